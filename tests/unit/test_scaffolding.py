@@ -1,0 +1,81 @@
+"""What the project says of itself: pinned dependencies without addresses, a README that can be followed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+EXTRAS = [text for extra in PROJECT["project"].get("optional-dependencies", {}).values() for text in extra]
+GROUPS = PROJECT["dependency-groups"]
+
+
+def entries(lock: Path) -> list[str]:
+    """Each requirement of a lock with its hashes, on one line, without the comments."""
+    text = re.sub(r"^\s*#.*\n", "", lock.read_text("utf-8"), flags=re.MULTILINE)
+    return [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def pins(name: str) -> dict[str, str]:
+    """Package to version, as a lock has it."""
+    found: dict[str, str] = {}
+    for entry in entries(ROOT / "requirements" / f"{name}.txt"):
+        requirement = Requirement(entry.split(" --hash")[0])
+        (specifier,) = requirement.specifier
+        found[canonicalize_name(requirement.name)] = specifier.version
+    return found
+
+
+def test_there_is_a_lock_for_running_developing_and_locking() -> None:
+    assert [lock.stem for lock in LOCKS] == ["dev", "lock", "run"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_every_entry_of_a_lock_is_one_version_with_hashes(lock: Path) -> None:
+    pinned = re.compile(r"[A-Za-z0-9._-]+==[^\s;]+( ; [^\\]+?)?(\s+--hash=sha256:[0-9a-f]{64})+\s*")
+    assert entries(lock)
+    assert [entry for entry in entries(lock) if not pinned.fullmatch(entry)] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_a_lock_records_no_address_and_no_path(lock: Path) -> None:
+    address = re.compile(r"https?:|file:|git\+|--(extra-)?index|--find-links|(^|[\s=])(/|~/|[A-Za-z]:\\)")
+    assert [line for line in lock.read_text("utf-8").splitlines() if address.search(line)] == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "wanted"),
+    [
+        ("run", [*PROJECT["project"]["dependencies"], *GROUPS["build"]]),
+        ("dev", [*PROJECT["project"]["dependencies"], *EXTRAS, *GROUPS["build"], *GROUPS["dev"]]),
+        ("lock", GROUPS["lock"]),
+    ],
+    ids=["run", "dev", "lock"],
+)
+def test_everything_the_project_asks_for_is_pinned_and_fits(lock: str, wanted: list[str]) -> None:
+    found = pins(lock)
+    for text in wanted:
+        requirement = Requirement(text)
+        version = found.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not in {lock}.txt: run `make lock`"
+        assert version in requirement.specifier, f"{text} does not admit {version}: run `make lock`"
+
+
+def test_what_is_tested_is_what_runs() -> None:
+    run, dev = pins("run"), pins("dev")
+    assert {name: dev.get(name) for name in run} == run
+
+
+def test_the_readme_gives_commands_that_the_makefile_has() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    commands = set(re.findall(r"^make ([a-z]+)", readme, re.MULTILINE))
+    assert {"run", "test"} <= commands <= targets
