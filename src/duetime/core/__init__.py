@@ -1,0 +1,1 @@
+"""The rules of the house: pure values and decisions. Nothing here does I/O or imports another room of ours."""

@@ -1,0 +1,86 @@
+"""The only place that reads a clock. Everything else is given an instant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import NewType, Protocol
+
+Instant = NewType("Instant", int)
+"""Microseconds since 1970-01-01T00:00:00Z: exact, ordered, and the same in every store."""
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def instant_of(moment: datetime) -> Instant:
+    """An aware datetime as an instant, without the rounding of floating point."""
+    if moment.tzinfo is None:
+        raise ValueError("a datetime without a zone is no instant")
+    return Instant((moment - _EPOCH) // _MICROSECOND)
+
+
+def datetime_of(instant: Instant) -> datetime:
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+class Clock(Protocol):
+    def now(self) -> Instant:
+        """The wall clock."""
+
+    def monotonic(self) -> float:
+        """Seconds that never jump; for measuring how long something took."""
+
+    def boottime(self) -> float:
+        """Seconds that go on while the machine sleeps; for judging whether a lease is still held."""
+
+
+class SystemClock:
+    def now(self) -> Instant:
+        return Instant(time.time_ns() // 1000)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def boottime(self) -> float:
+        return _boottime()
+
+
+def _boottime() -> float:
+    source = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if source is None else time.clock_gettime(source)
+
+
+class FollowingClock:
+    """This machine's clock, moved to agree with another one (the database's) so that many nodes are punctual alike."""
+
+    TOLERANCE = 5_000
+    """Microseconds; below that, the difference is mostly the way there and back."""
+
+    def __init__(self, base: Clock) -> None:
+        self._base = base
+        self.offset = 0
+
+    def now(self) -> Instant:
+        return Instant(self._base.now() + self.offset)
+
+    def monotonic(self) -> float:
+        return self._base.monotonic()
+
+    def boottime(self) -> float:
+        return self._base.boottime()
+
+    def follow(self, read: Callable[[], Instant | None]) -> None:
+        before = self._base.now()
+        theirs = read()
+        if theirs is None:
+            return
+        offset = theirs - (before + self._base.now()) // 2
+        if abs(offset - self.offset) > self.TOLERANCE:
+            self.offset = offset if abs(offset) > self.TOLERANCE else 0

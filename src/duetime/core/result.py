@@ -1,0 +1,39 @@
+"""Expected failures as values: a face matches on `Ok` and `Err` and never has to guess what may be raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[T]):
+    value: T
+
+    @property
+    def is_ok(self) -> bool:
+        return True
+
+    @property
+    def is_err(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Err:
+    code: str
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_ok(self) -> bool:
+        return False
+
+    @property
+    def is_err(self) -> bool:
+        return True
+
+
+Result: TypeAlias = Ok[T] | Err

@@ -1,0 +1,183 @@
+"""RFC 5545 recurrence rules. A step costs the same however long ago the rule began."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import MAXYEAR, date, datetime
+from functools import cached_property
+from typing import ClassVar
+
+from duetime.core.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.core.errors import InvalidTrigger
+from duetime.core.triggers.days import EPOCH_ORDINAL, lowest
+from duetime.core.triggers.rrule_days import RuleDays
+from duetime.core.triggers.rrule_fields import (
+    DAILY,
+    HOURLY,
+    MONTHLY,
+    WEEKLY,
+    YEARLY,
+    RuleFields,
+    refused,
+    rule_fields,
+)
+from duetime.core.triggers.rrule_times import RuleTimes
+from duetime.core.triggers.text import common_dict
+from duetime.core.triggers.walls import WallTrigger
+from duetime.core.wallclock import DAY_SECONDS, LAST_SECOND
+
+_MOST_EMPTY_DAYS = 20_000  # a step that meets no hour of the rule in so many days never will in practice
+_MOST_EMPTY_PERIODS = 500
+_LARGEST_SET = 20_000
+_MOST_SETS = 16
+_FARTHEST = 200 * 366 * DAY_SECONDS
+_LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RRuleTrigger(WallTrigger):
+    """`dtstart` is the first wall-clock time, in seconds. When clocks change, a rule by days or longer is
+    read like a fixed time of cron; one by hours, minutes or seconds follows the wall clock, like `*` in cron.
+    """
+
+    type: ClassVar[str] = "rrule"
+    rule: str
+    dtstart: int
+    fields: RuleFields = field(init=False, repr=False, compare=False)
+    days: RuleDays = field(init=False, repr=False, compare=False)
+    times: RuleTimes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._open_clock()
+        fields = rule_fields(self.rule)
+        first = date.fromordinal(self.dtstart // DAY_SECONDS + EPOCH_ORDINAL)
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "days", RuleDays(fields, first))
+        object.__setattr__(self, "times", RuleTimes(fields, self.dtstart))
+        object.__setattr__(self, "follows", fields.freq >= HOURLY)
+
+    def _following(self, instant: Instant) -> Instant | None:
+        found = super()._following(instant)
+        return None if found is None or found > self.fields.until else found
+
+    def next_local(self, local: int) -> int | None:
+        found = self._selected(max(local, self.dtstart))
+        return None if found is None or (self._last is not None and found > self._last) else found
+
+    @cached_property
+    def _last(self) -> int | None:
+        """The local time after which there is none, by UNTIL or by counting through COUNT once."""
+        if self.fields.count is None:
+            return self.fields.until_local
+        found = self.dtstart - 1
+        for _ in range(self.fields.count):
+            following = self._selected(found + 1)
+            if following is None:
+                break
+            found = following
+        return found
+
+    @cached_property
+    def _sets(self) -> dict[int, list[int]]:
+        return {}
+
+    def _selected(self, local: int) -> int | None:
+        if "BYSETPOS" not in self.fields.parts:
+            return self._raw(local)
+        farthest = local + _FARTHEST
+        for _ in range(_MOST_EMPTY_PERIODS):
+            lo, hi = self._period(local)
+            chosen = self._chosen(lo, hi)
+            position = bisect_left(chosen, local)
+            if position < len(chosen):
+                return chosen[position]
+            following = self._raw(hi)
+            if following is None or following > farthest:
+                return None
+            local = self._period(following)[0]
+        return None
+
+    def _chosen(self, lo: int, hi: int) -> list[int]:
+        """What BYSETPOS picks out of one year, month, week, day, hour, minute or second."""
+        kept = self._sets.get(lo)
+        if kept is not None:
+            return kept
+        members = list(self._between(lo, hi))
+        size = len(members)
+        places = {place - 1 if place > 0 else size + place for place in self.fields.parts["BYSETPOS"]}
+        if len(self._sets) >= _MOST_SETS:
+            self._sets.clear()
+        self._sets[lo] = chosen = [members[place] for place in sorted(places) if 0 <= place < size]
+        return chosen
+
+    def _between(self, lo: int, hi: int) -> Iterator[int]:
+        found = self._raw(lo)
+        for _ in range(_LARGEST_SET):
+            if found is None or found >= hi:
+                return
+            yield found
+            found = self._raw(found + 1)
+        raise refused(f"BYSETPOS picks from sets of more than {_LARGEST_SET} times; make the rule narrower.")
+
+    def _period(self, local: int) -> tuple[int, int]:
+        freq, day = self.fields.freq, local // DAY_SECONDS
+        if freq > DAILY:
+            start = local - local % self.times.unit
+            return start, start + self.times.unit
+        when = date.fromordinal(day + EPOCH_ORDINAL)
+        if freq == YEARLY:
+            return _midnight(when.year, 1), _midnight(when.year + 1, 1)
+        if freq == MONTHLY:
+            return _midnight(when.year, when.month), _midnight(when.year, when.month + 1)
+        if freq == WEEKLY:
+            day -= (when.weekday() - self.fields.week_start) % 7
+        return day * DAY_SECONDS, (day + (7 if freq == WEEKLY else 1)) * DAY_SECONDS
+
+    def _raw(self, local: int) -> int | None:
+        """The first time of the rule at or after `local`, before BYSETPOS, COUNT and UNTIL."""
+        times = self.times
+        day, second = divmod(local, DAY_SECONDS)
+        for _ in range(_MOST_EMPTY_DAYS):
+            found = self.days.next_day(day)
+            if found is None:
+                return None
+            within = self._within(found, second if found == day else 0)
+            if within is not None:
+                return found * DAY_SECONDS + within
+            day, second = times.next_day(found + 1), 0
+        return None
+
+    def _within(self, day: int, second: int) -> int | None:
+        times = self.times
+        unit, rest = divmod(second, times.unit)
+        units = times.on(day) >> unit
+        if units & 1:
+            position = bisect_left(times.offsets, rest)
+            if position < len(times.offsets):
+                return second - rest + times.offsets[position]
+        units >>= 1
+        return (unit + 1 + lowest(units)) * times.unit + times.offsets[0] if units else None
+
+    def to_dict(self) -> dict[str, object]:
+        return common_dict(self) | {"rrule": self.rule, "dtstart": local_text(self.dtstart)}
+
+
+def _midnight(year: int, month: int) -> int:
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    if year > MAXYEAR:
+        return LAST_SECOND + DAY_SECONDS
+    return (date(year, month, 1).toordinal() - EPOCH_ORDINAL) * DAY_SECONDS
+
+
+def local_text(local: int) -> str:
+    return datetime_of(Instant(local * SECOND)).strftime(_LOCAL_FORMAT)
+
+
+def local_from(text: object) -> int:
+    try:
+        return instant_of(datetime.fromisoformat(f"{text}+00:00")) // SECOND
+    except ValueError:
+        message = "dtstart must be a wall-clock time such as 2026-02-05T09:00:00."
+        raise InvalidTrigger(message, field="dtstart") from None
