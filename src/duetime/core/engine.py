@@ -1,0 +1,208 @@
+"""The threads around a worker: one exchanges with the store, one beats and judges, one watches, many run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from duetime.core.clock import SECOND, Clock, FollowingClock
+from duetime.core.errors import DuetimeError, StoreUnavailable, WorkerGone
+from duetime.core.executing import InHand
+from duetime.core.kind import Kind, StopReason
+from duetime.core.pool import Pool
+from duetime.core.store import Store
+from duetime.core.timer import Timer
+from duetime.core.worker import Worker, WorkerOptions
+
+log = logging.getLogger("duetime.worker")
+
+WATCH = 0.5
+"""Seconds that the watching thread stays away from its own stop signal."""
+
+STALLED = 2.0
+"""Seconds that a claimed run may stand in line before it is left to others."""
+
+
+class Engine:
+    """`start()` and `stop()`; what happens in between is told to the log and kept in the store."""
+
+    def __init__(
+        self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions | None = None
+    ) -> None:
+        self.options = options or WorkerOptions()
+        self._following = clock = FollowingClock(clock)
+        self.worker = Worker(store, kinds, clock, self.options)
+        self.pool = Pool(self.options.threads, self._carry_out, self._ran)
+        self.timer = Timer(clock)
+        self.worker.carrier = self.pool
+        self.worker.start_later = self._start_later  # type: ignore[method-assign]
+        self._store, self._clock = store, clock
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._advanced = clock.monotonic()
+        self._threads = [
+            threading.Thread(target=target, name=f"duetime-{name}", daemon=True)
+            for name, target in (("exchange", self._exchange), ("beat", self._beat), ("watch", self._watch))
+        ]
+        self._next_beat = 0.0
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._following.follow(self._store.now)
+        self.worker.register()
+        self._store.on_change(self._noticed)
+        self.timer.start()
+        self.pool.start()
+        for thread in self._threads:
+            thread.start()
+
+    def _noticed(self) -> None:
+        self.worker.notice()
+        self._wake.set()
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    def _start_later(self, seconds: float, item: InHand) -> None:
+        self.timer.after(seconds, lambda: self.pool.put([item]))
+
+    def _carry_out(self, item: InHand) -> None:
+        timeout = item.timeout
+        if timeout is None:
+            self.worker.execute(item)
+            return
+        limit = self.timer.after(timeout / SECOND, lambda: item.stop.set(StopReason.TIMEOUT))
+        self.worker.execute(item)
+        limit.cancel()
+
+    def _ran(self) -> None:
+        if not self._wake.is_set():
+            self._wake.set()
+
+    # -- exchanging ---------------------------------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        patience = 0.05
+        while not self._stopping.is_set():
+            self._advanced = self._clock.monotonic()
+            self._wake.clear()
+            try:
+                more = self._step()
+                patience = 0.05
+            except StoreUnavailable as error:
+                log.warning("the store is away: %s", error)
+                self._stopping.wait(patience)
+                patience = min(2.0, patience * 2)
+                continue
+            except Exception as error:
+                self._fail(error)
+                return
+            if not more:
+                self._wake.wait(self.worker.seconds_to_look())
+
+    def _step(self) -> bool:
+        self.worker.leave_to_others(STALLED)
+        return self.worker.exchange()
+
+    def _fail(self, error: BaseException) -> None:
+        """A worker that cannot go on says so and stops beating, so that others take over."""
+        log.critical("the worker stops: %s", error, exc_info=not isinstance(error, DuetimeError))
+        self.failure = error
+        self._stopping.set()
+        self.worker.let_go(StopReason.LEASE)
+
+    # -- living -------------------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(self.worker.watch_interval):
+            if self.worker.lease.expired():
+                self.worker.let_go(StopReason.LEASE)
+            try:
+                if self._advances():
+                    self._keep_alive()
+                if self.worker.rescue():
+                    self._noticed()
+            except WorkerGone:
+                self._wake.set()  # the exchange starts anew
+            except StoreUnavailable:
+                self.worker.judge.forget()
+            except Exception as error:
+                self._fail(error)
+                return
+
+    def _keep_alive(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_beat:
+            self.worker.beat()
+            self._next_beat = now + self.options.lease / 4
+            self._following.follow(self._store.now)
+
+    def _advances(self) -> bool:
+        """A worker whose loop hangs must not look alive."""
+        return self._clock.monotonic() - self._advanced < max(2.0, self.options.lease / 2)
+
+    def _watch(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self._store.wait(WATCH):
+                    self._noticed()
+            except StoreUnavailable:
+                self._stopping.wait(1.0)
+            except Exception as error:
+                self._fail(error)
+                return
+
+    # -- stopping -----------------------------------------------------------------------------------------------
+
+    def stop(self, patience: float = 10.0) -> int:
+        """Gives back what was not started and waits for what runs. Returns how many runs stayed unrecorded."""
+        self.worker.claiming = False
+        self.worker.draining = True
+        self._stopping.set()
+        self._wake.set()
+        for thread in self._threads:
+            _join(thread)
+        deadline = self._clock.monotonic() + patience
+        self.worker.give_back_unstarted()
+        self._drain(deadline)
+        if self.worker.hands:
+            log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.hands), patience)
+            self.worker.let_go(StopReason.SHUTDOWN)
+            self._drain(self._clock.monotonic() + min(2.0, patience))
+        self.timer.stop()
+        self.pool.stop(wait=0.5)
+        return self._leave()
+
+    def _drain(self, deadline: float) -> None:
+        while self.worker.hands and (left := deadline - self._clock.monotonic()) > 0:
+            self._wake.clear()
+            if self.worker.lease.expired():
+                self.worker.let_go(StopReason.LEASE)
+            try:
+                if not self.worker.exchange():
+                    self._wake.wait(min(left, 0.2))
+                self._keep_alive()
+            except WorkerGone:
+                continue  # the exchange drops what is not ours any more
+            except StoreUnavailable as error:
+                log.warning("the store is away while the worker stops: %s", error)
+                self._wake.wait(min(left, 0.2))
+            except Exception as error:
+                log.critical("nothing can be recorded while the worker stops: %s", error)
+                return
+
+    def _leave(self) -> int:
+        left = len(self.worker.hands)
+        try:
+            if self.worker.id is not None:
+                self._store.retire(self.worker.id)
+        except DuetimeError as error:
+            log.warning("the worker could not sign off: %s", error)
+        if left:
+            log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
+        return left
+
+
+def _join(thread: threading.Thread) -> None:
+    if thread.is_alive() and thread is not threading.current_thread():
+        thread.join()

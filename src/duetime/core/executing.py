@@ -1,0 +1,94 @@
+"""Carries out one run and says how it ended. Whatever a kind does, exactly one outcome comes back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from duetime.core.clock import SECOND, Clock, Instant
+from duetime.core.kind import Kind, StopReason, StopSignal, Work
+from duetime.core.model import RunId, WorkerId
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned
+from duetime.core.policy.claiming import Claim
+from duetime.core.policy.settling import Finished
+from duetime.core.policy.values import policy_for_ending
+
+log = logging.getLogger("duetime.worker")
+
+
+@dataclass(slots=True, eq=False)
+class InHand:
+    """A claimed run in this process."""
+
+    claim: Claim
+    worker: WorkerId
+    since: float = 0.0
+    """When it was claimed, on the monotonic clock: a wall clock that jumps makes no run look stalled."""
+    stop: StopSignal = field(default_factory=StopSignal)
+    begun: bool = False
+    over: bool = False
+    """Its thread is free again."""
+    report: str | None = None
+    reported: bool = True
+
+    @property
+    def id(self) -> RunId:
+        return self.claim.run.id
+
+    @property
+    def timeout(self) -> int | None:
+        return policy_for_ending(self.claim.definition.policy).timeout
+
+    def tell(self, text: str) -> None:
+        self.report, self.reported = text[:500], False
+
+
+def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock) -> Finished:
+    item.begun = True
+    started = clock.now()
+    outcome = _outcome(item, kinds)
+    return _finished(item, _judge(item, outcome), started, clock.now())
+
+
+def give_back(item: InHand, clock: Clock) -> Finished:
+    return _finished(item, Returned(), None, clock.now())
+
+
+def _finished(item: InHand, outcome: Outcome, started: Instant | None, finished: Instant) -> Finished:
+    run = item.claim.run
+    return Finished(run.id, run.fence, outcome, started, finished)
+
+
+def _outcome(item: InHand, kinds: Mapping[str, Kind]) -> Outcome:
+    try:
+        kind = kinds[item.claim.definition.kind]
+        return kind.execute(Work(item.claim, item.stop, item.tell))
+    except BaseException as error:  # a task must not end the thread that carries it out, whatever it raises
+        log.exception("run %s of %s failed", item.id, item.claim.definition.public_id)
+        return Failed(f"{type(error).__name__}: {error}"[:2000])
+
+
+def _judge(item: InHand, outcome: Outcome) -> Outcome:
+    """A thread cannot be killed: what came back after its time was up is a failure all the same."""
+    reason = item.stop.reason
+    if reason is None:
+        return outcome
+    if reason is StopReason.TIMEOUT:
+        return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s")
+    if isinstance(outcome, Completed | Cancelled):
+        return outcome
+    if reason is StopReason.CANCELLED:
+        return Cancelled("stopped on request")
+    return _cut_short(item, reason)
+
+
+def _cut_short(item: InHand, reason: StopReason) -> Outcome:
+    """By no fault of its own: work that may run again does so, as after a crash; other work is over.
+
+    After a lost lease this counts only while nobody has rescued the run; otherwise its fence is stale.
+    """
+    if not policy_for_ending(item.claim.definition.policy).at_most_once:
+        return Returned()
+    cause = "the worker stopped" if reason is StopReason.SHUTDOWN else "its worker lost its lease"
+    return Failed(f"{cause} before it was done; it runs at most once, so it was not started again")

@@ -1,0 +1,108 @@
+"""What a kind of work is: it checks a payload when a schedule is made, and carries out a run when it is due."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+from duetime.core.clock import Instant
+from duetime.core.outcome import Outcome
+from duetime.core.policy.claiming import Claim
+from duetime.core.policy.values import Policy, policy_from_json
+
+
+class StopReason(StrEnum):
+    CANCELLED = "cancelled"  # somebody asked for it
+    TIMEOUT = "timeout"  # its time is up
+    LEASE = "lease"  # this worker may no longer act: the run may be somebody else's
+    SHUTDOWN = "shutdown"  # the worker stops and its patience is over
+
+
+_creating = threading.Lock()
+
+
+class StopSignal:
+    """An event that costs nothing until somebody waits for it: most runs end before anyone would."""
+
+    __slots__ = ("_event", "_reason")
+
+    def __init__(self) -> None:
+        self._reason: StopReason | None = None
+        self._event: threading.Event | None = None
+
+    @property
+    def reason(self) -> StopReason | None:
+        """Why to stop; the first reason given stays."""
+        return self._reason
+
+    def is_set(self) -> bool:
+        return self._reason is not None
+
+    def set(self, reason: StopReason) -> None:
+        with _creating:
+            if self._reason is None:
+                self._reason = reason
+            if self._event is not None:
+                self._event.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """True as soon as the run should stop, False when the time is over first."""
+        with _creating:
+            if self._reason is not None:
+                return True
+            if self._event is None:
+                self._event = threading.Event()
+        return self._event.wait(timeout)
+
+
+class Caller(NamedTuple):
+    """On whose behalf something is asked for. `operator` sees and may do more than its own."""
+
+    owner: str
+    operator: bool = False
+    depth: int = 0
+
+
+class Prepared(NamedTuple):
+    """A checked payload, and what its schedule is filed under (a task, a topic, an agent)."""
+
+    payload: Mapping[str, Any]
+    subject: str
+
+
+@dataclass(slots=True)
+class Work:
+    """One run in the hands of a kind."""
+
+    claim: Claim
+    stop: StopSignal
+    report: Callable[[str], None]
+    """Tells people how far it came; the latest text is kept."""
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.claim.definition.payload)
+
+    @property
+    def policy(self) -> Policy:
+        return policy_from_json(self.claim.definition.policy)
+
+
+class Kind(Protocol):
+    name: str
+
+    def public_id(self, now: Instant) -> str:
+        """The form of its ids; `{id}` stands for the schedule's number."""
+
+    def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
+        """Raises InvalidInput, naming the field."""
+
+    def execute(self, work: Work) -> Outcome:
+        """Called in a thread of the pool. May raise: an exception is a failed attempt."""
+
+    def close(self) -> None:
+        """Ends what it started: event loops, children."""

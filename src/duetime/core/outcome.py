@@ -1,0 +1,50 @@
+"""How a run can end, as its kind tells it. What follows from it (retry, pause, release) is policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from duetime.core.clock import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    result: str | None = None
+    """JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: str
+    permanent: bool = False
+    """True where trying again cannot help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Not this time: the other side asked for patience. Counts as an attempt."""
+
+    error: str
+    after: int = 0
+    """Microseconds to wait at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Handed over: needs no worker until somebody takes it, or until its patience ends."""
+
+    until: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    reason: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Never started: given back by a worker that stops, without counting an attempt."""
+
+
+Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned

@@ -1,0 +1,354 @@
+"""What people and agents do to a schedule: pause, resume, cancel, delete, edit, run now, retry, take, finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec
+
+from duetime.core.clock import Instant
+from duetime.core.errors import InvalidInput
+from duetime.core.model import (
+    LIVE,
+    Attempt,
+    Cause,
+    Definition,
+    Progress,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleState,
+)
+from duetime.core.policy.claiming import LEAD
+from duetime.core.policy.ending import Held, Reader, end_run, release
+from duetime.core.policy.occurrences import span_between, span_without
+from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
+from duetime.core.policy.settling import Finished, settle
+from duetime.core.policy.values import Overlap, policy_for_ending, policy_from_json
+from duetime.core.policy.writes import NewId, Writes
+from duetime.core.result import Err, Ok, Result
+from duetime.core.triggers import trigger_from_json
+
+P = ParamSpec("P")
+
+_OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED})
+
+
+class Change(NamedTuple):
+    """What a changing decision is given: the locked rows, the instant, and a way to look further."""
+
+    schedule: Schedule
+    now: Instant
+    reader: Reader
+    new_id: NewId
+
+
+Decision = Result[tuple[Writes, Any]]
+
+
+def _done(writes: Writes, value: Any = None) -> Decision:
+    return Ok((writes, value))
+
+
+def _as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
+    """A stored trigger or policy that cannot be read any more is an answer too, not a fault of whoever asks."""
+
+    @wraps(decide)
+    def answered(*given: P.args, **named: P.kwargs) -> Decision:
+        try:
+            return decide(*given, **named)
+        except InvalidInput as error:
+            return Err("broken", f"what is stored of it cannot be used ({error}); edit that, or delete it")
+
+    return answered
+
+
+def not_possible(verb: str, state: str) -> Err:
+    return Err("not_possible", f"it is {state}, so it cannot be {verb}", {"state": state})
+
+
+def pause(change: Change) -> Decision:
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.PAUSED:
+        return _done(Writes())
+    if progress.state != ScheduleState.ACTIVE:
+        return not_possible("paused", progress.state)
+    writes = Writes(due_gone_of=[definition.id])
+    writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
+    return _done(writes)
+
+
+@_as_stored
+def resume(change: Change) -> Decision:
+    """Goes on from now; one row says what did not run meanwhile."""
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.ACTIVE:
+        return _done(Writes())
+    if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
+        return not_possible("resumed", progress.state)
+    writes = Writes(due_gone_of=[definition.id])
+    if progress.next is not None and progress.next <= change.now:
+        following = trigger_from_json(definition.trigger).next_after(change.now)
+        progress = _account(writes, change, f"the schedule was {progress.state}")
+        progress = progress._replace(
+            next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
+        )
+    progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+    _enqueue(writes, change, definition, progress)
+    return _done(writes)
+
+
+def _account(writes: Writes, change: Change, reason: str) -> Progress:
+    """One row that says what will not run any more: the occurrences from the next one until now."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.next > change.now:
+        return progress
+    try:
+        trigger = trigger_from_json(definition.trigger)
+        span: Span | None = span_between(trigger, progress.next, change.now)
+        taken = change.reader.taken_since(definition.id, progress.next)
+        span = span_without(span, trigger, taken) if span is not None and taken else span
+    except InvalidInput:  # a trigger that cannot be read tells no more than this one
+        taken = change.reader.taken_since(definition.id, progress.next)
+        span = None if progress.next in taken else Span(progress.next, progress.next, -1)
+    if span is None:
+        return progress._replace(through=progress.next)
+    writes.new_runs.append(span_run(change.new_id(), definition, span, RunStatus.SKIPPED, reason, change.now))
+    return progress._replace(through=span.last, gap=None)
+
+
+def _enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress) -> None:
+    """Everything that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
+    policy = policy_from_json(definition.policy)
+    if progress.next is not None:
+        trigger = trigger_from_json(definition.trigger)
+        writes.due_new.append(trigger_entry(definition, policy, trigger, progress.next))
+    if progress.active:
+        for run in change.reader.live_runs(definition.id):
+            if run.status == RunStatus.PENDING:
+                writes.due_new.append(run_entry(definition, policy, run, change.now))
+            elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:
+                writes.due_new.append(run_entry(definition, policy, run, until))
+    progress = release(writes, definition, policy, progress, change.now, change.reader)
+    writes.progress[definition.id] = ended(progress)
+
+
+def cancel(change: Change) -> Decision:
+    """The schedule is over; what has not started never will, and what runs is asked to stop."""
+    progress = change.schedule.progress
+    if progress.state == ScheduleState.CANCELLED:
+        return _done(Writes())
+    if progress.state in _OVER:
+        return not_possible("cancelled", progress.state)
+    return _done(_withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled"))
+
+
+def delete(change: Change) -> Decision:
+    """Leaves a tombstone without payload, which keeps the id from being used again and the history readable."""
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.DELETED:
+        return Err("not_found")
+    writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
+    writes.definitions.append(definition._replace(payload="null", version=definition.version + 1, updated=change.now))
+    return _done(writes)
+
+
+def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
+    definition, progress = change.schedule
+    writes = Writes(due_gone_of=[definition.id])
+    running = 0
+    for run in change.reader.live_runs(definition.id):
+        if run.status == RunStatus.RUNNING:
+            running += 1
+            writes.runs[run.id] = run._replace(stop=1)
+        elif run.status in LIVE:
+            writes.runs[run.id] = run._replace(
+                status=RunStatus.CANCELLED, finished=change.now, error=reason, fence=run.fence + 1
+            )
+    through = progress.through if progress.next is None else progress.next
+    writes.progress[definition.id] = progress._replace(
+        state=state, next=None, through=through, active=running, queued=0, note=None
+    )
+    return writes
+
+
+class Edit(NamedTuple):
+    """New stored values; None keeps the old one. `next` alone moves the coming occurrence and keeps the rule."""
+
+    name: str | None = None
+    subject: str | None = None
+    trigger: str | None = None
+    payload: str | None = None
+    policy: str | None = None
+    next: Instant | None = None
+    version: int | None = None
+
+
+@_as_stored
+def edit(change: Change, patch: Edit) -> Decision:
+    """Only what is pending can be edited: from its claim a run is running."""
+    definition, progress = change.schedule
+    busy = progress.active or progress.queued
+    if progress.state in _OVER or (busy and progress.state != ScheduleState.BROKEN):
+        return not_possible("edited", "running" if progress.active else progress.state)
+    if patch.version is not None and patch.version != definition.version:
+        return Err("conflict", "it was changed meanwhile; read it again and repeat the edit")
+    changes = {
+        name: value
+        for name in ("name", "subject", "trigger", "payload", "policy")
+        if (value := getattr(patch, name)) is not None
+    }
+    edited = definition._replace(**changes, version=definition.version + 1, updated=change.now)
+    writes = Writes(definitions=[edited], due_gone_of=[definition.id])
+    if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
+        progress = _account(writes, change, "the schedule was edited")
+    progress = _with_next(edited, progress, patch, change.now)
+    if progress.state == ScheduleState.BROKEN:
+        progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+    if progress.state == ScheduleState.ACTIVE:
+        _enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress)
+    else:
+        writes.progress[definition.id] = progress
+    return _done(writes, Schedule(edited, writes.progress[definition.id]))
+
+
+def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant) -> Progress:
+    following = progress.next
+    if patch.next is not None:
+        following = patch.next
+    elif patch.trigger is not None or progress.state == ScheduleState.BROKEN:
+        following = trigger_from_json(definition.trigger).next_after(now)
+    limit = policy_from_json(definition.policy).max_runs
+    if limit is not None and progress.run_count >= limit:
+        following = None
+    if patch.next is not None or patch.trigger is not None:
+        progress = progress._replace(through=None)
+    return progress._replace(next=following)
+
+
+@_as_stored
+def fire(change: Change) -> Decision:
+    """Run now, beside the trigger: the overlap policy decides as for any other occurrence."""
+    definition, progress = change.schedule
+    if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
+        return not_possible("run", progress.state)
+    policy = policy_from_json(definition.policy)
+    busy = progress.active > 0 or progress.queued > 0
+    if busy and policy.overlap == Overlap.SKIP:
+        return Err("busy", "it is running already; wait for it to end, or let it overlap")
+    if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
+        return Err("busy", "its line of waiting runs is full")
+    due = change.reader.free_due(definition.id, change.now)
+    writes = Writes()
+    in_line = busy and policy.overlap == Overlap.QUEUE
+    status = RunStatus.QUEUED if in_line else RunStatus.PENDING
+    run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
+    writes.new_runs.append(run)
+    if in_line:
+        progress = progress._replace(queued=progress.queued + 1)
+    else:
+        progress = progress._replace(active=progress.active + 1)
+        writes.due_new.append(run_entry(definition, policy, run, change.now))
+    state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
+    writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
+    return _done(writes, run)
+
+
+_AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
+
+
+@_as_stored
+def retry(change: Change, run: Run) -> Decision:
+    """The same run once more, with the same id, so that a receiver can tell."""
+    definition, progress = change.schedule
+    if run.status not in _AGAIN:
+        return not_possible("retried", run.status)
+    if progress.state in (ScheduleState.CANCELLED, ScheduleState.DELETED, ScheduleState.BROKEN):
+        return not_possible("retried", progress.state)
+    if progress.active and policy_from_json(definition.policy).overlap != Overlap.ALLOW:
+        return Err("busy", "another run of it is active; wait for it to end")
+    pending = run._replace(
+        status=RunStatus.PENDING,
+        deaths=0,
+        attempt=0,
+        worker=None,
+        stop=0,
+        finished=None,
+        holder=None,
+        until=None,
+        expires=None,
+    )
+    writes = Writes(runs={run.id: pending})
+    if run.attempt:  # its last attempt stands in the run's own row, which the retry will overwrite
+        ended_at = change.now if run.finished is None else run.finished
+        writes.attempts.append(Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error))
+    writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
+    state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
+    writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
+    return _done(writes, pending)
+
+
+@_as_stored
+def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
+    """Somebody takes a waiting run: from now on only they may finish it, until it expires."""
+    definition, _ = change.schedule
+    if run.status != RunStatus.WAITING or run.holder is not None:
+        return not_possible("taken", run.status)
+    policy = policy_from_json(definition.policy)
+    taken = run._replace(
+        holder=holder, expires=expires, fence=run.fence + 1, attempt=run.attempt + 1, started=change.now
+    )
+    writes = Writes(runs={run.id: taken})
+    entry = run_entry(definition, policy, taken, expires)
+    writes.due_gone.append(entry)
+    writes.due_new.append(entry)
+    return _done(writes, taken)
+
+
+def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision:
+    """The end of a run that was taken: the holder and its fence prove that it still is theirs."""
+    if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
+        return Err("not_yours", f"Run {run.id} is not yours to finish.")
+    definition, progress = change.schedule
+    writes = Writes()
+    policy = policy_for_ending(definition.policy)
+    writes.due_gone.append(run_entry(definition, policy, run, change.now))
+    settle(writes, Held(run._replace(holder=None, expires=None), definition, progress), item, change.now, change.reader)
+    return _done(writes, writes.runs[run.id])
+
+
+def cancel_run(change: Change, run: Run) -> Decision:
+    """One run alone: ended when it has not begun, asked to stop when it has."""
+    definition, progress = change.schedule
+    if run.status not in LIVE:
+        return not_possible("cancelled", run.status)
+    if run.status == RunStatus.RUNNING:
+        return _done(Writes(runs={run.id: run._replace(stop=1)}))
+    policy = policy_for_ending(definition.policy)
+    writes = Writes(due_gone=[run_entry(definition, policy, run, change.now)])
+    closed = run._replace(status=RunStatus.CANCELLED, finished=change.now, error="cancelled", fence=run.fence + 1)
+    if run.status == RunStatus.QUEUED:
+        writes.runs[run.id] = closed
+        writes.progress[definition.id] = ended(progress._replace(queued=progress.queued - 1))
+    else:
+        end_run(writes, Held(run, definition, progress), policy, closed, change.now, change.reader)
+    return _done(writes, closed)
+
+
+@_as_stored
+def rewind(change: Change) -> Decision:
+    """After the clock had been ahead: the next instant is counted from now, and the unique key decides what ran."""
+    definition, progress = change.schedule
+    if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
+        return _done(Writes())
+    trigger = trigger_from_json(definition.trigger)
+    following = trigger.next_after(change.now)
+    progress = progress._replace(through=None)
+    writes = Writes()
+    if following is not None and progress.next is not None:
+        entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, following)
+        writes.due_gone.append(entry)
+        writes.due_new.append(entry)
+        progress = progress._replace(next=following)
+    writes.progress[definition.id] = progress
+    return _done(writes)

@@ -1,0 +1,208 @@
+"""From due entries to started runs: catch-up, overlap, limits and the next instant, decided at the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from duetime.core.clock import SECOND, Instant
+from duetime.core.model import (
+    NO_RUN,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunStatus,
+    ScheduleId,
+    ScheduleState,
+    WorkerId,
+)
+from duetime.core.policy.ending import Held, Reader, end_run
+from duetime.core.policy.occurrences import Found, find, next_instant, without
+from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
+from duetime.core.policy.values import Overlap, Policy, policy_from_json
+from duetime.core.policy.writes import Extension, NewId, Writes
+from duetime.core.triggers import trigger_from_json
+
+LEAD = Instant(SECOND // 10)
+"""How far ahead of its instant an occurrence may be claimed."""
+
+
+class Entry(NamedTuple):
+    """A due entry as a store hands it over, its progress row locked."""
+
+    due: DueEntry
+    definition: Definition
+    progress: Progress
+    run: Run | None
+
+
+class Claim(NamedTuple):
+    """A run that now belongs to a worker."""
+
+    run: Run
+    definition: Definition
+    at: Instant
+
+
+Taken = Mapping[ScheduleId, frozenset[Instant]]
+"""Occurrences that have a row already: they advance without a run."""
+
+
+@dataclass(slots=True)
+class ClaimPlan:
+    worker: WorkerId
+    now: Instant
+    new_id: NewId
+    reader: Reader
+    taken: Taken = field(default_factory=dict)
+    writes: Writes = field(default_factory=Writes)
+    claims: list[Claim] = field(default_factory=list)
+
+
+def plan_claims(
+    entries: Sequence[Entry], worker: WorkerId, now: Instant, new_id: NewId, reader: Reader, taken: Taken | None = None
+) -> ClaimPlan:
+    """Total: an entry that cannot be planned breaks its schedule visibly, and the batch goes on."""
+    plan = ClaimPlan(worker, now, new_id, reader, taken or {})
+    for entry in entries:
+        plan.writes.due_gone.append(entry.due)
+        progress = plan.writes.progress_of(entry.progress)
+        try:
+            policy, found = _read(plan, entry, progress)
+        except Exception as error:
+            mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
+            continue
+        if entry.due.run != NO_RUN:
+            _claim_run(plan, entry, policy)
+        elif found is not None:
+            _advance(plan, entry, policy, found, progress)
+    return plan
+
+
+def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
+    current = writes.progress_of(progress)
+    writes.progress[current.schedule] = current._replace(
+        state=ScheduleState.BROKEN, note=f"cannot be planned: {reason}; edit or delete it"
+    )
+    writes.withdraw(current.schedule)
+
+
+def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Found | None]:
+    """Everything that the row's texts can make fail, before anything is decided; the store is not asked in here."""
+    policy = policy_from_json(entry.definition.policy)
+    if entry.due.run != NO_RUN or progress.state != ScheduleState.ACTIVE or progress.next is None:
+        return policy, None
+    due, text = progress.next, entry.definition.trigger
+    if progress.through is not None and due <= progress.through <= plan.now + LEAD:
+        # Dealt with. A `through` from a clock that was ahead proves nothing: there the unique key decides.
+        return policy, Found((), None, progress.through, next_instant(text, max(plan.now, progress.through)))
+    found = find(text, policy, due, plan.now)
+    taken = plan.taken.get(progress.schedule)
+    return policy, without(found, trigger_from_json(text), taken) if taken else found
+
+
+def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
+    definition = entry.definition
+    progress, following, run = before, found.following, found.run
+    if policy.max_runs is not None:
+        run = run[: max(0, policy.max_runs - progress.run_count)]
+    if found.missed is not None:
+        progress = _miss(plan, definition, found.missed, progress)
+    for due in run:
+        progress = _admit(plan, entry, policy, due, progress, before)
+    if policy.max_runs is not None and progress.run_count >= policy.max_runs:
+        following = None
+    progress = ended(progress._replace(next=following, through=found.through))
+    plan.writes.progress[definition.id] = progress
+    if following is not None:
+        trigger = trigger_from_json(definition.trigger)
+        plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
+
+
+def _admit(
+    plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress, before: Progress
+) -> Progress:
+    """One occurrence that may run: start it, let it stand in line, or skip it visibly."""
+    if progress.queued == 0 and progress.active == 0:
+        return _start(plan, entry, due, progress)
+    if policy.overlap == Overlap.ALLOW and before.queued == 0:
+        first = progress.run_count == before.run_count
+        return _start(plan, entry, due, progress) if first else _enter(plan, entry, policy, due, progress)
+    in_line = policy.overlap != Overlap.SKIP or before.active == 0
+    if in_line and progress.queued < policy.queue_limit:
+        plan.writes.new_runs.append(new_run(plan.new_id(), entry.definition, due, RunStatus.QUEUED))
+        return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1)
+    reason = "the line of waiting runs is full" if in_line else "an earlier run was still active"
+    return _skip(plan, entry.definition, due, progress, reason)
+
+
+def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
+    started = max(entry.due.at, plan.now)
+    run = new_run(plan.new_id(), entry.definition, due, RunStatus.RUNNING, worker=plan.worker, started=started)
+    plan.writes.new_runs.append(run)
+    plan.claims.append(Claim(run, entry.definition, entry.due.at))
+    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
+
+
+def _enter(plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress) -> Progress:
+    """One entry starts one run: further ones go through the queue, so that a worker gets no more than it asked for."""
+    run = new_run(plan.new_id(), entry.definition, due, RunStatus.PENDING)
+    plan.writes.new_runs.append(run)
+    plan.writes.due_new.append(run_entry(entry.definition, policy, run, plan.now))
+    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
+
+
+def _skip(plan: ClaimPlan, definition: Definition, due: Instant, progress: Progress, reason: str) -> Progress:
+    """Skips in a row share one row, so that a fast trigger behind a slow run does not flood the history."""
+    if progress.gap is not None:
+        plan.writes.extensions.append(Extension(progress.gap, due, 1))
+        return progress
+    run = span_run(plan.new_id(), definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
+    plan.writes.new_runs.append(run)
+    return progress._replace(gap=run.id)
+
+
+def _miss(plan: ClaimPlan, definition: Definition, missed: Span, progress: Progress) -> Progress:
+    reason = "its time passed while no worker could run it"
+    run = span_run(plan.new_id(), definition, missed, RunStatus.MISSED, reason, plan.now)
+    plan.writes.new_runs.append(run)
+    return progress._replace(last_status=RunStatus.MISSED, gap=None)
+
+
+def _claim_run(plan: ClaimPlan, entry: Entry, policy: Policy) -> None:
+    """A run that exists already: a retry, one given back, one started by hand, or a waiting one whose time is up."""
+    run = entry.run
+    if run is None:
+        return
+    if run.status == RunStatus.PENDING:
+        _start_pending(plan, entry, run)
+    elif run.status == RunStatus.WAITING:
+        _expire(plan, entry, run, policy)
+
+
+def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
+    started = run._replace(
+        status=RunStatus.RUNNING,
+        worker=plan.worker,
+        fence=run.fence + 1,
+        attempt=run.attempt + 1,
+        started=max(entry.due.at, plan.now),
+        finished=None,
+    )
+    plan.writes.runs[run.id] = started
+    plan.claims.append(Claim(started, entry.definition, entry.due.at))
+
+
+def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
+    """A holder that did not finish in time gives the run back to the others; without a holder its patience is over."""
+    if run.holder is not None and (run.until is None or run.until > plan.now):
+        plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)
+        if run.until is not None:
+            plan.writes.due_new.append(run_entry(entry.definition, policy, run, run.until))
+        return
+    reason = "nobody took it in time" if run.holder is None else "whoever took it did not finish in time"
+    failed = run._replace(status=RunStatus.FAILED, finished=plan.now, error=reason, holder=None, fence=run.fence + 1)
+    held = Held(run, entry.definition, entry.progress)
+    end_run(plan.writes, held, policy, failed, plan.now, plan.reader)

@@ -1,0 +1,30 @@
+"""The first rows of a schedule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from duetime.core.clock import Instant
+from duetime.core.model import Definition, DueEntry, Progress, ScheduleId, ScheduleState
+from duetime.core.policy.rows import trigger_entry
+from duetime.core.policy.values import policy_from_json
+from duetime.core.triggers import trigger_from_json
+
+
+class Draft(NamedTuple):
+    """A validated schedule without its number; `{id}` in its public id stands for the number to come."""
+
+    definition: Definition
+    first: Instant
+
+
+def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, DueEntry]:
+    public_id = draft.definition.public_id.replace("{id}", str(schedule))
+    definition = draft.definition._replace(id=schedule, public_id=public_id)
+    progress = Progress(
+        schedule, definition.owner, definition.kind, ScheduleState.ACTIVE, draft.first, None,
+        0, 0, 0, None, None, None, None, 0, None,
+    )  # fmt: skip
+    trigger = trigger_from_json(definition.trigger)
+    entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, draft.first)
+    return definition, progress, entry

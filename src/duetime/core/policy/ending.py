@@ -1,0 +1,82 @@
+"""The one way in which a run ends, so that every ending counts, releases and closes alike."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from duetime.core.clock import Instant
+from duetime.core.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
+from duetime.core.policy.rows import ended, run_entry
+from duetime.core.policy.values import Overlap, Policy
+from duetime.core.policy.writes import Writes
+
+
+class Reader(Protocol):
+    """What a decision may look up in the running transaction; only rare paths do."""
+
+    def oldest_queued(self, schedule: ScheduleId) -> Run | None: ...
+
+    def live_runs(self, schedule: ScheduleId) -> list[Run]: ...
+
+    def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
+        """The occurrences at or after `first` that have a row already."""
+
+    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
+        """The first microsecond at or after `wanted` that no manual run of this schedule has."""
+
+
+class Held(NamedTuple):
+    """A run with its schedule, the progress row locked."""
+
+    run: Run
+    definition: Definition
+    progress: Progress
+
+
+def end_run(writes: Writes, held: Held, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
+    """`closed` is the run in its final status; it was counted as active until now."""
+    progress = writes.progress_of(held.progress)
+    failures = progress.failures
+    if closed.status == RunStatus.COMPLETED:
+        failures = 0
+    elif closed.status in (RunStatus.FAILED, RunStatus.LOST):
+        failures += 1
+    progress = progress._replace(
+        active=progress.active - 1,
+        last_status=closed.status,
+        last_run=closed.started if closed.started is not None else progress.last_run,
+        last_error=None if closed.status == RunStatus.COMPLETED else closed.error,
+        failures=failures,
+    )
+    writes.runs[closed.id] = closed
+    if progress.queued:
+        progress = release(writes, held.definition, policy, progress, now, reader)
+    writes.progress[progress.schedule] = ended(progress)
+
+
+def release(
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
+) -> Progress:
+    """The oldest run in line may start, once its schedule is active and nothing stands before it."""
+    free = progress.active == 0 or policy.overlap == Overlap.ALLOW
+    if progress.state != ScheduleState.ACTIVE or not progress.queued or not free:
+        return progress
+    run = _next_in_line(writes, progress.schedule, reader)
+    if run is None:
+        return progress
+    writes.runs[run.id] = run._replace(status=RunStatus.PENDING)
+    writes.due_new.append(run_entry(definition, policy, run, now))
+    return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
+
+
+def _next_in_line(writes: Writes, schedule: ScheduleId, reader: Reader) -> Run | None:
+    """The oldest queued run as this batch leaves it; the store still shows what the batch began with."""
+    run = reader.oldest_queued(schedule)
+    if run is not None and run.id not in writes.runs:
+        return run
+    stored = reader.live_runs(schedule) if run is not None else []
+    made = [run for run in writes.new_runs if run.schedule == schedule]
+    for run in (*stored, *made):
+        if run.status == RunStatus.QUEUED and run.id not in writes.runs:
+            return run
+    return None

@@ -1,0 +1,75 @@
+"""How the rows of a decision are made: a started run, a range that did not run, the next entry of a trigger."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from duetime.core.clock import Instant
+from duetime.core.model import (
+    NO_RUN,
+    Cause,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunId,
+    RunStatus,
+    ScheduleState,
+    WorkerId,
+    lane_of,
+)
+from duetime.core.policy.retries import spread
+from duetime.core.policy.values import Policy
+from duetime.core.triggers import Trigger
+
+
+class Span(NamedTuple):
+    """Occurrences that did not run: first, last and how many. A negative count means at least that many."""
+
+    first: Instant
+    last: Instant
+    number: int
+
+
+def new_run(
+    run: RunId,
+    definition: Definition,
+    due: Instant,
+    status: str,
+    *,
+    cause: str = Cause.TRIGGER,
+    worker: WorkerId | None = None,
+    started: Instant | None = None,
+    finished: Instant | None = None,
+    error: str | None = None,
+    last: Instant | None = None,
+    number: int = 1,
+) -> Run:
+    claimed = 1 if status == RunStatus.RUNNING else 0
+    return Run(
+        run, definition.id, cause, due, status, claimed, 0, claimed, worker, None, started, finished, None, None, None,
+        error, None, 0, last, number, definition.kind, definition.owner, definition.name,
+    )  # fmt: skip
+
+
+def span_run(run: RunId, definition: Definition, span: Span, status: str, reason: str, now: Instant) -> Run:
+    return new_run(run, definition, span.first, status, finished=now, error=reason, last=span.last, number=span.number)
+
+
+def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due: Instant) -> DueEntry:
+    at = Instant(due + spread(definition.id, due, trigger.jitter)) if trigger.jitter else due
+    return DueEntry(lane_of(definition.kind, at_most_once=policy.at_most_once), at, definition.id, NO_RUN)
+
+
+def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
+    """A run that a process died with is a suspect: its lane lets each worker hold one such run at a time."""
+    lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
+    return DueEntry(lane, at, definition.id, run.id)
+
+
+def ended(progress: Progress) -> Progress:
+    """An active schedule that has nothing left to run is over."""
+    idle = progress.next is None and progress.active == 0 and progress.queued == 0
+    if idle and progress.state == ScheduleState.ACTIVE:
+        return progress._replace(state=ScheduleState.ENDED)
+    return progress

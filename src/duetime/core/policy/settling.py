@@ -1,0 +1,163 @@
+"""From outcomes to records, and from a dead worker's runs to somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, assert_never
+
+from duetime.core.clock import Instant
+from duetime.core.model import Attempt, Run, RunId, RunStatus, ScheduleState, WorkerId
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.core.policy.ending import Held, Reader, end_run
+from duetime.core.policy.retries import backoff
+from duetime.core.policy.rows import run_entry
+from duetime.core.policy.values import policy_for_ending
+from duetime.core.policy.writes import Writes
+
+MOST_DEATHS = 3
+"""A run that this many processes died with is not started again."""
+
+_GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
+
+
+class Finished(NamedTuple):
+    """What a worker says of a run it holds; the fence proves that it still does."""
+
+    run: RunId
+    fence: int
+    outcome: Outcome
+    started: Instant | None
+    finished: Instant
+
+
+class Answer(StrEnum):
+    RECORDED = "recorded"
+    ALREADY = "already"  # recorded by an earlier write whose acknowledgement was lost
+    STALE = "stale"  # the run is somebody else's by now
+
+
+@dataclass(slots=True)
+class Settlement:
+    writes: Writes = field(default_factory=Writes)
+    answers: list[Answer] = field(default_factory=list)
+
+
+def plan_settlement(
+    held: Mapping[RunId, Held], finished: Sequence[Finished], worker: WorkerId, now: Instant, reader: Reader
+) -> Settlement:
+    settlement = Settlement()
+    for item in finished:
+        row = held.get(item.run)
+        answer = _answer(row, item, worker, settlement.writes)
+        settlement.answers.append(answer)
+        if row is not None and answer is Answer.RECORDED:
+            settle(settlement.writes, row, item, now, reader)
+    return settlement
+
+
+def _answer(row: Held | None, item: Finished, worker: WorkerId, writes: Writes) -> Answer:
+    if row is None or row.run.fence != item.fence or row.run.worker != worker:
+        return Answer.STALE
+    if row.run.status != RunStatus.RUNNING or row.run.id in writes.runs:
+        return Answer.ALREADY
+    return Answer.RECORDED
+
+
+def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Reader) -> None:
+    policy = policy_for_ending(held.definition.policy)
+    started = item.started if item.started is not None else held.run.started
+    run = held.run._replace(started=started, finished=item.finished)
+    outcome = item.outcome
+    if isinstance(outcome, Completed):
+        completed = run._replace(status=RunStatus.COMPLETED, result=outcome.result, error=None)
+        end_run(writes, held, policy, completed, now, reader)
+    elif isinstance(outcome, Cancelled):
+        end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error=outcome.reason), now, reader)
+    elif isinstance(outcome, Waiting):
+        _wait(writes, held, run, outcome, now, reader)
+    elif isinstance(outcome, Returned):
+        _go_on(writes, held, held.run._replace(attempt=run.attempt - 1, started=None), now, now, reader)
+    elif isinstance(outcome, Failed | Retry):
+        _retry_or_fail(writes, held, run, outcome, now, reader)
+    else:
+        assert_never(outcome)
+
+
+def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
+    """Neither a worker nor an attempt: whoever takes it starts the attempt."""
+    policy = policy_for_ending(held.definition.policy)
+    state = writes.progress_of(held.progress).state
+    if state in _GONE or run.stop:
+        end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error="cancelled"), now, reader)
+        return
+    waiting = run._replace(
+        status=RunStatus.WAITING, finished=None, attempt=run.attempt - 1, holder=None, until=outcome.until, expires=None
+    )
+    writes.runs[run.id] = waiting
+    if outcome.until is not None and state == ScheduleState.ACTIVE:
+        writes.due_new.append(run_entry(held.definition, policy, waiting, outcome.until))
+
+
+def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry, now: Instant, reader: Reader) -> None:
+    policy = policy_for_ending(held.definition.policy)
+    failures = run.attempt - run.deaths
+    permanent = isinstance(outcome, Failed) and outcome.permanent
+    if permanent or failures >= policy.max_attempts or run.stop:
+        status = RunStatus.CANCELLED if run.stop else RunStatus.FAILED
+        end_run(writes, held, policy, run._replace(status=status, error=outcome.error), now, reader)
+        return
+    finished = now if run.finished is None else run.finished
+    writes.attempts.append(Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error))
+    asked = outcome.after if isinstance(outcome, Retry) else 0
+    at = Instant(now + backoff(policy, run.id, failures, asked))
+    _go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
+
+
+def _go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
+    """Back into the queue while the schedule is active; parked while it is paused; over when it was cancelled."""
+    policy = policy_for_ending(held.definition.policy)
+    state = writes.progress_of(held.progress).state
+    if state in _GONE or run.stop:
+        closed = run._replace(status=RunStatus.CANCELLED, finished=now, error=run.error or "cancelled")
+        end_run(writes, held, policy, closed, now, reader)
+        return
+    pending = run._replace(status=RunStatus.PENDING)
+    writes.runs[run.id] = pending
+    if state == ScheduleState.ACTIVE:
+        writes.due_new.append(run_entry(held.definition, policy, pending, at))
+
+
+def plan_rescue(held: Sequence[Held], now: Instant, reader: Reader) -> Writes:
+    """A dead worker's runs: given back, ended as lost, or kept from killing a further process."""
+    writes = Writes()
+    for row in held:
+        _rescue(writes, row, now, reader)
+    return writes
+
+
+def _rescue(writes: Writes, held: Held, now: Instant, reader: Reader) -> None:
+    policy = policy_for_ending(held.definition.policy)
+    error = "its worker died"
+    run = held.run._replace(deaths=held.run.deaths + 1, fence=held.run.fence + 1, worker=None, error=error)
+    if policy.at_most_once:
+        lost = f"{error}; it runs at most once, so it was not started again"
+        end_run(writes, held, policy, run._replace(status=RunStatus.LOST, finished=now, error=lost), now, reader)
+    elif run.deaths >= MOST_DEATHS:
+        _quarantine(writes, held, run, now, reader)
+    else:
+        writes.attempts.append(Attempt(run.id, run.attempt, run.started, now, RunStatus.LOST, error))
+        _go_on(writes, held, run, now, now, reader)
+
+
+def _quarantine(writes: Writes, held: Held, run: Run, now: Instant, reader: Reader) -> None:
+    """Its schedule is paused too: the next occurrence would only kill again."""
+    policy = policy_for_ending(held.definition.policy)
+    error = f"quarantined: {run.deaths} workers died while they held it"
+    end_run(writes, held, policy, run._replace(status=RunStatus.FAILED, finished=now, error=error), now, reader)
+    progress = writes.progress[run.schedule]
+    if progress.state == ScheduleState.ACTIVE:
+        note = f"paused because run {run.id} was {error}; resume it once the cause is mended"
+        writes.progress[run.schedule] = progress._replace(state=ScheduleState.PAUSED, note=note)
+        writes.withdraw(run.schedule)

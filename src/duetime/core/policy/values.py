@@ -1,0 +1,116 @@
+"""The policy of one schedule: what people may set, its defaults, and its stored form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from duetime.core.clock import DAY, HOUR, MINUTE, SECOND
+from duetime.core.errors import InvalidInput
+
+
+class CatchUp(StrEnum):
+    ONCE = "once"
+    ALL = "all"
+    SKIP = "skip"
+
+
+class Overlap(StrEnum):
+    SKIP = "skip"
+    QUEUE = "queue"
+    ALLOW = "allow"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Durations are microseconds."""
+
+    catch_up: str = CatchUp.ONCE
+    catch_up_limit: int = 100
+    overlap: str = Overlap.SKIP
+    queue_limit: int = 100
+    max_attempts: int = 1
+    backoff: int = 10 * SECOND
+    backoff_limit: int = 1 * HOUR
+    timeout: int | None = None
+    at_most_once: bool = False
+    max_runs: int | None = None
+    grace: int = 1 * MINUTE
+
+
+_CHOICES: dict[str, type[StrEnum]] = {"catch_up": CatchUp, "overlap": Overlap}
+_RANGES: dict[str, tuple[int, int]] = {
+    "catch_up_limit": (1, 1000),
+    "queue_limit": (1, 10_000),
+    "max_attempts": (1, 100),
+    "backoff": (1, 30 * DAY),
+    "backoff_limit": (1, 30 * DAY),
+    "timeout": (1, 30 * DAY),
+    "max_runs": (1, 2**53),
+    "grace": (0, 365 * DAY),
+}
+_DEFAULTS = {field.name: field.default for field in fields(Policy)}
+
+
+def make_policy(given: Mapping[str, Any]) -> Policy:
+    """A policy from what a caller gave; an absent or null entry keeps its default."""
+    values = {name: value for name, value in given.items() if value is not None}
+    for name, value in values.items():
+        _check(name, value)
+    policy = Policy(**values)
+    if policy.at_most_once and policy.max_attempts > 1:
+        raise InvalidInput(
+            "max_attempts: work that runs at most once cannot be retried; leave one of the two out",
+            field="max_attempts",
+        )
+    return policy
+
+
+def _check(name: str, value: Any) -> None:
+    if name in _CHOICES:
+        allowed = [str(choice) for choice in _CHOICES[name]]
+        if value not in allowed:
+            raise InvalidInput(f"{name}: must be one of {', '.join(allowed)}, not {value!r}", field=name)
+    elif name in _RANGES:
+        low, high = _RANGES[name]
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidInput(f"{name}: must be a whole number from {low} to {high}, not {value!r}", field=name)
+    elif name == "at_most_once":
+        if type(value) is not bool:
+            raise InvalidInput(f"{name}: must be true or false, not {value!r}", field=name)
+    else:
+        raise InvalidInput(f"{name}: no such policy; there are {', '.join(sorted(_DEFAULTS))}", field=name)
+
+
+def policy_to_json(policy: Policy) -> str:
+    """Only what differs from the defaults, so that most schedules store `{}`."""
+    changed = {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != _DEFAULTS[name]}
+    return json.dumps(changed, sort_keys=True, separators=(",", ":"))
+
+
+@lru_cache(maxsize=4096)
+def policy_from_json(text: str) -> Policy:
+    """Checked like any input: what somebody wrote into the database by hand must fail here and not in mid-decision."""
+    try:
+        stored = json.loads(text)
+    except (ValueError, RecursionError):
+        stored = None
+    if not isinstance(stored, dict):
+        raise InvalidInput("the stored policy is not a JSON object", field="policy")
+    return make_policy(stored)
+
+
+CAUTIOUS = Policy(at_most_once=True)
+
+
+@lru_cache(maxsize=4096)
+def policy_for_ending(text: str) -> Policy:
+    """A run must be able to end whatever its policy says; one that cannot be read starts nothing again."""
+    try:
+        return policy_from_json(text)
+    except InvalidInput:
+        return CAUTIOUS

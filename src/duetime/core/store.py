@@ -1,0 +1,163 @@
+"""The contract of a store. Mechanism only: every decision is made by `core.policy`, inside the store's transaction.
+
+A starred method (*) is one write transaction; when it returns, what it wrote is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from duetime.core.clock import Instant
+from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.policy.changing import Change, Decision
+from duetime.core.policy.claiming import Claim
+from duetime.core.policy.creating import Draft
+from duetime.core.policy.settling import Answer, Finished
+from duetime.core.result import Result
+
+T = TypeVar("T")
+
+
+class Created(NamedTuple):
+    schedule: Schedule
+    fresh: bool  # False: the owner's key was known, and this is what it made
+
+
+class Want(NamedTuple):
+    """A wish to claim: at most `limit` entries of `lane` that start by `until`."""
+
+    lane: str
+    limit: int
+    until: Instant
+    share: str = ""
+    """Wants of one share draw on one limit: what one takes is gone for the next, and for those of a shorter name."""
+
+
+class Exchange(NamedTuple):
+    answers: list[Answer]
+    claims: list[Claim]
+
+
+class Beat(NamedTuple):
+    stop: list[RunId]  # runs in this worker's hands that somebody asked to stop
+    floor: int  # the oldest code, by schema version, that may still write
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleQuery:
+    owner: str | None = None
+    kind: str | None = None
+    status: str | None = None  # as people see it: pending, running, completed, failed, cancelled, paused, broken
+    text: str | None = None  # part of the name
+    subject: str | None = None
+    due_from: Instant | None = None
+    due_to: Instant | None = None
+    by_time: bool = False  # in the order of the next instant instead of creation
+    newest_first: bool = False
+    limit: int = 100
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    owner: str | None = None
+    kind: str | None = None
+    schedule: ScheduleId | None = None
+    status: str | None = None
+    worker: WorkerId | None = None
+    due_from: Instant | None = None
+    due_to: Instant | None = None
+    limit: int = 100
+    cursor: str | None = None
+
+
+class Page(NamedTuple, Generic[T]):
+    items: list[T]
+    cursor: str | None
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    schema: int
+    schedules: int
+    due: int
+    overdue: int
+    running: int
+    oldest_due: Instant | None
+    details: dict[str, Any]
+
+
+class Store(Protocol):
+    url: str
+    known_schema: int  # the newest schema version that this code knows
+
+    def migrate(self) -> None:
+        """* Brings the schema up to this code's version; refuses one that is newer."""
+
+    def create(self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}) -> Result[list[Created]]:
+        """* All or nothing. `limits` caps the living schedules of an owner."""
+
+    def get(self, schedule: ScheduleId) -> Schedule | None: ...
+
+    def find(self, public_id: str) -> Schedule | None: ...
+
+    def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
+
+    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
+        """* Locks the schedule's progress, decides, writes."""
+
+    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+        """* The same for a decision about one run."""
+
+    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
+        """Active schedules that were claimed through an instant beyond `now`: the clock had been ahead."""
+
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant) -> WorkerId:
+        """* A worker's row. Its id is never used again."""
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
+        """* Shows that the worker lives. Raises WorkerGone when others took it for dead."""
+
+    def retire(self, worker: WorkerId) -> None:
+        """* A clean leave; what the worker still holds is left to rescue."""
+
+    def workers(self) -> list[WorkerRow]: ...
+
+    def exchange(self, worker: WorkerId, now: Instant, finished: Sequence[Finished], wants: Sequence[Want]) -> Exchange:
+        """* Records what finished, then claims what is due: one commit for both. Raises WorkerGone."""
+
+    def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
+        """* Gives a dead worker's runs back. None when its beat moved on, or somebody else was faster."""
+
+    def held(self, worker: WorkerId) -> list[Claim]:
+        """What the store believes to be in this worker's hands."""
+
+    def earliest(self, lanes: Sequence[str]) -> DueEntry | None:
+        """The entry that these lanes begin with: when to look again, and what stands first."""
+
+    def run(self, run: RunId) -> Run | None: ...
+
+    def runs(self, query: RunQuery) -> Page[Run]: ...
+
+    def attempts(self, run: RunId) -> list[Attempt]: ...
+
+    def prune(self, before: Instant, limit: int) -> int:
+        """* Deletes at most `limit` ended runs that finished before an instant, and tombstones left without runs."""
+
+    def now(self) -> Instant | None:
+        """The store's own clock, where it has one apart from this machine's."""
+
+    def wait(self, timeout: float) -> bool:
+        """Blocks until another process wrote (True) or the time is over. For one watching thread."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Calls back after every write of this process that may have made work due earlier."""
+
+    def health(self, now: Instant) -> Health: ...
+
+    def backup(self, target: str) -> None: ...
+
+    def close(self) -> None: ...

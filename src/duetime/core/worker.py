@@ -1,0 +1,457 @@
+"""A worker's steps: rescue, claim, execute, record. Each is small and says whether there is more to do."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Protocol
+
+from duetime.core.clock import SECOND, Clock, Instant
+from duetime.core.errors import StoreUnavailable, StoreUnusable, WorkerGone
+from duetime.core.executing import InHand, carry_out, give_back
+from duetime.core.kind import Kind, StopReason
+from duetime.core.lease import Judge, Lease
+from duetime.core.model import DueEntry, RunId, WorkerId, lane_of
+from duetime.core.outcome import Failed
+from duetime.core.policy.changing import Change, Decision, rewind
+from duetime.core.policy.claiming import LEAD, Claim, mark_broken
+from duetime.core.policy.settling import Finished
+from duetime.core.policy.writes import Writes
+from duetime.core.result import Ok
+from duetime.core.store import Store, Want
+
+log = logging.getLogger("duetime.worker")
+
+LONGEST_SLEEP = 1.0
+"""Seconds: where another process may write, a wake-up that got lost costs no more than this."""
+
+CONTENDED = Instant(SECOND // 100)
+"""Another worker is just claiming what is due: how long to wait instead of asking again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    threads: int = 16
+    batch: int = 250
+    """The most runs that one transaction claims or records."""
+    ahead: float = 0.05
+    """Seconds of work that may be claimed beyond what the threads are busy with."""
+    lease: float = 10.0
+    session: bool = False
+    """True for a worker that lives only as long as some client is open."""
+    name: str = ""
+    known_schema: int = 2**31
+    lead: int = LEAD
+    """Microseconds that a run may be claimed ahead of its instant."""
+
+
+class Carrier(Protocol):
+    """What carries runs out: a pool of threads, or the calling thread itself."""
+
+    size: int
+
+    def put(self, items: Sequence[InHand]) -> None: ...
+
+    def take_back(self) -> list[InHand]: ...
+
+    def head(self) -> InHand | None: ...
+
+    @property
+    def free(self) -> int: ...
+
+
+class Worker:
+    """Holds runs; knows nothing of threads. One thread at a time calls its steps."""
+
+    def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions) -> None:
+        self.store, self.kinds, self.clock, self.options = store, kinds, clock, options
+        self.name = options.name
+        self.lanes = [
+            lane
+            for kind in sorted(kinds)
+            for lane in (lane_of(kind), lane_of(kind, at_most_once=True), lane_of(kind, suspect=True))
+        ]
+        self.id: WorkerId | None = None
+        self.lease = Lease(clock, options.lease)
+        self.judge = Judge(clock, options.lease, self.watch_interval)
+        self.hands: dict[RunId, InHand] = {}
+        self.done: deque[tuple[InHand, Finished]] = deque()
+        self.claiming = True
+        self.draining = False
+        """True: nothing is begun any more; what was not started is given back."""
+        self.carrier: Carrier = InlineCarrier(self)
+        self._gone: WorkerId | None = None
+        self._strays: list[InHand] = []
+        self._doubt = False
+        self._pace = 1.0
+        self._look_at: Instant | None = Instant(0)
+        self._looked = self._looked_aside = 0.0
+        self._notices = 0
+        self._blocked = False
+        self._stuck = False
+        self._giving_way = False
+        self._last_now = Instant(0)
+
+    @property
+    def watch_interval(self) -> float:
+        return min(0.5, self.options.lease / 20)
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def register(self) -> None:
+        asked = self.clock.boottime()
+        self.id = self.store.register(self.name, self.lanes, self.options.session, self.clock.now())
+        self.lease.renew(asked)
+        self.notice()
+
+    def beat(self) -> None:
+        """Shows that this worker lives, and hears which of its runs are asked to stop."""
+        worker = self.id
+        if worker is None:
+            return
+        items = list(self.hands.values())
+        reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
+        asked = self.clock.boottime()
+        try:
+            answer = self.store.beat(worker, self.clock.now(), reports)
+        except WorkerGone:
+            self._gone = worker
+            raise
+        self.lease.renew(asked)
+        for item in items:
+            item.reported = item.reported or item.report == reports.get(item.id)
+        if answer.floor > self.options.known_schema:
+            self.claiming = False
+            log.error("the store was upgraded and this worker is too old to write to it; install a newer Duetime")
+        for run in answer.stop:
+            if (held := self.hands.get(run)) is not None:
+                held.stop.set(StopReason.CANCELLED)
+
+    def rescue(self) -> int:
+        """Gives back what dead workers held."""
+        try:
+            workers = self.store.workers()
+        except StoreUnavailable:
+            self.judge.forget()
+            raise
+        given_back = 0
+        for dead in self.judge.observe(workers, self.id):
+            count = self.store.rescue(dead.id, dead.beat, self.clock.now())
+            if count is not None:
+                given_back += count
+                log.warning("worker %s (%s) is dead; %s of its runs were given back", dead.id, dead.name, count)
+        return given_back
+
+    def let_go(self, reason: StopReason) -> None:
+        """Tells every run in hand to stop."""
+        for item in list(self.hands.values()):
+            item.stop.set(reason)
+
+    def start_anew(self, gone: WorkerId) -> None:
+        """Others took this worker for dead: what it holds is theirs, and its outcomes would match no row.
+
+        Beat and exchange may both hear of one death; the second one must not end the new life.
+        """
+        if self.id != gone:
+            return
+        log.warning("worker %s was taken for dead; it drops %s runs and registers anew", gone, len(self.hands))
+        self.let_go(StopReason.LEASE)
+        self.carrier.take_back()
+        self._strays += [item for item in self.hands.values() if item.begun]
+        self.hands.clear()
+        self.id = None
+        self.register()
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def notice(self) -> None:
+        """Something may be due earlier than was known."""
+        self._notices += 1
+        self._look_at = Instant(0)
+
+    def seconds_to_look(self) -> float:
+        """How long nothing can become claimable, as far as is known."""
+        if self._look_at is None or self._stuck or not self.claiming or self.lease.expired():
+            return LONGEST_SLEEP
+        return min(LONGEST_SLEEP, max(0.0, (self._look_at - self.clock.now()) / SECOND))
+
+    def _wants(self, now: Instant, ending: Set[RunId]) -> list[Want]:
+        """What there is room for. The runs that are `ending` free their slots in the transaction that claims."""
+        self._stuck = False
+        if not self.claiming or self.lease.expired():
+            return []
+        stale = self.clock.monotonic() - self._looked >= LONGEST_SLEEP
+        if not stale and (self._look_at is None or self._look_at > now):
+            return []
+        held = len(self.hands) - len(ending)
+        room = min(self.options.batch, self._slots() - held)
+        exact = min(room, self.carrier.free, self._threads() - held)
+        suspects = any(item.claim.run.deaths and item.id not in ending for item in self.hands.values())
+        solo = 0 if suspects else min(1, room)
+        self._blocked = min(room, exact, solo) <= 0
+        if exact > 0:
+            self._giving_way = False
+        wants = self._wants_of(now, exact, solo, 0 if self._giving_way else room)
+        self._stuck = not wants
+        return wants
+
+    def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[Want]:
+        """First what needs an idle thread, then suspects, then the rest; each sort shares its limit among all kinds."""
+        soon = Instant(now + self.options.lead)
+        sorts = (
+            [Want(lane_of(kind, at_most_once=True), exact, now, "room:exact") for kind in self.kinds],
+            [Want(lane_of(kind, suspect=True), solo, now, "room:solo") for kind in self.kinds],
+            [Want(lane_of(kind), room, soon, "room") for kind in self.kinds],
+        )
+        return [want for wants in sorts for want in wants if want.limit > 0]
+
+    def _threads(self) -> int:
+        """Those that are ours to fill: a run that was dropped keeps its thread until it returns."""
+        if self._strays:
+            self._strays = [item for item in self._strays if not item.over]
+        return self.carrier.size - len(self._strays)
+
+    def _slots(self) -> int:
+        """As many as there are threads, and what the threads get through in a moment: long work is left to others."""
+        size = self._threads()
+        return size + min(4 * self.options.batch, int(size * self.options.ahead / max(self._pace, 1e-6)))
+
+    def _look_ahead(self, wants: Sequence[Want], now: Instant, claimed: bool) -> None:
+        """When to look next: at once while something is due, else when the first entry becomes claimable."""
+        self._looked = self.clock.monotonic()
+        before = self._notices
+        entry = self.store.earliest([want.lane for want in wants])
+        look_at = None if entry is None else self._claimable_at(entry)
+        if look_at is not None and look_at <= now and not claimed:
+            look_at = Instant(now + CONTENDED)
+        self._look_at = look_at
+        if self._notices != before:  # in this order: a notice between the two must not be overwritten
+            self._look_at = Instant(0)
+        self._giving_way = self._should_give_way(wants, now)
+
+    def _should_give_way(self, wants: Sequence[Want], now: Instant) -> bool:
+        """Work that needs an idle thread would wait for ever beside a line that is always filled up again."""
+        if any(want.share == "room:exact" for want in wants):
+            return False
+        if self._looked - self._looked_aside < 0.05:
+            return self._giving_way
+        self._looked_aside = self._looked
+        entry = self.store.earliest([lane_of(kind, at_most_once=True) for kind in self.kinds])
+        return entry is not None and entry.at <= now
+
+    def _claimable_at(self, entry: DueEntry) -> Instant:
+        """Only the plain lane of a kind may be claimed ahead of the instant."""
+        return entry.at if ":" in entry.lane else Instant(entry.at - self.options.lead)
+
+    # -- exchanging ---------------------------------------------------------------------------------------------
+
+    def exchange(self) -> bool:
+        """Records what finished and claims what is due, in one transaction. True when it should be called again."""
+        worker = self._living()
+        if self._doubt:
+            self._reconcile()
+        now = self.clock.now()
+        self._mind_the_clock(now)
+        batch = self._next_batch(worker)
+        if self._blocked and (batch or self.carrier.free):
+            self.notice()
+        wants = self._wants(now, {item.id for item, _ in batch})
+        if not batch and not wants:
+            return False
+        try:
+            claims = self._store(now, batch, wants)
+        except WorkerGone:
+            self.start_anew(worker)
+            return True
+        except BaseException:
+            self._doubt = True
+            self.done.extendleft(reversed(batch))
+            raise
+        self._accept(claims, now)
+        if wants:
+            self._look_ahead(wants, now, bool(claims))
+        return bool(batch or claims)
+
+    def _living(self) -> WorkerId:
+        if self.id is not None and self.id == self._gone:
+            self.start_anew(self.id)
+        if self.id is None:
+            self.register()
+        assert self.id is not None
+        return self.id
+
+    def _next_batch(self, worker: WorkerId) -> list[tuple[InHand, Finished]]:
+        """What finished, without what belonged to an earlier life: nobody waits for that."""
+        batch = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
+        return [pair for pair in batch if pair[0].worker == worker]
+
+    def _store(self, now: Instant, batch: Sequence[tuple[InHand, Finished]], wants: Sequence[Want]) -> list[Claim]:
+        """A batch that cannot be stored is halved until the culprit stands alone."""
+        assert self.id is not None
+        try:
+            result = self.store.exchange(self.id, now, [finished for _, finished in batch], wants)
+        except (WorkerGone, StoreUnavailable, StoreUnusable):
+            raise
+        except Exception as error:
+            return self._store_halves(now, batch, wants, error)
+        for item, _ in batch:
+            if self.hands.get(item.id) is item:  # given back and claimed again, it is in hand as another item
+                del self.hands[item.id]
+        return result.claims
+
+    def _store_halves(
+        self,
+        now: Instant,
+        batch: Sequence[tuple[InHand, Finished]],
+        wants: Sequence[Want],
+        error: Exception,
+    ) -> list[Claim]:
+        if batch and wants:
+            return self._store(now, batch, ()) + self._store(now, (), wants)
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            return self._store(now, batch[:middle], ()) + self._store(now, batch[middle:], ())
+        if batch:
+            return self._store_unstorable(now, batch[0], error)
+        if len(wants) > 1:
+            return [claim for want in wants for claim in self._store(now, (), [want])]
+        if wants[0].limit > 1:
+            return self._store(now, (), [wants[0]._replace(limit=wants[0].limit // 2)])
+        self._break_first(wants[0], now, error)
+        return []
+
+    def _store_unstorable(self, now: Instant, pair: tuple[InHand, Finished], error: Exception) -> list[Claim]:
+        item, finished = pair
+        if isinstance(finished.outcome, Failed) and finished.outcome.permanent:
+            raise error
+        log.error("the outcome of run %s could not be stored: %s", item.id, error)
+        said = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
+        return self._store(now, [(item, finished._replace(outcome=said))], ())
+
+    def _break_first(self, want: Want, now: Instant, error: Exception) -> None:
+        entry = self.store.earliest([want.lane])
+        if entry is None:
+            raise error
+        log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
+
+        self.store.change(entry.schedule, now, lambda change: _set_aside(change, error))
+
+    def _accept(self, claims: Sequence[Claim], now: Instant) -> None:
+        assert self.id is not None
+        since = self.clock.monotonic()
+        items = [InHand(claim, self.id, since) for claim in claims]
+        for item in items:
+            self.hands[item.id] = item
+        ready = [item for item in items if item.claim.at <= now]
+        if ready:
+            self.carrier.put(ready)
+        for item in items:
+            if item.claim.at > now:
+                self.start_later((item.claim.at - now) / SECOND, item)
+
+    def start_later(self, seconds: float, item: InHand) -> None:
+        """Without a timer there is nobody to wait for the instant: it has come."""
+        self.carrier.put([item])
+
+    def _reconcile(self) -> None:
+        """After a commit of unknown outcome: start what the store says is ours and we do not have."""
+        assert self.id is not None
+        lost = [claim for claim in self.store.held(self.id) if not self._has(claim)]
+        self._doubt = False
+        self.notice()
+        self._accept(lost, self.clock.now())
+
+    def _has(self, claim: Claim) -> bool:
+        """By its fence: a run may have been recorded, and claimed once more, by the commits that were in doubt."""
+        item = self.hands.get(claim.run.id)
+        return item is not None and item.claim.run.fence == claim.run.fence
+
+    def _mind_the_clock(self, now: Instant) -> None:
+        """A clock that was ahead has claimed into the future: those schedules count from now again."""
+        back = self._last_now == 0 or now < self._last_now - SECOND
+        self._last_now = now
+        while back:
+            ahead = self.store.ahead(Instant(now + LEAD), self.options.batch)
+            for schedule in ahead:
+                self.store.change(schedule, now, _rewind)
+            back = len(ahead) == self.options.batch
+
+    # -- executing ----------------------------------------------------------------------------------------------
+
+    def execute(self, item: InHand) -> None:
+        """Carries one run out. Past its own deadline a worker begins nothing: the run may be somebody else's."""
+        if self.draining or self.lease.expired() or item.stop.is_set():
+            self.done.append((item, give_back(item, self.clock)))
+            return
+        begun = self.clock.monotonic()
+        finished = carry_out(item, self.kinds, self.clock)
+        self._pace += (min(1.0, self.clock.monotonic() - begun) - self._pace) * 0.05
+        item.over = True
+        self.done.append((item, finished))
+
+    def leave_to_others(self, stalled: float) -> None:
+        """What has stood in line for long while every thread is busy: others may have idle ones.
+
+        The pace of what ran before would invite all of it back at once: it counts as slow until it proves faster.
+        """
+        head = self.carrier.head()
+        if head is None or self.carrier.free or self.clock.monotonic() - head.since < stalled:
+            return
+        self.give_back_unstarted()
+        self._pace = 1.0
+
+    def give_back_unstarted(self) -> int:
+        items = self.carrier.take_back()
+        self.done.extend((item, give_back(item, self.clock)) for item in items)
+        return len(items)
+
+    def tick(self) -> bool:
+        """All steps once, in the calling thread: for simulations and for whoever brings their own loop."""
+        if self.id is None:
+            self.register()
+        try:
+            self.beat()
+        except WorkerGone:
+            pass  # the exchange below starts anew
+        rescued = self.rescue()
+        self.notice()
+        return self.exchange() or bool(rescued)
+
+
+def _set_aside(change: Change, error: Exception) -> Decision:
+    writes = Writes()
+    mark_broken(writes, change.schedule.progress, type(error).__name__)
+    return Ok((writes, None))
+
+
+def _rewind(change: Change) -> Decision:
+    """Total, as all planning: a trigger that cannot be read any more breaks its schedule, not the worker."""
+    try:
+        return rewind(change)
+    except Exception as error:
+        return _set_aside(change, error)
+
+
+class InlineCarrier:
+    """Carries runs out in the calling thread, one after the other."""
+
+    size = 250
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def put(self, items: Sequence[InHand]) -> None:
+        for item in items:
+            self._worker.execute(item)
+
+    def take_back(self) -> list[InHand]:
+        return []
+
+    def head(self) -> InHand | None:
+        return None
+
+    @property
+    def free(self) -> int:
+        return 1

@@ -1,0 +1,93 @@
+"""Who is judged dead, and when a worker may no longer act."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duetime.core.clock import SECOND, Instant, instant_of
+from duetime.core.lease import Judge, Lease
+from duetime.core.model import WorkerId, WorkerRow
+from duetime.simulation import SettableClock
+
+ME = WorkerId(1)
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(instant_of(datetime(2026, 1, 1, tzinfo=UTC)))
+
+
+def pass_time(clock: SettableClock, seconds: float) -> None:
+    clock.move_to(Instant(clock.now() + int(seconds * SECOND)))
+
+
+def row(worker: int, beat: int) -> WorkerRow:
+    return WorkerRow(WorkerId(worker), "w", "job", 0, Instant(0), beat, Instant(0))
+
+
+def watch(judge: Judge, clock: SettableClock, seconds: float, beat: int) -> list[WorkerRow]:
+    dead: list[WorkerRow] = []
+    for _ in range(int(seconds / 0.5)):
+        pass_time(clock, 0.5)
+        dead = judge.observe([row(2, beat)], ME)
+    return dead
+
+
+def test_a_worker_is_dead_after_a_full_lease_of_the_same_beat(clock: SettableClock) -> None:
+    judge = Judge(clock, lease=10, interval=0.5)
+    judge.observe([row(2, 7)], ME)
+    assert watch(judge, clock, 9.5, 7) == []
+    assert [dead.id for dead in watch(judge, clock, 0.5, 7)] == [2]
+
+
+def test_a_beat_begins_the_lease_anew(clock: SettableClock) -> None:
+    judge = Judge(clock, lease=10, interval=0.5)
+    judge.observe([row(2, 7)], ME)
+    assert watch(judge, clock, 9.5, 7) == []
+    assert watch(judge, clock, 9.5, 8) == []
+
+
+def test_a_gap_between_reads_proves_nothing(clock: SettableClock) -> None:
+    """The database was away, or this machine slept: the others could not be seen."""
+    judge = Judge(clock, lease=10, interval=0.5)
+    judge.observe([row(2, 7)], ME)
+    pass_time(clock, 3600)
+    assert judge.observe([row(2, 7)], ME) == []
+    assert watch(judge, clock, 9.5, 7) == []
+    assert watch(judge, clock, 0.5, 7) != []
+
+
+def test_a_failed_read_begins_anew(clock: SettableClock) -> None:
+    judge = Judge(clock, lease=10, interval=0.5)
+    judge.observe([row(2, 7)], ME)
+    assert watch(judge, clock, 9.5, 7) == []
+    judge.forget()
+    assert watch(judge, clock, 9.5, 7) == []
+
+
+def test_nobody_judges_himself(clock: SettableClock) -> None:
+    judge = Judge(clock, lease=1, interval=0.5)
+    judge.observe([row(2, 7)], WorkerId(2))
+    for _ in range(10):
+        pass_time(clock, 0.5)
+        assert judge.observe([row(2, 7)], WorkerId(2)) == []
+
+
+def test_a_wall_clock_jump_kills_nobody(clock: SettableClock) -> None:
+    judge = Judge(clock, lease=10, interval=0.5)
+    judge.observe([row(2, 7)], ME)
+    clock.jump(timedelta(days=1))
+    assert watch(judge, clock, 5, 7) == []
+
+
+def test_a_lease_is_counted_from_before_the_beat(clock: SettableClock) -> None:
+    lease = Lease(clock, 10)
+    asked = clock.boottime()
+    pass_time(clock, 4)
+    lease.renew(asked)
+    pass_time(clock, 6)
+    assert not lease.expired()
+    pass_time(clock, 0.1)
+    assert lease.expired()

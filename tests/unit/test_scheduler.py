@@ -1,0 +1,192 @@
+"""The door for faces: what is refused, what belongs to whom, and that a refusal leaves no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import instant_of
+from duetime.core.kind import Caller
+from duetime.core.model import Schedule
+from duetime.core.result import Err, Ok, Result
+from duetime.core.scheduler import Changes, Limits, NewSchedule, Scheduler
+from duetime.core.store import ScheduleQuery
+from duetime.kinds.builtin import TASKS
+from duetime.kinds.job import JobKind
+from duetime.kinds.registry import Registry
+from duetime.simulation import SettableClock
+from duetime.stores.sqlite import SqliteStore
+
+ANN, BEN = Caller("ann"), Caller("ben")
+JOB = NewSchedule("job", "say", "interval", {"hours": 1}, {"task": "echo", "args": ["hi"], "kwargs": {}})
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(instant_of(datetime(2026, 3, 2, 12, tzinfo=UTC)))
+
+
+@pytest.fixture
+def scheduler(clock: SettableClock) -> Iterator[Scheduler]:
+    store = SqliteStore(":memory:")
+    store.migrate()
+    yield Scheduler(store, {"job": JobKind(Registry(TASKS))}, clock, limits=Limits(schedules=5))
+    store.close()
+
+
+def made(result: Result[Schedule]) -> Schedule:
+    assert isinstance(result, Ok), result
+    return result.value
+
+
+def refusal(result: Result[Any]) -> Err:
+    assert isinstance(result, Err), result
+    return result
+
+
+def total(scheduler: Scheduler) -> int:
+    page = scheduler.search(Caller("x", operator=True), ScheduleQuery())
+    assert isinstance(page, Ok)
+    return page.value.total
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("unknown task", {"payload": {"task": "nope", "args": [], "kwargs": {}}}, "Unknown task: nope"),
+    ("surplus arguments", {"payload": {"task": "echo", "args": [1, 2, 3], "kwargs": {}}}, "echo"),
+    ("negative interval", {"trigger_config": {"hours": -1}}, "hours"),
+    ("interval of nothing", {"trigger_config": {"hours": 0}}, ""),
+    ("infinite interval", {"trigger_config": {"seconds": float("inf")}}, "seconds"),
+    ("too often", {"trigger_config": {"seconds": 0.5}}, "more often"),
+    ("past time", {"trigger_type": "once", "trigger_config": {"run_at": "2020-01-01T00:00:00"}}, "in the past"),
+    ("unknown zone", {"timezone": "Mars/Olympus"}, "Mars/Olympus"),
+    ("unknown trigger type", {"trigger_type": "sometimes"}, "Unknown trigger type: sometimes"),
+    ("unknown key", {"trigger_config": {"hours": 1, "hour": 2}}, "hour"),
+    (
+        "malformed cron",
+        {"trigger_type": "cron", "trigger_config": {"expression": "61 * * * *"}},
+        "Invalid cron expression: 61 * * * *",
+    ),
+    ("never fires", {"trigger_type": "cron", "trigger_config": {"expression": "0 0 30 2 *"}}, ""),
+    ("oversized payload", {"payload": {"task": "echo", "args": ["x" * 300_000], "kwargs": {}}}, "limit"),
+    ("empty name", {"name": "  "}, "name"),
+    ("long name", {"name": "n" * 201}, "name"),
+    ("NUL in the name", {"name": "a\x00b"}, "name"),
+    ("surrogate in the name", {"name": "a\ud800b"}, "name"),
+    ("unknown kind", {"kind": "dream"}, "kind"),
+    ("max_runs of zero", {"policy": {"max_runs": 0}}, "max_runs"),
+    ("max_runs as a truth value", {"policy": {"max_runs": True}}, "max_runs"),
+    ("unknown policy", {"policy": {"colour": "red"}}, "colour"),
+    ("unknown overlap", {"policy": {"overlap": "maybe"}}, "overlap"),
+    ("retries of at-most-once", {"policy": {"at_most_once": True, "max_attempts": 3}}, "max_attempts"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_input_is_refused_clearly_and_leaves_no_trace(
+    scheduler: Scheduler, changes: dict[str, Any], said: str
+) -> None:
+    err = refusal(scheduler.create(ANN, replace(JOB, **changes)))
+    assert err.message
+    assert said in err.message
+    assert total(scheduler) == 0
+
+
+def test_one_bad_draft_refuses_the_whole_bulk(scheduler: Scheduler) -> None:
+    refusal(scheduler.create_many(ANN, [JOB, replace(JOB, name="")]))
+    assert total(scheduler) == 0
+
+
+def test_a_key_returns_the_first_result_and_creates_nothing(scheduler: Scheduler, clock: SettableClock) -> None:
+    keyed = replace(JOB, idempotency_key="k")
+    first = made(scheduler.create(ANN, keyed))
+    clock.move_to(instant_of(datetime(2026, 3, 2, 13, tzinfo=UTC)))
+    assert made(scheduler.create(ANN, keyed)).definition == first.definition
+    assert total(scheduler) == 1
+    assert refusal(scheduler.create(ANN, replace(keyed, name="other"))).code == "key_reused"
+    assert made(scheduler.create(BEN, keyed)).definition.id != first.definition.id
+
+
+def test_the_limit_of_schedules_is_per_owner_and_counts_the_living(scheduler: Scheduler) -> None:
+    schedules = [made(scheduler.create(ANN, JOB)) for _ in range(5)]
+    assert refusal(scheduler.create(ANN, JOB)).code == "quota"
+    made(scheduler.create(BEN, JOB))
+    scheduler.cancel(ANN, schedules[0].definition.public_id)
+    made(scheduler.create(ANN, JOB))
+    assert refusal(scheduler.create_many(BEN, [JOB] * 5)).code == "quota"
+
+
+def test_what_belongs_to_another_does_not_exist(scheduler: Scheduler) -> None:
+    theirs = made(scheduler.create(ANN, JOB)).definition.public_id
+    unknown = "job_999_1"
+    for ask in (scheduler.pause, scheduler.resume, scheduler.cancel, scheduler.delete, scheduler.run_now):
+        assert ask(BEN, theirs) == ask(BEN, unknown)
+        assert refusal(ask(BEN, theirs)).code == "not_found"
+    assert scheduler.edit(BEN, theirs, Changes(name="mine")) == scheduler.edit(BEN, unknown, Changes(name="mine"))
+    assert scheduler.find(BEN, theirs) is None
+    assert scheduler.history(BEN, theirs) == scheduler.history(BEN, unknown)
+    page = scheduler.search(BEN, ScheduleQuery(owner="ann"))
+    assert isinstance(page, Ok)
+    assert page.value.items == []
+    assert scheduler.find(Caller("root", operator=True), theirs) is not None
+
+
+@pytest.mark.parametrize("odd", ["", "'; DROP TABLE schedules; --", "x" * 10_000, "a\x00b", "\ud800", "../../etc", "%"])
+def test_any_text_may_be_asked_for_as_an_id(scheduler: Scheduler, odd: str) -> None:
+    assert scheduler.find(ANN, odd) is None
+    assert refusal(scheduler.cancel(ANN, odd)).code == "not_found"
+    assert refusal(scheduler.history(ANN, odd)).code == "not_found"
+
+
+def test_an_edit_changes_only_what_it_names(scheduler: Scheduler) -> None:
+    before = made(scheduler.create(ANN, JOB))
+    after = made(scheduler.edit(ANN, before.definition.public_id, Changes(name="new")))
+    assert after.definition.name == "new"
+    assert after.definition.version == before.definition.version + 1
+    assert after.definition._replace(name="say", version=1, updated=before.definition.updated) == before.definition
+    assert after.progress == before.progress
+
+
+def test_an_edit_of_an_older_version_is_refused(scheduler: Scheduler) -> None:
+    schedule = made(scheduler.create(ANN, JOB)).definition.public_id
+    made(scheduler.edit(ANN, schedule, Changes(name="one", version=1)))
+    assert refusal(scheduler.edit(ANN, schedule, Changes(name="two", version=1))).code == "conflict"
+
+
+def test_a_bad_edit_changes_nothing(scheduler: Scheduler) -> None:
+    schedule = made(scheduler.create(ANN, JOB))
+    public_id = schedule.definition.public_id
+    refusal(scheduler.edit(ANN, public_id, Changes(trigger_type="cron", trigger_config={"expression": "nope"})))
+    refusal(scheduler.edit(ANN, public_id, Changes(name="fine", policy={"max_runs": -1})))
+    refusal(scheduler.edit(ANN, public_id, Changes(next=instant_of(datetime(2020, 1, 1, tzinfo=UTC)))))
+    assert scheduler.find(ANN, public_id) == schedule
+
+
+def test_only_what_is_pending_can_be_edited(scheduler: Scheduler) -> None:
+    public_id = made(scheduler.create(ANN, JOB)).definition.public_id
+    assert scheduler.run_now(ANN, public_id).is_ok
+    assert refusal(scheduler.edit(ANN, public_id, Changes(name="late"))).code == "not_possible"
+    scheduler.cancel(ANN, public_id)
+    assert refusal(scheduler.edit(ANN, public_id, Changes(name="late"))).code == "not_possible"
+
+
+def test_a_second_delete_finds_nothing(scheduler: Scheduler) -> None:
+    public_id = made(scheduler.create(ANN, JOB)).definition.public_id
+    assert scheduler.delete(ANN, public_id).is_ok
+    assert refusal(scheduler.delete(ANN, public_id)).code == "not_found"
+
+
+def test_agents_schedule_only_so_deep(scheduler: Scheduler) -> None:
+    assert scheduler.create(Caller("ann", depth=3), JOB).is_ok
+    assert refusal(scheduler.create(Caller("ann", depth=4), JOB)).code == "depth"
+
+
+def test_preview_reads_the_trigger_and_creates_nothing(scheduler: Scheduler) -> None:
+    preview = scheduler.preview("cron", {"expression": "0 9 * * MON"}, timezone="Europe/Berlin", count=3)
+    assert isinstance(preview, Ok)
+    assert len(preview.value.instants) == 3
+    assert "Europe/Berlin" in preview.value.english
+    assert total(scheduler) == 0

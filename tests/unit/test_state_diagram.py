@@ -1,0 +1,240 @@
+"""Holds docs/state-diagram.md to the code: every drawn move happens, and no other one does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from duetime.core.clock import SECOND, Instant
+from duetime.core.model import RunId
+from duetime.core.outcome import Completed, Failed
+from duetime.core.policy import changing
+from duetime.core.policy.settling import Finished
+from duetime.core.result import Ok
+from duetime.core.scheduler import NewSchedule
+from duetime.kinds.registry import Registry
+from duetime.simulation import Simulation
+from duetime.stores.sqlite import SqliteStore
+
+pytestmark = pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
+
+DIAGRAM = Path(__file__).parents[2] / "docs" / "state-diagram.md"
+START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+Moves = set[tuple[str, str]]
+
+_RECORD = """
+CREATE TEMP TABLE moves (what TEXT, before TEXT, after TEXT, UNIQUE (what, before, after));
+CREATE TEMP TRIGGER run_made AFTER INSERT ON main.runs
+  BEGIN INSERT OR IGNORE INTO moves VALUES ('run', '[*]', new.status); END;
+CREATE TEMP TRIGGER run_moved AFTER UPDATE OF status ON main.runs WHEN old.status <> new.status
+  BEGIN INSERT OR IGNORE INTO moves VALUES ('run', old.status, new.status); END;
+CREATE TEMP TRIGGER schedule_made AFTER INSERT ON main.progress
+  BEGIN INSERT OR IGNORE INTO moves VALUES ('schedule', '[*]', new.state); END;
+CREATE TEMP TRIGGER schedule_moved AFTER UPDATE OF state ON main.progress WHEN old.state <> new.state
+  BEGIN INSERT OR IGNORE INTO moves VALUES ('schedule', old.state, new.state); END;
+"""
+
+
+def drawn(heading: str) -> Moves:
+    section = DIAGRAM.read_text(encoding="utf-8").split(f"## {heading}")[1].split("```")[1]
+    return set(re.findall(r"^\s*(\S+) --> (\w+):", section, re.MULTILINE))
+
+
+class Stage:
+    """A simulation in which a test decides how the task ends."""
+
+    def __init__(self) -> None:
+        registry = Registry()
+        self.fails = 0
+
+        @registry.task
+        def work() -> None:
+            if self.fails:
+                self.fails -= 1
+                raise ValueError("as asked")
+
+        self.simulation = Simulation(START, registry=registry)
+        self.duetime = self.simulation.duetime
+        store = self.duetime.app.store
+        assert isinstance(store, SqliteStore)
+        self.connection: apsw.Connection = store._writer
+        self.connection.execute(_RECORD)
+
+    def moves(self, what: str) -> Moves:
+        rows: list[Any] = self.connection.execute("SELECT before, after FROM moves WHERE what = ?", (what,)).fetchall()
+        return {(before, after) for before, after in rows}
+
+    def job(self, **trigger: Any) -> str:
+        return str(self.duetime.schedule("work", **(trigger or {"every": HOUR}))["id"])
+
+    def prompt(self, **policy: Any) -> str:
+        new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look"}, policy)
+        made = self.duetime.scheduler.create(self.duetime.caller, new)
+        assert isinstance(made, Ok)
+        return made.value.definition.public_id
+
+    def advance(self, by: timedelta = HOUR) -> None:
+        self.simulation.advance(by)
+
+    def be_away(self, by: timedelta) -> None:
+        clock = self.simulation.clock
+        clock.move_to(Instant(clock.now() + by // timedelta(microseconds=1)))
+
+    def latest_run(self) -> RunId:
+        return self.simulation.runs()[-1].id
+
+    def take(self) -> tuple[RunId, int]:
+        now = self.simulation.clock.now()
+        run = next(row.id for row in self.simulation.runs() if row.status == "waiting")
+        expires = Instant(now + 60 * SECOND)
+        store = self.duetime.app.store
+        taken = store.change_run(run, now, lambda change, row: changing.hold(change, row, "agent", expires))
+        assert isinstance(taken, Ok)
+        return run, taken.value.fence
+
+    def finish(self, outcome: Completed | Failed) -> None:
+        run, fence = self.take()
+        now = self.simulation.clock.now()
+        item = Finished(run, fence, outcome, now, now)
+        store = self.duetime.app.store
+        ended = store.change_run(run, now, lambda change, row: changing.finish_held(change, row, "agent", item))
+        assert isinstance(ended, Ok)
+
+
+def end_and_begin_again(stage: Stage) -> None:
+    stage.fails = 1
+    job = stage.job(at=START + HOUR)
+    stage.advance()
+    stage.duetime.scheduler.retry(stage.duetime.caller, stage.latest_run())
+    stage.advance()
+    stage.duetime.run_now(job)
+    stage.duetime.cancel(job)
+    stage.duetime.delete(job)
+
+
+def retry_by_itself(stage: Stage) -> None:
+    stage.fails = 1
+    job = str(stage.duetime.schedule("work", every=HOUR, max_attempts=2)["id"])
+    stage.advance(2 * HOUR)
+    stage.duetime.delete(job)
+
+
+def miss_and_queue(stage: Stage) -> None:
+    stage.duetime.schedule("work", every=HOUR, catch_up="all", catch_up_limit=2)
+    stage.be_away(5 * HOUR)
+    stage.simulation.settle()
+
+
+def skip_and_cancel(stage: Stage) -> None:
+    first, second = stage.prompt(), stage.prompt(overlap="queue")
+    stage.advance(3 * HOUR)
+    stage.duetime.cancel(first)
+    stage.duetime.cancel(second)
+
+
+def pause_and_resume(stage: Stage) -> None:
+    for ending in (stage.duetime.resume, stage.duetime.cancel, stage.duetime.delete):
+        job = stage.job()
+        stage.duetime.pause(job)
+        ending(job)
+    job = stage.job(at=START + 50 * HOUR)
+    stage.duetime.pause(job)
+    stage.advance(60 * HOUR)
+    stage.duetime.resume(job)
+    stage.duetime.delete(job)
+
+
+def break_and_mend(stage: Stage) -> None:
+    for mend in (stage.duetime.resume, stage.duetime.cancel, stage.duetime.delete):
+        for recurring in (True, False):
+            job = stage.job() if recurring else stage.job(at=stage.simulation.now + HOUR)
+            good = stage.connection.execute("SELECT trigger FROM schedules WHERE public_id = ?", (job,)).fetchall()
+            stage.connection.execute("UPDATE schedules SET trigger = '{}' WHERE public_id = ?", (job,))
+            stage.advance()
+            stage.connection.execute("UPDATE schedules SET trigger = ? WHERE public_id = ?", (good[0][0], job))
+            mend(job)
+
+
+def wait_for_an_agent(stage: Stage) -> None:
+    stage.prompt(max_attempts=2)
+    stage.advance()
+    stage.finish(Failed("not now"))
+    stage.advance()
+    stage.finish(Completed())
+    stage.advance()
+    stage.finish(Failed("never", permanent=True))
+
+
+def die_with_work_in_hand(stage: Stage) -> None:
+    stage.duetime.schedule("work", at=START + HOUR, at_most_once=True)
+    stage.be_away(HOUR)
+    stage.simulation.crash()
+    stage.advance()
+    stage.duetime.scheduler.retry(stage.duetime.caller, stage.latest_run())
+    stage.duetime.schedule("work", at=stage.simulation.now + HOUR)
+    stage.advance(timedelta(minutes=59))
+    stage.be_away(timedelta(minutes=1))
+    for _ in range(3):
+        stage.simulation.crash()
+        stage.advance(timedelta(seconds=11))
+
+
+def stop_a_running_one(stage: Stage) -> None:
+    job = stage.job()
+    stage.be_away(HOUR)
+    stage.simulation.crash()
+    stage.duetime.cancel(job)
+    stage.advance()
+    again = stage.job()
+    stage.advance()
+    stage.duetime.cancel(again)
+    stopped = [run.id for run in stage.simulation.runs() if run.status == "cancelled"]
+    assert stopped, "the running job was asked to stop and ended so"
+
+
+def retry_what_was_cancelled(stage: Stage) -> None:
+    job = stage.prompt()
+    stage.advance()
+    scheduler, caller = stage.duetime.scheduler, stage.duetime.caller
+    assert scheduler.cancel_run(caller, stage.latest_run()).is_ok
+    assert scheduler.retry(caller, stage.latest_run()).is_ok
+    stage.duetime.delete(job)
+
+
+SCENES: list[Callable[[Stage], None]] = [
+    end_and_begin_again,
+    retry_by_itself,
+    miss_and_queue,
+    skip_and_cancel,
+    pause_and_resume,
+    break_and_mend,
+    wait_for_an_agent,
+    die_with_work_in_hand,
+    stop_a_running_one,
+    retry_what_was_cancelled,
+]
+
+
+@pytest.fixture(scope="module")
+def observed() -> Iterator[dict[str, Moves]]:
+    found: dict[str, Moves] = {"run": set(), "schedule": set()}
+    for scene in SCENES:
+        stage = Stage()
+        scene(stage)
+        for what in found:
+            found[what] |= stage.moves(what)
+        stage.simulation.close()
+    yield found
+
+
+@pytest.mark.parametrize(("what", "heading"), [("run", "A run"), ("schedule", "A schedule")])
+def test_the_drawn_moves_are_the_moves_that_happen(observed: dict[str, Moves], what: str, heading: str) -> None:
+    assert observed[what] - drawn(heading) == set(), "moves that are not drawn"
+    assert drawn(heading) - observed[what] == set(), "drawn moves that never happen"
