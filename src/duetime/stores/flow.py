@@ -1,0 +1,314 @@
+"""The course of every transaction, once for all dialects: lock and load, let policy decide, write."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
+
+from duetime.core.clock import Instant
+from duetime.core.errors import InvalidInput, WorkerGone
+from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.policy.changing import Change, Decision
+from duetime.core.policy.claiming import Claim, Entry, plan_claims
+from duetime.core.policy.creating import Draft, begin
+from duetime.core.policy.ending import Held, Reader
+from duetime.core.policy.settling import Answer, Finished, plan_rescue, plan_settlement
+from duetime.core.policy.writes import Writes
+from duetime.core.result import Err, Ok, Result
+from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Want
+from duetime.stores.rows import held_of, schedule_of
+from duetime.stores.search import NEVER, make_cursor, run_count, run_page, schedule_count, schedule_page
+
+OwnerKey = tuple[str, str]
+
+
+class Taken(Exception):
+    """A key that has to be unique belongs to another schedule already."""
+
+
+class Transaction(Reader, Protocol):
+    """One open write transaction. Locks of progress rows are taken in the order of their schedules."""
+
+    def new_run_id(self) -> RunId: ...
+
+    def new_schedule_ids(self, count: int) -> list[ScheduleId]: ...
+
+    def lock_owner(self, owner: str) -> None:
+        """Serialises creates of one owner, so that a quota is not overrun by two at once."""
+
+    def count_living(self, owner: str, most: int) -> int: ...
+
+    def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]: ...
+
+    def lock_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
+
+    def lock_worker(self, worker: WorkerId) -> bool:
+        """False when its row is gone. While it is locked, nobody can declare the worker dead."""
+
+    def due_entries(self, want: Want) -> list[Entry]:
+        """Locked; entries that another worker is just claiming are passed over."""
+
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]: ...
+
+    def held_by(self, worker: WorkerId) -> list[Held]: ...
+
+    def run(self, run: RunId) -> Run | None: ...
+
+    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs whose occurrence has a row already; when there are any, nothing was inserted."""
+
+    def insert_schedules(self, rows: Sequence[tuple[Any, Any, Any]]) -> None: ...
+
+    def apply(self, writes: Writes, now: Instant) -> None:
+        """Everything of `writes` but its new runs."""
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool: ...
+
+    def stop_requests(self, worker: WorkerId) -> list[RunId]: ...
+
+    def floor(self) -> int: ...
+
+    def delete_worker(self, worker: WorkerId, beat: int) -> bool: ...
+
+    def announce(self) -> None:
+        """Other processes learn with the commit that something may have become due earlier."""
+
+
+class FlowingStore(ABC):
+    """Everything of the store contract that is the same wherever the rows are kept."""
+
+    _sql: ClassVar[Mapping[str, str]]
+    """The dialect's named queries."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[], None]] = []
+
+    @abstractmethod
+    def _write(self) -> AbstractContextManager[Transaction]: ...
+
+    @abstractmethod
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Reads, with `?` for parameters."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def _announce(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def create(self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}) -> Result[list[Created]]:
+        """Where somebody else was faster with the same key, a second look finds what they made."""
+        try:
+            return self._create(drafts, limits)
+        except Taken:
+            pass
+        try:
+            return self._create(drafts, limits)
+        except Taken:
+            return Err("conflict", "another schedule has this id already")
+
+    def _create(self, drafts: Sequence[Draft], limits: Mapping[str, int]) -> Result[list[Created]]:
+        with self._write() as tx:
+            for owner in sorted(limits):
+                tx.lock_owner(owner)
+            created = _known(tx, drafts)
+            fresh = _fresh(drafts, created)
+            refusal = _over_limit(tx, fresh, limits)
+            if refusal is not None:
+                return refusal
+            _refuse_nul(fresh)
+            ids = tx.new_schedule_ids(len(fresh))
+            rows = [begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)]
+            tx.insert_schedules(rows)
+            tx.announce()
+        for definition, progress, _ in rows:
+            created[definition.owner, definition.key] = Created(Schedule(definition, progress), fresh=True)
+        self._announce()
+        return Ok([created[_key(draft)] for draft in drafts])
+
+    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
+        with self._write() as tx:
+            found = tx.lock_schedule(schedule)
+            if found is None:
+                return Err("not_found")
+            result = _carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
+            tx.announce()
+        self._announce()
+        return result
+
+    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+        with self._write() as tx:
+            seen = tx.run(run)
+            schedule = None if seen is None else tx.lock_schedule(seen.schedule)
+            current = None if schedule is None else tx.run(run)
+            if schedule is None or current is None:
+                return Err("not_found")
+            result = _carry_out(tx, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
+            tx.announce()
+        self._announce()
+        return result
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
+        with self._write() as tx:
+            if not tx.beat(worker, now, reports):
+                raise WorkerGone
+            return Beat(tx.stop_requests(worker), tx.floor())
+
+    def exchange(self, worker: WorkerId, now: Instant, finished: Sequence[Finished], wants: Sequence[Want]) -> Exchange:
+        with self._write() as tx:
+            if not tx.lock_worker(worker):
+                raise WorkerGone
+            answers = _settle(tx, worker, now, finished) if finished else []
+            claims = _take(tx, worker, now, wants) if wants else []
+        return Exchange(answers, claims)
+
+    def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
+        with self._write() as tx:
+            if not tx.delete_worker(dead, beat):
+                return None
+            held = tx.held_by(dead)
+            tx.apply(plan_rescue(held, now, tx), now)
+            tx.announce()
+        self._announce()
+        return len(held)
+
+    def search(self, query: ScheduleQuery) -> Page[Schedule]:
+        rows = [schedule_of(row) for row in self._rows(*schedule_page(query))]
+        total = self._rows(*schedule_count(query))[0][0]
+        items = rows[: query.limit]
+        cursor = None
+        if len(rows) > query.limit:
+            definition, progress = items[-1]
+            moment = progress.next or progress.through or NEVER
+            cursor = make_cursor(*((moment, definition.id) if query.by_time else (definition.id,)))
+        return Page(items, cursor, total)
+
+    def runs(self, query: RunQuery) -> Page[Run]:
+        rows = [Run._make(row) for row in self._rows(*run_page(query))]
+        total = self._rows(*run_count(query))[0][0]
+        items = rows[: query.limit]
+        cursor = None
+        if len(rows) > query.limit:
+            last = items[-1]
+            cursor = make_cursor(*((last.id,) if query.schedule is None else (last.due, last.id)))
+        return Page(items, cursor, total)
+
+    def get(self, schedule: ScheduleId) -> Schedule | None:
+        rows = self._named("schedule_by_id", schedule)
+        return schedule_of(rows[0]) if rows else None
+
+    def find(self, public_id: str) -> Schedule | None:
+        rows = self._named("schedule_by_public_id", public_id)
+        return schedule_of(rows[0]) if rows else None
+
+    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
+        return [row[0] for row in self._named("schedules_ahead", now, limit)]
+
+    def workers(self) -> list[WorkerRow]:
+        return [WorkerRow._make(row) for row in self._named("workers")]
+
+    def held(self, worker: WorkerId) -> list[Claim]:
+        rows = [held_of(row) for row in self._named("held_by", worker)]
+        return [Claim(held.run, held.definition, held.run.started or held.run.due) for held in rows]
+
+    def earliest(self, lanes: Sequence[str]) -> DueEntry | None:
+        rows = [row for lane in lanes for row in self._named("earliest", lane)]
+        return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
+
+    def run(self, run: RunId) -> Run | None:
+        rows = self._named("run_by_id", run)
+        return Run._make(rows[0]) if rows else None
+
+    def attempts(self, run: RunId) -> list[Attempt]:
+        return [Attempt._make(row) for row in self._named("attempts_of", run)]
+
+    def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._rows(self._sql[name], values)
+
+
+def _key(draft: Draft) -> OwnerKey:
+    return draft.definition.owner, draft.definition.key
+
+
+def _known(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Created]:
+    """What the drafts' keys made earlier, by a repeated request or by one whose acknowledgement was lost."""
+    found = tx.by_keys([_key(draft) for draft in drafts])
+    return {key: Created(schedule, fresh=False) for key, schedule in found.items()}
+
+
+def _fresh(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list[Draft]:
+    """The first draft of every key that made nothing yet."""
+    firsts: dict[OwnerKey, Draft] = {}
+    for draft in drafts:
+        if _key(draft) not in known:
+            firsts.setdefault(_key(draft), draft)
+    return list(firsts.values())
+
+
+def _refuse_nul(drafts: Sequence[Draft]) -> None:
+    """One database would store them and the other cannot: what is accepted must not depend on that."""
+    if any("\0" in value for draft in drafts for value in draft.definition if isinstance(value, str)):
+        raise InvalidInput("text with NUL characters cannot be stored")
+
+
+def _over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int]) -> Err | None:
+    for owner, limit in limits.items():
+        wanted = sum(1 for draft in fresh if draft.definition.owner == owner)
+        if wanted and tx.count_living(owner, limit + 1) + wanted > limit:
+            message = f"the limit of {limit} schedules is reached; cancel or delete some that are no longer needed"
+            return Err("quota", message, {"limit": limit})
+    return None
+
+
+def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]:
+    if isinstance(decision, Err):
+        return decision
+    writes, value = decision.value
+    if tx.insert_runs(writes.new_runs):
+        return Err("conflict", "this occurrence has a run already")
+    tx.apply(writes, now)
+    return Ok(value)
+
+
+def _settle(tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished]) -> list[Answer]:
+    settlement = plan_settlement(tx.held([item.run for item in finished]), finished, worker, now, tx)
+    tx.apply(settlement.writes, now)
+    return settlement.answers
+
+
+def _take(tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want]) -> list[Claim]:
+    entries = _due_entries(tx, wants)
+    if not entries:
+        return []
+    plan = plan_claims(entries, worker, now, tx.new_run_id, tx)
+    conflicts = tx.insert_runs(plan.writes.new_runs)
+    if conflicts:
+        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts))
+        conflicts = tx.insert_runs(plan.writes.new_runs)
+    if conflicts:
+        raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
+    tx.apply(plan.writes, now)
+    return plan.claims
+
+
+def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
+    """In the order of the wants; a lane that is wanted twice gives its entries once."""
+    entries: dict[DueEntry, Entry] = {}
+    taken: Counter[str] = Counter()
+    for want in wants:
+        used = sum(number for share, number in taken.items() if want.share and share.startswith(want.share))
+        found = tx.due_entries(want._replace(limit=want.limit - used)) if used < want.limit else []
+        taken[want.share] += len(found)
+        entries.update((entry.due, entry) for entry in found)
+    return list(entries.values())
+
+
+def _taken(tx: Transaction, entries: Sequence[Entry], conflicts: Sequence[Run]) -> dict[ScheduleId, frozenset[Instant]]:
+    """For the schedules in conflict, every occurrence from the next one on that has a row."""
+    troubled = {run.schedule for run in conflicts}
+    firsts = {entry.progress.schedule: entry.progress.next for entry in entries if entry.due.schedule in troubled}
+    return {schedule: tx.taken_since(schedule, first) for schedule, first in firsts.items() if first is not None}

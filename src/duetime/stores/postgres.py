@@ -1,0 +1,111 @@
+"""PostgreSQL behind the store contract: many processes on many machines, every acknowledged commit on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from duetime.core.clock import Clock, Instant, SystemClock
+from duetime.core.errors import StoreUnavailable, StoreUnusable
+from duetime.core.model import WorkerId
+from duetime.core.store import Health
+from duetime.stores.flow import FlowingStore, Taken
+from duetime.stores.postgres_connections import SETTINGS, WRITER_SETTINGS, Address, Connection, Connections
+from duetime.stores.postgres_driver import psycopg
+from duetime.stores.postgres_errors import translated
+from duetime.stores.postgres_listener import Listener
+from duetime.stores.postgres_rows import SQL, PostgresTransaction
+from duetime.stores.postgres_schema import KNOWN_SCHEMA, bring_up
+
+CONNECTIONS = 4
+"""Of each sort, at most; they are opened when several threads need them at once."""
+
+
+class PostgresStore(FlowingStore):
+    _sql = SQL
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._clock = clock or SystemClock()
+        self._address = Address(url)
+        self.url = str(self._address)
+        self.known_schema = KNOWN_SCHEMA
+        self._writers = Connections(self._address, WRITER_SETTINGS, CONNECTIONS, self._clock)
+        self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock, autocommit=True)
+        self._listener = Listener(self._connect_listener, self._writers.is_ours, self._clock)
+
+    def _connect_listener(self) -> Connection:
+        return self._address.connect(SETTINGS, autocommit=True)
+
+    def migrate(self) -> None:
+        with translated(), self._address.connect(SETTINGS) as connection:
+            bring_up(connection)
+
+    @contextmanager
+    def _write(self) -> Iterator[PostgresTransaction]:
+        """Never repeated from here: whether a lost commit was written is for the caller's fence or key to find out."""
+        with translated(), self._writers.lend() as connection:
+            try:
+                with connection.pipeline():
+                    yield PostgresTransaction(connection)
+                    connection.commit()
+            except BaseException as error:
+                _roll_back(connection)
+                if isinstance(error, psycopg.errors.UniqueViolation):
+                    raise Taken from error
+                raise
+
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Once more when the connection turns out to be lost: a read repeated is a read."""
+        statement = statement.replace("?", "%s")
+        try:
+            return self._read(statement, values)
+        except StoreUnavailable:
+            return self._read(statement, values)
+
+    def _read(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with translated(), self._readers.lend() as connection:
+            return connection.cursor(binary=True).execute(statement, values).fetchall()
+
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant) -> WorkerId:
+        with self._write() as tx:
+            return tx.insert_worker(name, ",".join(lanes), session, now)
+
+    def retire(self, worker: WorkerId) -> None:
+        with self._write() as tx:
+            tx.retire_worker(worker)
+
+    def prune(self, before: Instant, limit: int) -> int:
+        with self._write() as tx:
+            return tx.prune(before, limit)
+
+    def wait(self, timeout: float) -> bool:
+        return self._listener.wait(timeout)
+
+    def now(self) -> Instant | None:
+        """The server's clock, by which a worker corrects its own."""
+        return Instant(self._rows(SQL["now"], ())[0][0])
+
+    def health(self, now: Instant) -> Health:
+        schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
+        version = self._rows(SQL["schema_version"], ())[0][0]
+        engine = self._rows("SELECT current_setting('server_version')", ())[0][0]
+        details = {"engine": f"PostgreSQL {engine}", "address": self.url}
+        return Health(version, schedules, due, overdue, running, oldest, details)
+
+    def backup(self, target: str) -> None:
+        raise StoreUnusable("PostgreSQL is backed up with its own tools: pg_dump for a copy, or its archive of the WAL")
+
+    def close(self) -> None:
+        self._listener.close()
+        self._readers.close()
+        self._writers.close()
+
+
+def _roll_back(connection: Connection) -> None:
+    """On a connection that cannot even do this, closing it has the same effect."""
+    try:
+        connection.rollback()
+    except Exception:
+        connection.close()

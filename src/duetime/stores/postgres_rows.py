@@ -1,0 +1,208 @@
+"""One PostgreSQL write transaction: rows in and out, a statement for each batch, answers awaited only where needed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duetime.core.clock import SECOND, Instant
+from duetime.core.model import (
+    NO_RUN,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    WorkerId,
+)
+from duetime.core.policy.claiming import Entry
+from duetime.core.policy.ending import Held
+from duetime.core.policy.writes import Writes
+from duetime.core.store import Want
+from duetime.stores.flow import OwnerKey
+from duetime.stores.postgres_arrays import columns, numbers, texts
+from duetime.stores.postgres_connections import Connection
+from duetime.stores.queries import load_queries
+from duetime.stores.rows import DEFINITION, RUN, definition_update, run_update, schedule_of
+
+SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
+BLOCK = 16
+SOON = 2 * SECOND
+"""Whoever waits looks again within a second: an entry that is due later needs no telling."""
+
+_DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
+_PROGRESS = "nttt" + "nnnnnn" + "tntnt"
+_RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
+_RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
+_DEFINITION_UPDATES = "ttttt" + "nnn"
+_ATTEMPTS = "nnnntt"
+_DUE = "tnnn"
+
+
+class PostgresTransaction:
+    """Runs inside a pipeline: statements are sent at once and answered together."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._db = connection
+        self._ids: deque[int] = deque()
+        self._soonest: int | None = None
+
+    def _send(self, name: str, *values: Any) -> Any:
+        return self._db.cursor(binary=True).execute(SQL[name], values, prepare=True)
+
+    def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._send(name, *values).fetchall()
+        return rows
+
+    def new_run_id(self) -> RunId:
+        if not self._ids:
+            self._ids.extend(row[0] for row in self._rows("new_run_ids", BLOCK))
+        return RunId(self._ids.popleft())
+
+    def new_schedule_ids(self, count: int) -> list[ScheduleId]:
+        return [ScheduleId(row[0]) for row in self._rows("new_schedule_ids", count)]
+
+    def lock_owner(self, owner: str) -> None:
+        self._send("lock_owner", owner)
+
+    def count_living(self, owner: str, most: int) -> int:
+        return int(self._rows("count_living", owner, most)[0][0])
+
+    def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
+        found = [schedule_of(row) for row in self._rows("schedules_by_keys", *columns("tt", keys))]
+        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
+
+    def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
+        self._send("lock_progress", schedule)
+        rows = self._rows("schedule_by_id", schedule)
+        return schedule_of(rows[0]) if rows else None
+
+    def lock_worker(self, worker: WorkerId) -> bool:
+        return bool(self._rows("lock_worker", worker))
+
+    def due_entries(self, want: Want) -> list[Entry]:
+        rows = self._rows("due_entries", want.lane, want.until, want.limit)
+        self._ids.extend(row[4] for row in rows if row[4] is not None)
+        entries = [Entry(DueEntry._make(row[:4]), *schedule_of(row[5:]), None) for row in rows]
+        begun = [entry.due.run for entry in entries if entry.due.run != NO_RUN]
+        if not begun:
+            return entries
+        runs = {row[0]: Run._make(row) for row in self._rows("runs_by_ids", numbers(begun))}
+        return [entry._replace(run=runs.get(entry.due.run)) for entry in entries]
+
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
+        wanted = numbers(runs)
+        locked = self._send("lock_progress_of_runs", wanted)
+        rows = self._rows("held_rows", wanted)
+        return {held.run.id: held for held in _held(rows, locked.fetchall())}
+
+    def held_by(self, worker: WorkerId) -> list[Held]:
+        locked = self._send("lock_progress_of_worker", worker)
+        rows = self._rows("held_rows_of_worker", worker)
+        return _held(rows, locked.fetchall())
+
+    def run(self, run: RunId) -> Run | None:
+        rows = self._rows("run_by_id", run)
+        return Run._make(rows[0]) if rows else None
+
+    def oldest_queued(self, schedule: ScheduleId) -> Run | None:
+        rows = self._rows("oldest_queued", schedule)
+        return Run._make(rows[0]) if rows else None
+
+    def live_runs(self, schedule: ScheduleId) -> list[Run]:
+        return [Run._make(row) for row in self._rows("live_runs", schedule)]
+
+    def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
+        return frozenset(row[0] for row in self._rows("taken_since", schedule, first))
+
+    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
+        last = self._rows("last_manual_due", schedule, wanted)[0][0]
+        return wanted if last is None else Instant(last + 1)
+
+    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
+        if not runs:
+            return []
+        if self._rows("insert_runs", *columns(_RUNS, runs))[0][0] == len(runs):
+            return []
+        ids = numbers(run.id for run in runs)
+        present = {row[0] for row in self._rows("present_runs", ids)}
+        self._send("delete_runs", ids)
+        return [run for run in runs if run.id not in present]
+
+    def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
+        if not rows:
+            return
+        definitions, progress, entries = zip(*rows, strict=True)
+        self._send("insert_schedules", *columns(_DEFINITIONS, definitions))
+        self._send("insert_progress", *columns(_PROGRESS, progress))
+        self._insert_due(entries, Instant(max(definition.created for definition in definitions)))
+
+    def apply(self, writes: Writes, now: Instant) -> None:
+        if writes.due_gone_of:
+            self._send("delete_due_of", numbers(writes.due_gone_of))
+        if writes.due_gone:
+            self._send("delete_due", *columns("nn", [entry[2:] for entry in writes.due_gone]))
+        if writes.due_new:
+            self._insert_due(writes.due_new, now)
+        if writes.runs:
+            self._send("update_runs", *columns(_RUN_UPDATES, [run_update(run) for run in writes.runs.values()]))
+        if writes.extensions:
+            self._send("extend_runs", now, *columns("nnn", writes.extensions))
+        if writes.progress:
+            rows = [(row[0], *row[3:]) for row in writes.progress.values()]
+            self._send("update_progress", *columns("n" + _PROGRESS[3:], rows))
+        if writes.attempts:
+            self._send("insert_attempts", *columns(_ATTEMPTS, writes.attempts))
+        if writes.definitions:
+            updates = [definition_update(row) for row in writes.definitions]
+            self._send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
+
+    def _insert_due(self, entries: Sequence[DueEntry], now: Instant) -> None:
+        self._send("insert_due", *columns(_DUE, entries))
+        ahead = min(entry.at for entry in entries) - now
+        self._soonest = ahead if self._soonest is None else min(ahead, self._soonest)
+
+    def announce(self) -> None:
+        """Notifying commits stand in one line, server-wide: only what is due soon is worth it."""
+        if self._soonest is not None and self._soonest <= SOON:
+            self._send("notify")
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
+        alive = self._send("beat_worker", now, worker)
+        if reports:
+            ids = numbers(reports)
+            self._send("report_runs", ids, texts(reports.values()), ids, worker)
+        return bool(alive.fetchall())
+
+    def insert_worker(self, name: str, lanes: str, session: bool, now: Instant) -> WorkerId:
+        return WorkerId(self._rows("insert_worker", name, lanes, int(session), now, now)[0][0])
+
+    def retire_worker(self, worker: WorkerId) -> None:
+        self._send("retire_worker", worker)
+
+    def prune(self, before: Instant, limit: int) -> int:
+        runs = self._rows("prune_runs", before, limit)[0][0]
+        tombstones = self._rows("prune_tombstones", before, limit)[0][0]
+        return int(runs + tombstones)
+
+    def stop_requests(self, worker: WorkerId) -> list[RunId]:
+        return [row[0] for row in self._rows("stop_requests", worker)]
+
+    def floor(self) -> int:
+        return int(self._rows("floor")[0][0])
+
+    def delete_worker(self, worker: WorkerId, beat: int) -> bool:
+        return bool(self._rows("delete_dead_worker", worker, beat))
+
+
+def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[Held]:
+    """Runs whose schedule was locked for them; a run that came up since then belongs to nobody here."""
+    progress = {row[0]: Progress._make(row) for row in locked}
+    return [
+        Held(Run._make(row[:RUN]), Definition._make(row[RUN : RUN + DEFINITION]), progress[row[1]])
+        for row in rows
+        if row[1] in progress
+    ]

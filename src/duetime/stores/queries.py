@@ -1,0 +1,47 @@
+"""Named queries and numbered migrations, read from the SQL files beside this module."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from duetime.core.model import Attempt, Definition, Progress, Run, WorkerRow
+
+_NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_WHOLE_ROW = re.compile(r"\b([sprwa])\.\*")
+_FIELDS = {
+    "s": Definition._fields,
+    "p": Progress._fields,
+    "r": Run._fields,
+    "w": WorkerRow._fields,
+    "a": Attempt._fields,
+}
+
+
+def whole_rows(statement: str) -> str:
+    """Names the columns behind `s.*`, `p.*`, `r.*`, `w.*`, `a.*`: a newer schema may have more than this code reads."""
+    return _WHOLE_ROW.sub(lambda found: ", ".join(f"{found[1]}.{name}" for name in _FIELDS[found[1]]), statement)
+
+
+@cache
+def load_queries(dialect: str) -> dict[str, str]:
+    text = (files("duetime.stores") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
+    pieces = _NAMED.split(text)[1:]
+    return {name: whole_rows(_bare(body)) for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _bare(body: str) -> str:
+    """Comments stay in the file: a statement's text is also its key in the driver's cache."""
+    return "\n".join(line for line in body.strip().splitlines() if not line.startswith("--"))
+
+
+def load_migrations(dialect: str) -> list[tuple[int, str]]:
+    """(version, script) in order; version n turns schema n-1 into n."""
+    folder = files("duetime.stores") / "sql" / dialect
+    found = [
+        (int(entry.name[:4]), entry.read_text(encoding="utf-8"))
+        for entry in folder.iterdir()
+        if re.fullmatch(r"\d{4}_\w+\.sql", entry.name)
+    ]
+    return sorted(found)

@@ -1,0 +1,158 @@
+"""Searches as SQL that both dialects understand; `?` stands for a parameter."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import string
+from typing import Any
+
+from duetime.core.errors import InvalidInput
+from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.stores.queries import whole_rows
+
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+STATUSES: dict[str, str] = {
+    "pending": "p.state = 'active' AND p.active = 0",
+    "running": "p.state IN ('active', 'paused', 'cancelled') AND p.active > 0",
+    "completed": "p.state = 'ended' AND p.last_status = 'completed'",
+    "failed": (
+        "(p.state = 'ended' AND (p.last_status IS NULL OR p.last_status <> 'completed')"
+        " OR p.state IN ('active', 'paused') AND p.last_status IN ('failed', 'lost'))"
+    ),
+    "cancelled": "p.state = 'cancelled' AND p.active = 0",
+    "paused": "p.state = 'paused' AND p.active = 0",
+    "broken": "p.state = 'broken'",
+}
+"""What people call a schedule's status, in terms of its progress row."""
+
+
+class Where:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.values: list[Any] = []
+
+    def add(self, condition: str, *values: Any) -> None:
+        self.parts.append(condition)
+        self.values.extend(values)
+
+    def equal(self, column: str, value: Any) -> None:
+        if value is not None:
+            self.add(f"{column} = ?", value)
+
+    def sql(self) -> str:
+        return " WHERE " + " AND ".join(self.parts) if self.parts else ""
+
+
+def schedule_filter(query: ScheduleQuery) -> Where:
+    where = Where()
+    where.equal("p.owner", query.owner)
+    where.equal("p.kind", query.kind)
+    where.equal("s.subject", query.subject)
+    if query.status is None:
+        where.add("p.state <> 'deleted'")
+    elif query.status in STATUSES:
+        where.add(STATUSES[query.status])
+    else:
+        raise InvalidInput(f"Unknown status: {query.status}", field="status")
+    if query.text:
+        where.add("lower(s.name) LIKE ? ESCAPE '!'", f"%{_escape(_folded(query.text))}%")
+    if query.due_from is not None:
+        where.add("coalesce(p.next, p.through) >= ?", query.due_from)
+    if query.due_to is not None:
+        where.add("coalesce(p.next, p.through) <= ?", query.due_to)
+    return where
+
+
+def _folded(text: str) -> str:
+    """ASCII alone, as both databases' lower() do here: folding more on one side would miss names that are equal."""
+    return text.translate(_LOWER)
+
+
+def _escape(text: str) -> str:
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+NEVER = 2**62
+"""Stands for the time of a schedule that has none, so that it sorts last in every dialect."""
+
+
+def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
+    """The statement of one page, one row longer than asked for, to know whether there is more."""
+    where = schedule_filter(query)
+    direction = "DESC" if query.newest_first else "ASC"
+    beyond = "<" if query.newest_first else ">"
+    moment = f"coalesce(p.next, p.through, {NEVER})"
+    order = f"{moment} {direction}, s.id {direction}" if query.by_time else f"s.id {direction}"
+    if query.cursor is not None:
+        at, last = read_cursor(query.cursor, 2 if query.by_time else 1)
+        if query.by_time:
+            where.add(f"({moment}, s.id) {beyond} (?, ?)", at, last)
+        else:
+            where.add(f"s.id {beyond} ?", last)
+    statement = (
+        f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608, E501
+    )
+    return whole_rows(statement), [*where.values, query.limit + 1]
+
+
+def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
+    where = schedule_filter(query)
+    source = "progress p"
+    if query.text or query.subject is not None:
+        source = "schedules s JOIN progress p ON p.schedule = s.id"
+    return f"SELECT count(*) FROM {source}{where.sql()}", where.values  # noqa: S608
+
+
+def run_filter(query: RunQuery) -> Where:
+    where = Where()
+    where.equal("owner", query.owner)
+    where.equal("kind", query.kind)
+    where.equal("schedule", query.schedule)
+    where.equal("status", query.status)
+    where.equal("worker", query.worker)
+    if query.due_from is not None:
+        where.add("due >= ?", query.due_from)
+    if query.due_to is not None:
+        where.add("due <= ?", query.due_to)
+    return where
+
+
+def run_page(query: RunQuery) -> tuple[str, list[Any]]:
+    """Latest first: by id across schedules, by due instant within one."""
+    where = run_filter(query)
+    order = "id DESC"
+    if query.schedule is not None:
+        order = "due DESC, id DESC"
+    if query.cursor is not None:
+        at, last = read_cursor(query.cursor, 1 if query.schedule is None else 2)
+        if query.schedule is not None:
+            where.add("(due, id) < (?, ?)", at, last)
+        else:
+            where.add("id < ?", last)
+    statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
+    return whole_rows(statement), [*where.values, query.limit + 1]
+
+
+def run_count(query: RunQuery) -> tuple[str, list[Any]]:
+    where = run_filter(query)
+    return f"SELECT count(*) FROM runs{where.sql()}", where.values  # noqa: S608
+
+
+def make_cursor(*position: int) -> str:
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, length: int) -> tuple[int, int]:
+    """(instant or 0, id); refuses anything that no page handed out."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        position = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
+    except (ValueError, binascii.Error, RecursionError):
+        position = None
+    numbers = isinstance(position, list) and all(type(part) is int and abs(part) < 2**63 for part in position)
+    if not numbers or len(position) != length:
+        raise InvalidInput("cursor: not one that a previous page returned; leave it out to begin anew", field="cursor")
+    return (position[0] if length == 2 else 0), position[-1]

@@ -1,0 +1,255 @@
+-- `?` stands for a parameter, as in the SQLite file. Batches come as arrays, one per column: one round trip for all.
+
+-- name: new_schedule_ids
+SELECT nextval('schedule_ids') FROM generate_series(1, ?)
+
+-- name: new_run_ids
+SELECT nextval('run_ids') FROM generate_series(1, ?)
+
+-- name: lock_owner
+-- Held until the end of the transaction; two owners with one hash only wait for each other.
+SELECT pg_advisory_xact_lock(71001, hashtext(?))
+
+-- name: insert_schedules
+INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
+  fingerprint, created, updated)
+SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
+  ?::text[], ?::integer[], ?::bigint[], ?::text[], ?::text[], ?::bigint[], ?::bigint[])
+
+-- name: insert_progress
+INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
+  last_run, last_error, failures, note)
+SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[],
+  ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[])
+
+-- name: insert_due
+INSERT INTO due (lane, at, schedule, run) SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bigint[])
+
+-- name: update_schedules
+UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
+  policy = u.policy, version = u.version, updated = u.updated
+FROM unnest(?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[])
+  AS u (name, subject, trigger, payload, policy, version, updated, id)
+WHERE s.id = u.id
+
+-- name: schedules_by_keys
+SELECT s.*, p.*
+FROM unnest(?::text[], ?::text[]) AS k (owner, key)
+  JOIN schedules s ON s.owner = k.owner AND s.key = k.key JOIN progress p ON p.schedule = s.id
+
+-- name: schedule_by_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ?
+
+-- name: schedule_by_public_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.public_id = ?
+
+-- name: count_living
+-- Bounded: a quota needs no more than to know whether it is reached.
+SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('active', 'paused') LIMIT ?) AS living
+
+-- name: schedules_ahead
+SELECT schedule FROM progress WHERE through > ? AND state = 'active' LIMIT ?
+
+-- name: lock_progress
+-- Nothing but the lock: what it protects is read by the next statement, whose snapshot is taken after the wait.
+SELECT 1 FROM progress WHERE schedule = ? FOR UPDATE
+
+-- name: lock_progress_of_runs
+-- In the order of schedules, as everywhere: two batches then wait for each other and never in a circle.
+SELECT p.* FROM progress p WHERE p.schedule = ANY (ARRAY(SELECT r.schedule FROM runs r WHERE r.id = ANY (?::bigint[])))
+ORDER BY p.schedule FOR UPDATE
+
+-- name: lock_progress_of_worker
+SELECT p.* FROM progress p
+WHERE p.schedule = ANY (ARRAY(
+  SELECT r.schedule FROM runs r
+  WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')))
+ORDER BY p.schedule FOR UPDATE
+
+-- name: update_progress
+UPDATE progress p SET state = u.state, next = u.next, through = u.through, run_count = u.run_count,
+  active = u.active, queued = u.queued, gap = u.gap, last_status = u.last_status, last_run = u.last_run,
+  last_error = u.last_error, failures = u.failures, note = u.note
+FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[],
+  ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[])
+  AS u (schedule, state, next, through, run_count, active, queued, gap, last_status, last_run, last_error, failures,
+  note)
+WHERE p.schedule = u.schedule
+
+-- name: delete_due
+DELETE FROM due d USING unnest(?::bigint[], ?::bigint[]) AS u (schedule, run)
+WHERE d.schedule = u.schedule AND d.run = u.run
+
+-- name: delete_due_of
+DELETE FROM due WHERE schedule = ANY (?::bigint[])
+
+-- name: earliest
+SELECT lane, at, schedule, run FROM due WHERE lane = ? ORDER BY at, schedule, run LIMIT 1
+
+-- name: due_entries
+-- Whatever somebody else has locked is passed over. A trigger's own entry brings the id for its run along, so that
+-- ids follow the order in which runs were claimed, whoever claimed them.
+SELECT d.lane, d.at, d.schedule, d.run, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
+FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
+WHERE d.lane = ? AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT ?
+FOR UPDATE OF d, p SKIP LOCKED
+
+-- name: runs_by_ids
+SELECT r.* FROM runs r WHERE r.id = ANY (?::bigint[])
+
+-- name: insert_runs
+-- The unique key decides: an occurrence that has a row is left alone, and the claim is planned again without it.
+WITH made AS (
+  INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, worker, holder, started, finished, until,
+    expires, result, error, report, stop, last, number, kind, owner, name)
+  SELECT * FROM unnest(?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::integer[], ?::integer[],
+    ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::text[],
+    ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[])
+  ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
+) SELECT count(*) FROM made
+
+-- name: present_runs
+SELECT id FROM runs WHERE id = ANY (?::bigint[])
+
+-- name: delete_runs
+DELETE FROM runs WHERE id = ANY (?::bigint[])
+
+-- name: update_runs
+UPDATE runs r SET status = u.status, attempt = u.attempt, deaths = u.deaths, fence = u.fence, worker = u.worker,
+  holder = u.holder, started = u.started, finished = u.finished, until = u.until, expires = u.expires,
+  result = u.result, error = u.error, stop = u.stop
+FROM unnest(?::text[], ?::integer[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[],
+  ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::integer[], ?::bigint[])
+  AS u (status, attempt, deaths, fence, worker, holder, started, finished, until, expires, result, error, stop, id)
+WHERE r.id = u.id
+
+-- name: extend_runs
+-- Summed up first: an UPDATE changes a row once, however many rows of its source match.
+UPDATE runs r SET last = u.last, number = CASE WHEN r.number < 0 THEN r.number - u.added ELSE r.number + u.added END,
+  finished = ?
+FROM (SELECT run, max(last) AS last, sum(added)::bigint AS added
+  FROM unnest(?::bigint[], ?::bigint[], ?::bigint[]) AS e (run, last, added) GROUP BY run) AS u
+WHERE r.id = u.run
+
+-- name: report_runs
+-- A report is worth no waiting: a run that is just being recorded is passed over.
+UPDATE runs r SET report = u.report
+FROM unnest(?::bigint[], ?::text[]) AS u (id, report)
+WHERE r.id = u.id AND r.id = ANY (ARRAY(
+  SELECT l.id FROM runs l WHERE l.id = ANY (?::bigint[]) AND l.worker = ? AND l.status = 'running'
+  FOR NO KEY UPDATE SKIP LOCKED))
+
+-- name: run_by_id
+SELECT r.* FROM runs r WHERE r.id = ?
+
+-- name: held_rows
+SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule WHERE r.id = ANY (?::bigint[])
+
+-- name: held_rows_of_worker
+SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule
+WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.schedule, r.id
+
+-- name: held_by
+SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
+WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.schedule, r.id
+
+-- name: oldest_queued
+SELECT r.* FROM runs r
+WHERE r.schedule = ? AND r.status = 'queued' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.due, r.id LIMIT 1
+
+-- name: live_runs
+SELECT r.* FROM runs r WHERE r.schedule = ? AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.due, r.id
+
+-- name: taken_since
+SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
+
+-- name: last_manual_due
+SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ?
+
+-- name: insert_attempts
+-- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
+INSERT INTO attempts (run, number, started, finished, status, error)
+SELECT u.run, greatest(u.number, 1 + coalesce((SELECT max(a.number) FROM attempts a WHERE a.run = u.run), 0)),
+  u.started, u.finished, u.status, u.error
+FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[])
+  AS u (run, number, started, finished, status, error)
+
+-- name: attempts_of
+SELECT a.* FROM attempts a WHERE a.run = ? ORDER BY a.number
+
+-- name: insert_worker
+INSERT INTO workers (id, name, lanes, session, started, beat, seen) VALUES (nextval('worker_ids'), ?, ?, ?, ?, 1, ?)
+RETURNING id
+
+-- name: lock_worker
+-- Shared with this worker's beats and other exchanges; whoever wants to delete the row has to wait.
+SELECT 1 FROM workers WHERE id = ? FOR KEY SHARE
+
+-- name: beat_worker
+UPDATE workers SET beat = beat + 1, seen = ? WHERE id = ? RETURNING 1
+
+-- name: retire_worker
+DELETE FROM workers w WHERE w.id = ? AND NOT EXISTS (
+  SELECT 1 FROM runs r
+  WHERE r.worker = w.id AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting'))
+
+-- name: delete_dead_worker
+-- A process that was stopped in mid-transaction still locks its row: whoever waited for it would miss his own beats.
+DELETE FROM workers WHERE id = (SELECT id FROM workers WHERE id = ? AND beat = ? FOR UPDATE SKIP LOCKED) RETURNING 1
+
+-- name: workers
+SELECT w.* FROM workers w ORDER BY w.id
+
+-- name: stop_requests
+SELECT id FROM runs
+WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
+
+-- name: floor
+SELECT value FROM meta WHERE key = 'floor'
+
+-- name: schema_version
+SELECT value FROM meta WHERE key = 'schema'
+
+-- name: set_schema_version
+INSERT INTO meta (key, value) VALUES ('schema', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: prune_runs
+-- The progress row is locked as by everybody who changes a run: one that is just being retried stays.
+-- The open row of skips stays too, because further skips will extend it.
+WITH old AS (
+  SELECT r.id FROM runs r JOIN progress p ON p.schedule = r.schedule
+  WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
+    AND p.gap IS DISTINCT FROM r.id
+  ORDER BY r.id LIMIT ? FOR UPDATE OF p, r SKIP LOCKED
+), noted AS (DELETE FROM attempts WHERE run IN (SELECT id FROM old)
+), gone AS (DELETE FROM runs WHERE id IN (SELECT id FROM old) RETURNING 1
+) SELECT count(*) FROM gone
+
+-- name: prune_tombstones
+WITH old AS (
+  SELECT p.schedule FROM progress p JOIN schedules s ON s.id = p.schedule
+  WHERE p.state = 'deleted' AND s.updated < ?
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule = p.schedule)
+  LIMIT ? FOR UPDATE OF p SKIP LOCKED
+), progressed AS (DELETE FROM progress WHERE schedule IN (SELECT schedule FROM old)
+), gone AS (DELETE FROM schedules WHERE id IN (SELECT schedule FROM old) RETURNING 1
+) SELECT count(*) FROM gone
+
+-- name: notify
+-- Delivered with the commit; equal ones of one transaction are delivered once.
+SELECT pg_notify('duetime', '')
+
+-- name: now
+-- The server's clock, by which a worker corrects its own; nothing else asks the database for the time.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+
+-- name: health
+SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
+  (SELECT count(*) FROM due),
+  (SELECT count(*) FROM due WHERE at < ?),
+  (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
+  (SELECT min(at) FROM due)

@@ -1,0 +1,164 @@
+-- name: next_schedule_id
+-- Explicit ids keep AUTOINCREMENT's promise (never reused) and let a batch know its ids before it is written.
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'schedules'), 0) + 1
+
+-- name: next_run_id
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) + 1
+
+-- name: insert_schedule
+INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
+  fingerprint, created, updated)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update_schedule
+UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, version = ?, updated = ? WHERE id = ?
+
+-- name: schedule_by_key
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
+
+-- name: schedule_by_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ?
+
+-- name: schedule_by_public_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.public_id = ?
+
+-- name: count_living
+-- Bounded: a quota needs no more than to know whether it is reached.
+SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('active', 'paused') LIMIT ?)
+
+-- name: schedules_ahead
+SELECT schedule FROM progress WHERE through > ? AND state = 'active' LIMIT ?
+
+-- name: insert_progress
+INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
+  last_run, last_error, failures, note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update_progress
+UPDATE progress SET state = ?, next = ?, through = ?, run_count = ?, active = ?, queued = ?, gap = ?,
+  last_status = ?, last_run = ?, last_error = ?, failures = ?, note = ?
+WHERE schedule = ?
+
+-- name: insert_due
+INSERT INTO due (lane, at, schedule, run) VALUES (?, ?, ?, ?)
+
+-- name: delete_due
+DELETE FROM due WHERE schedule = ? AND run = ?
+
+-- name: delete_due_of
+DELETE FROM due WHERE schedule = ?
+
+-- name: earliest
+SELECT lane, at, schedule, run FROM due WHERE lane = ? ORDER BY at, schedule, run LIMIT 1
+
+-- name: due_entries
+SELECT d.lane, d.at, d.schedule, d.run, s.*, p.*
+FROM due d JOIN schedules s ON s.id = d.schedule JOIN progress p ON p.schedule = d.schedule
+WHERE d.lane = ? AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT ?
+
+-- name: insert_run
+-- The unique key decides: an occurrence that has a row is left alone, and the claim is planned again without it.
+INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, worker, holder, started, finished, until,
+  expires, result, error, report, stop, last, number, kind, owner, name)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (schedule, due, cause) DO NOTHING
+
+-- name: delete_run
+DELETE FROM runs WHERE id = ?
+
+-- name: run_exists
+SELECT 1 FROM runs WHERE schedule = ? AND due = ? AND cause = ?
+
+-- name: update_run
+UPDATE runs SET status = ?, attempt = ?, deaths = ?, fence = ?, worker = ?, holder = ?, started = ?, finished = ?,
+  until = ?, expires = ?, result = ?, error = ?, stop = ?
+WHERE id = ?
+
+-- name: extend_run
+UPDATE runs SET last = ?, number = CASE WHEN number < 0 THEN number - ? ELSE number + ? END, finished = ? WHERE id = ?
+
+-- name: report_run
+UPDATE runs SET report = ? WHERE id = ? AND worker = ? AND status = 'running'
+
+-- name: run_by_id
+SELECT r.* FROM runs r WHERE r.id = ?
+
+-- name: held_rows
+-- CROSS JOIN fixes the order: from the given ids outwards, whatever the statistics say.
+SELECT r.*, s.*, p.* FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value
+CROSS JOIN schedules s ON s.id = r.schedule CROSS JOIN progress p ON p.schedule = r.schedule
+
+-- name: held_by
+SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
+WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.schedule, r.id
+
+-- name: oldest_queued
+SELECT r.* FROM runs r
+WHERE schedule = ? AND status = 'queued' AND status IN ('pending', 'queued', 'running', 'waiting') ORDER BY due, id LIMIT 1
+
+-- name: live_runs
+SELECT r.* FROM runs r WHERE schedule = ? AND status IN ('pending', 'queued', 'running', 'waiting') ORDER BY due, id
+
+-- name: taken_since
+SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
+
+-- name: last_manual_due
+SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ?
+
+-- name: insert_attempt
+-- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
+INSERT INTO attempts (run, number, started, finished, status, error)
+VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?1), 0)), ?3, ?4, ?5, ?6)
+
+-- name: attempts_of
+SELECT a.* FROM attempts a WHERE run = ? ORDER BY number
+
+-- name: insert_worker
+INSERT INTO workers (name, lanes, session, started, beat, seen) VALUES (?, ?, ?, ?, 1, ?) RETURNING id
+
+-- name: worker_lives
+SELECT 1 FROM workers WHERE id = ?
+
+-- name: beat_worker
+UPDATE workers SET beat = beat + 1, seen = ? WHERE id = ?
+
+-- name: delete_worker
+DELETE FROM workers WHERE id = ?
+
+-- name: delete_dead_worker
+DELETE FROM workers WHERE id = ? AND beat = ?
+
+-- name: workers
+SELECT w.* FROM workers w ORDER BY w.id
+
+-- name: stop_requests
+SELECT id FROM runs WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
+
+-- name: floor
+SELECT value FROM meta WHERE key = 'floor'
+
+-- name: prunable_runs
+-- The open row of skips stays, because further skips will extend it.
+SELECT r.id FROM runs r WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
+  AND NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id)
+ORDER BY r.id LIMIT ?
+
+-- name: delete_attempts
+DELETE FROM attempts WHERE run = ?
+
+-- name: prune_tombstones
+DELETE FROM schedules WHERE id IN (
+  SELECT p.schedule FROM progress p JOIN schedules s ON s.id = p.schedule
+  WHERE p.state = 'deleted' AND s.updated < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.schedule = p.schedule) LIMIT ?
+) RETURNING id
+
+-- name: delete_progress
+DELETE FROM progress WHERE schedule = ?
+
+-- name: health
+SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
+  (SELECT count(*) FROM due),
+  (SELECT count(*) FROM due WHERE at < ?),
+  (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
+  (SELECT min(at) FROM due)

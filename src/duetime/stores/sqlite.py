@@ -1,0 +1,243 @@
+"""SQLite behind the store contract: one writer, WAL, every acknowledged commit on disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from duetime.core.clock import Clock, Instant, SystemClock
+from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.core.model import RunId, WorkerId
+from duetime.core.store import Beat, Health
+from duetime.stores.flow import FlowingStore, Transaction
+from duetime.stores.guard import guard
+from duetime.stores.queries import load_migrations, load_queries
+from duetime.stores.sqlite_rows import SqliteTransaction
+
+SQL = load_queries("sqlite")
+MEMORY = ":memory:"
+BUSY_SECONDS = 10.0
+WATCH_SECONDS = 0.05
+
+
+class SqliteStore(FlowingStore):
+    _sql = SQL
+
+    def __init__(self, path: str | os.PathLike[str], clock: Clock | None = None) -> None:
+        super().__init__()
+        self._clock = clock or SystemClock()
+        self.path = os.fspath(path)
+        self.url = f"sqlite:///{self.path}"
+        self._migrations = load_migrations("sqlite")
+        self.known_schema = self._migrations[-1][0]
+        self._lock = threading.RLock()
+        self._read_lock = threading.RLock()
+        self._watch: apsw.Connection | None = None
+        self._closed = threading.Event()
+        with translated(self.path):
+            self._writer = self._connect()
+            self._reader = self._writer if self.in_memory else self._connect()
+        if self.in_memory:
+            self._read_lock = self._lock
+        else:
+            guard(self.path)
+        self._file = self._identity()
+
+    @property
+    def in_memory(self) -> bool:
+        return self.path == MEMORY
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self.path)
+        connection.setbusyhandler(self._patience())
+        if not self.in_memory:
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY")
+        return connection
+
+    def _patience(self) -> Callable[[int], bool]:
+        """Waits for another process's commit in short steps: SQLite's own steps grow to a tenth of a second."""
+        begun = 0.0
+
+        def wait(prior_calls: int) -> bool:
+            nonlocal begun
+            if prior_calls == 0:
+                begun = self._clock.monotonic()
+            elif self._clock.monotonic() - begun > BUSY_SECONDS:
+                return False
+            self._closed.wait(min(0.001 * (1 + prior_calls), 0.01))
+            return True
+
+        return wait
+
+    def _identity(self) -> tuple[int, int] | None:
+        if self.in_memory:
+            return None
+        try:
+            seen = Path(self.path).stat()
+        except FileNotFoundError:
+            return None
+        return seen.st_dev, seen.st_ino
+
+    def _check_file(self) -> None:
+        """A file that was replaced under us takes writes that nobody will ever see."""
+        if self._identity() != self._file:
+            raise StoreUnusable(
+                f"{self.path} was replaced or removed while it was open; restart to use the file that is there now"
+            )
+
+    def migrate(self) -> None:
+        with translated(self.path), self._lock:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                self._migrate()
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+            self._writer.execute("COMMIT")
+
+    def _migrate(self) -> None:
+        version = self._writer.pragma("user_version")
+        known = self.known_schema
+        if version > known:
+            raise StoreUnusable(
+                f"{self.path} has schema {version}, and this Duetime knows {known}: install a newer Duetime"
+            )
+        if version == 0 and self._writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+            raise StoreUnusable(f"{self.path} is a database of some other program; choose another file")
+        for number, script in self._migrations:
+            if number > version:
+                self._writer.execute(script)
+                self._writer.execute(f"PRAGMA user_version = {number}")
+
+    @contextmanager
+    def _write(self) -> Iterator[Transaction]:
+        with translated(self.path), self._lock:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteTransaction(self._writer)
+            except BaseException:
+                self._rollback()
+                raise
+            try:
+                self._writer.execute("COMMIT")
+            except BaseException:
+                self._rollback()
+                raise
+
+    def _rollback(self) -> None:
+        if not self._writer.getautocommit():
+            self._writer.execute("ROLLBACK")
+
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with translated(self.path), self._read_lock:
+            return self._reader.execute(statement, tuple(values)).fetchall()
+
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant) -> WorkerId:
+        with self._write():
+            values = (name, ",".join(lanes), int(session), now, now)
+            rows: list[tuple[Any, ...]] = self._writer.execute(SQL["insert_worker"], values).fetchall()
+            return WorkerId(rows[0][0])
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
+        self._check_file()
+        return super().beat(worker, now, reports)
+
+    def retire(self, worker: WorkerId) -> None:
+        with self._write():
+            held = self._writer.execute(SQL["held_by"], (worker,)).fetchall()
+            if not held:
+                self._writer.execute(SQL["delete_worker"], (worker,))
+
+    def prune(self, before: Instant, limit: int) -> int:
+        with self._write():
+            runs = self._writer.execute(SQL["prunable_runs"], (before, limit)).fetchall()
+            self._writer.executemany(SQL["delete_attempts"], runs)
+            self._writer.executemany(SQL["delete_run"], runs)
+            gone = self._writer.execute(SQL["prune_tombstones"], (before, limit)).fetchall()
+            self._writer.executemany(SQL["delete_progress"], gone)
+        return len(runs) + len(gone)
+
+    def now(self) -> Instant | None:
+        return None
+
+    def wait(self, timeout: float) -> bool:
+        """Another process's commit moves `data_version`; reading it costs microseconds."""
+        if self.in_memory:
+            self._closed.wait(timeout)
+            return False
+        with translated(self.path):
+            if self._watch is None:
+                self._watch = self._connect()
+            before = self._watch.pragma("data_version")
+            deadline = self._clock.monotonic() + timeout
+            while not self._closed.wait(WATCH_SECONDS):
+                if self._watch.pragma("data_version") != before:
+                    return True
+                if self._clock.monotonic() >= deadline:
+                    return False
+        return False
+
+    def health(self, now: Instant) -> Health:
+        self._check_file()
+        schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
+        version = self._rows("PRAGMA user_version", ())[0][0]
+        details = {"engine": f"SQLite {apsw.sqlite_lib_version()}", "file": self.path}
+        return Health(version, schedules, due, overdue, running, oldest, details)
+
+    def backup(self, target: str) -> None:
+        """A consistent copy by SQLite's own backup API; it appears under its name only when it is whole."""
+        partial = f"{target}.{uuid.uuid4().hex}.partial"
+        try:
+            with translated(target), self._read_lock:
+                copy = apsw.Connection(partial)
+                try:
+                    with copy.backup("main", self._reader, "main") as job:
+                        while not job.done:
+                            job.step(1000)
+                finally:
+                    copy.close()
+            Path(partial).replace(target)
+        finally:
+            Path(partial).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock, self._read_lock:
+            for connection in (self._watch, self._reader, self._writer):
+                if connection is not None:
+                    connection.close()
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """SQLite's errors in our words: what is wrong and what to do next."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise StoreUnavailable(f"{path} is locked by another process; it is tried again") from error
+    except apsw.FullError as error:
+        raise StoreUnavailable(f"{path}: the disk is full; free some space, the work then goes on") from error
+    except apsw.ReadOnlyError as error:
+        raise StoreUnusable(f"{path} cannot be written; check the permissions of the file and its folder") from error
+    except apsw.NotADBError as error:
+        raise StoreUnusable(f"{path} is not a SQLite database; choose another file") from error
+    except apsw.CorruptError as error:
+        raise StoreUnusable(f"{path} is damaged; restore it from a backup") from error
+    except apsw.CantOpenError as error:
+        raise StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written") from error
+    except apsw.IOError as error:
+        raise StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk") from error
+    except apsw.TooBigError as error:
+        raise InvalidInput("too large to be stored") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput("text with lone surrogates cannot be stored") from error
+    except apsw.ConnectionClosedError as error:
+        raise StoreUnavailable(f"{path} was closed") from error

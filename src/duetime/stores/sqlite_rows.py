@@ -1,0 +1,167 @@
+"""One SQLite write transaction: rows in and out, in batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from duetime.core.clock import Instant
+from duetime.core.model import (
+    NO_RUN,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    WorkerId,
+)
+from duetime.core.policy.claiming import Entry
+from duetime.core.policy.ending import Held
+from duetime.core.policy.writes import Writes
+from duetime.core.store import Want
+from duetime.stores.flow import OwnerKey, Taken
+from duetime.stores.queries import load_queries
+from duetime.stores.rows import definition_update, held_of, run_update, schedule_of
+
+SQL = load_queries("sqlite")
+
+
+class SqliteTransaction:
+    """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._db = connection
+        self._next_run = 0
+
+    def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._db.execute(SQL[name], values).fetchall()
+
+    def new_run_id(self) -> RunId:
+        if not self._next_run:
+            self._next_run = self._rows("next_run_id")[0][0]
+        self._next_run += 1
+        return RunId(self._next_run - 1)
+
+    def new_schedule_ids(self, count: int) -> list[ScheduleId]:
+        first = self._rows("next_schedule_id")[0][0]
+        return [ScheduleId(number) for number in range(first, first + count)]
+
+    def lock_owner(self, owner: str) -> None:
+        """Nothing to do: the transaction excludes every other writer."""
+
+    def count_living(self, owner: str, most: int) -> int:
+        return int(self._rows("count_living", owner, most)[0][0])
+
+    def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
+        rows = self._db.executemany(SQL["schedule_by_key"], keys)
+        found = [schedule_of(row) for row in rows]
+        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
+
+    def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
+        rows = self._rows("schedule_by_id", schedule)
+        return schedule_of(rows[0]) if rows else None
+
+    def lock_worker(self, worker: WorkerId) -> bool:
+        return bool(self._rows("worker_lives", worker))
+
+    def due_entries(self, want: Want) -> list[Entry]:
+        entries = []
+        for row in self._db.execute(SQL["due_entries"], (want.lane, want.until, want.limit)):
+            due = DueEntry._make(row[:4])
+            entries.append(Entry(due, *schedule_of(row[4:]), None))
+        return [self._with_run(entry) for entry in entries]
+
+    def _with_run(self, entry: Entry) -> Entry:
+        return entry if entry.due.run == NO_RUN else entry._replace(run=self.run(entry.due.run))
+
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
+        rows = self._rows("held_rows", json.dumps(runs))
+        return {held.run.id: held for held in map(held_of, rows)}
+
+    def held_by(self, worker: WorkerId) -> list[Held]:
+        return [held_of(row) for row in self._rows("held_by", worker)]
+
+    def run(self, run: RunId) -> Run | None:
+        rows = self._rows("run_by_id", run)
+        return Run._make(rows[0]) if rows else None
+
+    def oldest_queued(self, schedule: ScheduleId) -> Run | None:
+        rows = self._rows("oldest_queued", schedule)
+        return Run._make(rows[0]) if rows else None
+
+    def live_runs(self, schedule: ScheduleId) -> list[Run]:
+        return [Run._make(row) for row in self._rows("live_runs", schedule)]
+
+    def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
+        return frozenset(row[0] for row in self._rows("taken_since", schedule, first))
+
+    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
+        last = self._rows("last_manual_due", schedule, wanted)[0][0]
+        return wanted if last is None else Instant(last + 1)
+
+    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
+        if not runs:
+            return []
+        before = self._db.total_changes()
+        self._db.executemany(SQL["insert_run"], runs)
+        if self._db.total_changes() - before >= len(runs):
+            return []
+        conflicts = [run for run in runs if not self._inserted(run)]
+        self._db.executemany(SQL["delete_run"], ((run.id,) for run in runs))
+        return conflicts
+
+    def _inserted(self, run: Run) -> bool:
+        return self.run(run.id) is not None
+
+    def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
+        try:
+            self._db.executemany(SQL["insert_schedule"], (row[0] for row in rows))
+        except apsw.ConstraintError as error:
+            raise Taken from error
+        self._db.executemany(SQL["insert_progress"], (row[1] for row in rows))
+        self._db.executemany(SQL["insert_due"], (row[2] for row in rows))
+
+    def apply(self, writes: Writes, now: Instant) -> None:
+        many = self._db.executemany
+        if writes.due_gone_of:
+            many(SQL["delete_due_of"], ((schedule,) for schedule in writes.due_gone_of))
+        if writes.due_gone:
+            many(SQL["delete_due"], ((entry.schedule, entry.run) for entry in writes.due_gone))
+        if writes.due_new:
+            many(SQL["insert_due"], writes.due_new)
+        if writes.runs:
+            many(SQL["update_run"], (run_update(run) for run in writes.runs.values()))
+        if writes.extensions:
+            many(SQL["extend_run"], ((e.last, e.added, e.added, now, e.run) for e in writes.extensions))
+        if writes.progress:
+            many(SQL["update_progress"], ((*row[3:], row[0]) for row in writes.progress.values()))
+        if writes.attempts:
+            many(SQL["insert_attempt"], writes.attempts)
+        if writes.definitions:
+            many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
+        before = self._db.total_changes()
+        self._db.execute(SQL["beat_worker"], (now, worker))
+        alive = self._db.total_changes() > before
+        self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
+        return alive
+
+    def stop_requests(self, worker: WorkerId) -> list[RunId]:
+        return [row[0] for row in self._rows("stop_requests", worker)]
+
+    def floor(self) -> int:
+        return int(self._rows("floor")[0][0])
+
+    def announce(self) -> None:
+        """Nothing to do: a commit moves `data_version`, which is what the others watch."""
+
+    def delete_worker(self, worker: WorkerId, beat: int) -> bool:
+        before = self._db.total_changes()
+        self._db.execute(SQL["delete_dead_worker"], (worker, beat))
+        return self._db.total_changes() > before

@@ -1,0 +1,59 @@
+"""Every test of this folder runs on every store, and what must always hold is checked at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from duetime.stores.flow import FlowingStore
+from duetime.stores.postgres import PostgresStore
+from duetime.stores.sqlite import MEMORY, SqliteStore
+from tests.support.hand import Hand
+from tests.support.invariants import invariants
+
+Engine = Literal["memory", "file", "postgres"]
+AnyStore = SqliteStore | PostgresStore
+Opener = Callable[[], AnyStore]
+
+
+@pytest.fixture(params=["memory", "file", "postgres"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture
+def opener(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the same place again and again, as several processes would. In memory there is only one way in."""
+    opened: list[AnyStore] = []
+
+    def open_again() -> AnyStore:
+        if engine == "memory" and opened:
+            return opened[0]
+        if engine == "postgres":
+            opened.append(PostgresStore(request.getfixturevalue("postgres_url")))
+        else:
+            opened.append(SqliteStore(MEMORY if engine == "memory" else tmp_path / "due.db"))
+        return opened[-1]
+
+    if engine == "postgres":
+        request.getfixturevalue("postgres_url")  # asked for first, so that it is dropped last
+    yield open_again
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(opener: Opener) -> Iterator[FlowingStore]:
+    opened = opener()
+    opened.migrate()
+    yield opened
+    invariants(opened)
+
+
+@pytest.fixture
+def hand(store: FlowingStore) -> Hand:
+    return Hand(store)

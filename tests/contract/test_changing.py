@@ -1,0 +1,415 @@
+"""What people do to schedules and runs: pause, resume, cancel, delete, edit, fire, retry, take, finish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import HOUR, MINUTE, Instant
+from duetime.core.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.core.outcome import Completed, Failed, Waiting
+from duetime.core.policy import changing
+from duetime.core.policy.changing import Change, Decision, Edit
+from duetime.core.policy.settling import Finished
+from duetime.core.result import Err, Result
+from duetime.core.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, the_run, value_of
+from tests.support.shell import write
+
+
+def code_of(result: Result[Any]) -> str:
+    assert isinstance(result, Err), result
+    return result.code
+
+
+def edit(store: FlowingStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
+    return store.change(schedule, Instant(now), lambda change: changing.edit(change, Edit(**patch)))
+
+
+def waiting_run(store: FlowingStore, hand: Hand, schedule: ScheduleId, now: int, until: int | None = None) -> RunId:
+    (claim,) = hand.claim(now)
+    assert claim.definition.id == schedule
+    hand.record([claim], now, Waiting(None if until is None else Instant(until)))
+    return claim.run.id
+
+
+def test_what_is_not_there_is_not_found(store: FlowingStore) -> None:
+    assert code_of(store.change(ScheduleId(99), T0, changing.pause)) == "not_found"
+    assert code_of(store.change_run(RunId(99), T0, changing.retry)) == "not_found"
+
+
+def test_a_decision_that_raises_writes_nothing(store: FlowingStore) -> None:
+    schedule = create_one(store, every(MINUTE))
+    before = the(store, schedule)
+
+    def stumble(change: Change) -> Decision:
+        changing.pause(change)
+        raise LookupError("oops")
+
+    with pytest.raises(LookupError):
+        store.change(schedule, T0, stumble)
+    assert the(store, schedule) == before
+
+
+def test_pause_parks_and_resume_goes_on_from_now(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, T0, changing.pause))
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    assert hand.claim(T0 + 10 * MINUTE) == []
+    value_of(store.change(schedule, Instant(T0 + 10 * MINUTE + 5), changing.resume))
+    (skipped,) = runs_of(store, schedule)
+    assert (skipped.status, skipped.due, skipped.last, skipped.number) == (
+        "skipped",
+        T0 + MINUTE,
+        T0 + 10 * MINUTE,
+        10,
+    )
+    assert skipped.error == "the schedule was paused"
+    (claim,) = hand.claim(T0 + 11 * MINUTE)
+    assert claim.run.due == T0 + 11 * MINUTE
+
+
+def test_resume_before_anything_was_due_leaves_no_row(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.resume))
+    assert runs_of(store, schedule) == []
+    assert len(hand.claim(T0 + HOUR)) == 1
+
+
+def test_a_one_off_whose_time_passed_while_paused_is_over(store: FlowingStore) -> None:
+    schedule = create_one(store, once(T0 + 5))
+    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
+    assert code_of(store.change(schedule, Instant(T0 + HOUR), changing.pause)) == "not_possible"
+
+
+def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
+    write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", T0 + MINUTE, schedule)
+    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.resume))
+    _, skipped = runs_of(store, schedule)
+    assert (skipped.due, skipped.last, skipped.number) == (T0 + 2 * MINUTE, T0 + 3 * MINUTE, 2)
+
+
+def test_a_pause_lets_what_runs_end(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, overlap="queue"))
+    claims = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.pause))
+    hand.record(claims, T0 + 2 * MINUTE)
+    assert statuses(store, schedule) == ["completed", "queued"]
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE + 1), changing.resume))
+    (claim,) = hand.claim(T0 + 2 * MINUTE + 1)
+    assert claim.run.due == T0 + 2 * MINUTE
+
+
+def test_cancel_ends_what_has_not_begun_and_asks_the_rest_to_stop(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, overlap="queue"))
+    claims = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.cancel))
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.cancel))
+    assert statuses(store, schedule) == ["running", "cancelled"]
+    assert store.beat(hand.id, T0, {}).stop == [claims[0].run.id]
+    hand.record(claims, T0 + 2 * MINUTE)
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.active, progress.next) == (ScheduleState.CANCELLED, 0, None)
+    for decide in (changing.pause, changing.resume, changing.fire):
+        assert code_of(store.change(schedule, T0, decide)) == "not_possible"
+    assert hand.claim(T0 + HOUR) == []
+
+
+def test_delete_leaves_a_tombstone(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, payload='{"secret":1}', key="k"))
+    hand.claim(T0 + MINUTE)
+    value_of(store.change(schedule, T0, changing.delete))
+    assert code_of(store.change(schedule, T0, changing.delete)) == "not_found"
+    assert the(store, schedule).definition.payload == "null"
+    assert the(store, schedule).progress.state == ScheduleState.DELETED
+    assert not value_of(store.create([every(MINUTE, key="k")]))[0].fresh
+    (claim,) = store.held(hand.id)
+    assert claim.run.stop == 1
+    hand.record([claim], T0 + MINUTE)
+
+
+def test_edit_replaces_what_is_given(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    trigger = trigger_to_json(IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0))
+    edited = value_of(
+        edit(store, schedule, T0, name="new", payload="[1]", subject="s", trigger=trigger, policy='{"at_most_once":true}')
+    )
+    assert edited == the(store, schedule)
+    assert edited.definition.version == 2
+    assert (edited.definition.name, edited.definition.payload, edited.definition.subject) == ("new", "[1]", "s")
+    assert edited.progress.next == T0 + MINUTE
+    entry = store.earliest(["job", "job:exact"])
+    assert entry is not None
+    assert (entry.lane, entry.at) == ("job:exact", T0 + MINUTE)
+    (claim,) = hand.claim(T0 + MINUTE)
+    assert claim.definition.name == claim.run.name == "new"
+
+
+def test_edit_moves_the_next_time_alone(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    value_of(edit(store, schedule, T0, next=Instant(T0 + HOUR + 7)))
+    (claim,) = hand.claim(T0 + HOUR + 7)
+    assert claim.run.due == T0 + HOUR + 7
+    assert the(store, schedule).progress.next == T0 + 2 * HOUR
+
+
+def test_edit_compares_the_version(store: FlowingStore) -> None:
+    schedule = create_one(store, every(HOUR))
+    value_of(edit(store, schedule, T0, name="a", version=1))
+    assert code_of(edit(store, schedule, T0, name="b", version=1)) == "conflict"
+    assert the(store, schedule).definition.name == "a"
+
+
+def test_only_what_is_pending_can_be_edited(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    claims = hand.claim(T0 + HOUR)
+    assert code_of(edit(store, schedule, T0, name="x")) == "not_possible"
+    hand.record(claims, T0 + HOUR)
+    value_of(edit(store, schedule, T0 + HOUR, name="x"))
+    value_of(store.change(schedule, T0, changing.cancel))
+    assert code_of(edit(store, schedule, T0, name="y")) == "not_possible"
+
+
+def test_an_edit_of_the_time_says_what_it_dropped(store: FlowingStore) -> None:
+    schedule = create_one(store, every(MINUTE))
+    trigger = trigger_to_json(IntervalTrigger(timezone="UTC", period=HOUR, anchor=T0))
+    value_of(edit(store, schedule, T0 + 3 * MINUTE + 1, trigger=trigger))
+    (skipped,) = runs_of(store, schedule)
+    assert (skipped.status, skipped.due, skipped.last, skipped.number) == (
+        "skipped",
+        T0 + MINUTE,
+        T0 + 3 * MINUTE,
+        3,
+    )
+    assert the(store, schedule).progress.next == T0 + HOUR
+
+
+def test_an_edit_of_the_name_leaves_what_is_due(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    value_of(edit(store, schedule, T0 + MINUTE + 1, name="new"))
+    assert [claim.run.due for claim in hand.claim(T0 + MINUTE + 1)] == [T0 + MINUTE]
+
+
+def test_a_paused_schedule_stays_paused_when_edited(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    value_of(store.change(schedule, T0, changing.pause))
+    value_of(edit(store, schedule, T0, name="new"))
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    assert hand.claim(T0 + HOUR) == []
+
+
+def test_an_edit_to_something_that_never_fires_ends_it(store: FlowingStore) -> None:
+    schedule = create_one(store, every(HOUR))
+    value_of(edit(store, schedule, T0, trigger=trigger_to_json(OnceTrigger(timezone="UTC", at=Instant(T0 - 1)))))
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+
+
+def test_a_broken_schedule_is_mended_by_an_edit(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, overlap="queue"))
+    claims = hand.claim(T0 + MINUTE)
+    assert hand.claim(T0 + 2 * MINUTE) == []
+    good = the(store, schedule).definition.trigger
+    write(store, "UPDATE schedules SET trigger = 'x' WHERE id = ?", schedule)
+    hand.claim(T0 + 3 * MINUTE)
+    hand.record(claims, T0 + 3 * MINUTE)
+    assert the(store, schedule).progress.state == ScheduleState.BROKEN
+    assert code_of(store.change(schedule, Instant(T0 + 4 * MINUTE), changing.resume)) == "broken"
+    assert code_of(edit(store, schedule, T0 + 4 * MINUTE, name="still broken")) == "broken"
+    value_of(edit(store, schedule, T0 + 4 * MINUTE, trigger=good))
+    assert statuses(store, schedule) == ["completed", "pending", "skipped"]
+    assert len(hand.claim(T0 + 4 * MINUTE)) == 1
+
+
+def test_a_broken_schedule_can_be_deleted(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    write(store, "UPDATE schedules SET trigger = 'x', policy = 'y' WHERE id = ?", schedule)
+    hand.claim(T0 + MINUTE)
+    value_of(store.change(schedule, T0, changing.delete))
+
+
+def test_fire_runs_now_beside_the_trigger(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    run = value_of(store.change(schedule, Instant(T0 + 5), changing.fire))
+    assert (run.cause, run.due, run.status) == (Cause.MANUAL, T0 + 5, RunStatus.PENDING)
+    (claim,) = hand.claim(T0 + 5)
+    assert claim.run.id == run.id
+    assert code_of(store.change(schedule, Instant(T0 + 5), changing.fire)) == "busy"
+    hand.record([claim], T0 + 5)
+    assert the(store, schedule).progress.next == T0 + HOUR
+    assert the(store, schedule).progress.run_count == 1
+
+
+def test_fire_takes_the_next_free_microsecond(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, overlap="allow"))
+    dues = [value_of(store.change(schedule, Instant(T0 + 5), changing.fire)).due for _ in range(3)]
+    assert dues == [T0 + 5, T0 + 6, T0 + 7]
+    assert len(hand.claim(T0 + 5)) == 3
+
+
+def test_fire_stands_in_line_and_the_line_has_an_end(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, overlap="queue", queue_limit=1))
+    runs = [value_of(store.change(schedule, T0, changing.fire)) for _ in range(2)]
+    assert [run.status for run in runs] == [RunStatus.PENDING, RunStatus.QUEUED]
+    assert code_of(store.change(schedule, T0, changing.fire)) == "busy"
+    hand.record(hand.claim(T0), T0)
+    assert [claim.run.id for claim in hand.claim(T0)] == [runs[1].id]
+
+
+def test_what_is_over_can_be_run_once_more(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    hand.record(hand.claim(T0), T0)
+    value_of(store.change(schedule, Instant(T0 + 9), changing.fire))
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+    hand.record(hand.claim(T0 + 9), T0 + 9)
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+
+
+def test_a_paused_schedule_can_be_run_by_hand(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, T0, changing.fire))
+    hand.record(hand.claim(T0), T0)
+    assert statuses(store, schedule) == ["completed"]
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+
+
+def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once(max_attempts=2, backoff=1))
+    (claim,) = hand.claim(T0)
+    assert code_of(store.change_run(claim.run.id, T0, changing.retry)) == "not_possible"
+    hand.record([claim], T0, Failed("one"))
+    hand.record(hand.claim(T0 + 5), T0 + 5, Failed("two"))
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+    value_of(store.change_run(claim.run.id, Instant(T0 + 9), changing.retry))
+    (again,) = hand.claim(T0 + 9)
+    assert (again.run.id, again.run.attempt) == (claim.run.id, 1)
+    hand.record([again], T0 + 9, Failed("three"))
+    hand.record(hand.claim(T0 + 20), T0 + 20)
+    assert [(a.number, a.error) for a in store.attempts(claim.run.id)] == [(1, "one"), (2, "two"), (3, "three")]
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.error) == (RunStatus.COMPLETED, None)
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+
+
+def test_retry_waits_for_what_is_active(store: FlowingStore, hand: Hand) -> None:
+    create(store, every(MINUTE))
+    (failed,) = hand.claim(T0 + MINUTE)
+    hand.record([failed], T0 + MINUTE, Failed("no"))
+    hand.claim(T0 + 2 * MINUTE)
+    assert code_of(store.change_run(failed.run.id, T0, changing.retry)) == "busy"
+
+
+def test_hold_gives_a_waiting_run_to_one_holder(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    run = waiting_run(store, hand, schedule, T0, T0 + HOUR)
+
+    def take(holder: str) -> Result[Run]:
+        expires = Instant(T0 + MINUTE)
+        return store.change_run(run, T0, lambda change, seen: changing.hold(change, seen, holder, expires))
+
+    taken = value_of(take("ann"))
+    assert (taken.holder, taken.attempt, taken.expires) == ("ann", 1, T0 + MINUTE)
+    assert code_of(take("ben")) == "not_possible"
+    assert hand.claim(T0 + MINUTE) == []
+    given_back = the_run(store, run)
+    assert (given_back.status, given_back.holder) == (RunStatus.WAITING, None)
+    assert given_back.fence > taken.fence
+    assert value_of(take("ben")).holder == "ben"
+
+
+def finish(store: FlowingStore, run: Run, holder: str, now: int, outcome: Any) -> Result[Any]:
+    item = Finished(run.id, run.fence, outcome, None, Instant(now))
+    return store.change_run(run.id, Instant(now), lambda c, seen: changing.finish_held(c, seen, holder, item))
+
+
+def hold(store: FlowingStore, run: RunId, holder: str, now: int, expires: int) -> Run:
+    taken: Run = value_of(
+        store.change_run(run, Instant(now), lambda c, seen: changing.hold(c, seen, holder, Instant(expires)))
+    )
+    return taken
+
+
+def test_only_the_holder_finishes(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    run = hold(store, waiting_run(store, hand, schedule, T0, T0 + HOUR), "ann", T0, T0 + MINUTE)
+    assert code_of(finish(store, run, "ben", T0 + 1, Completed())) == "not_yours"
+    assert code_of(finish(store, run._replace(fence=run.fence - 1), "ann", T0 + 1, Completed())) == "not_yours"
+    value_of(finish(store, run, "ann", T0 + 1, Completed('"ok"')))
+    assert code_of(finish(store, run, "ann", T0 + 1, Completed())) == "not_yours"
+    assert (the_run(store, run.id).status, the_run(store, run.id).result) == (RunStatus.COMPLETED, '"ok"')
+    assert store.earliest(["job"]) is None
+
+
+def test_a_held_run_that_fails_is_tried_again(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once(max_attempts=2, backoff=1))
+    run = hold(store, waiting_run(store, hand, schedule, T0), "ann", T0, T0 + MINUTE)
+    value_of(finish(store, run, "ann", T0 + 1, Failed("no")))
+    (claim,) = hand.claim(T0 + 5)
+    assert (claim.run.id, claim.run.attempt) == (run.id, 2)
+    hand.record([claim], T0 + 5, Waiting(Instant(T0 + HOUR)))
+    kept = the_run(store, run.id)
+    assert (kept.holder, kept.until, kept.expires) == (None, T0 + HOUR, None)
+
+
+def test_a_holder_beyond_the_patience_fails_the_run(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    run = hold(store, waiting_run(store, hand, schedule, T0, T0 + MINUTE), "ann", T0, T0 + HOUR)
+    assert hand.claim(T0 + HOUR) == []
+    assert the_run(store, run.id).error == "whoever took it did not finish in time"
+
+
+def test_waiting_runs_keep_their_time_over_a_pause(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    run = waiting_run(store, hand, schedule, T0 + HOUR, T0 + HOUR + MINUTE)
+    value_of(store.change(schedule, Instant(T0 + HOUR), changing.pause))
+    assert hand.claim(T0 + HOUR + 2 * MINUTE) == []
+    value_of(store.change(schedule, Instant(T0 + HOUR + 2 * MINUTE), changing.resume))
+    assert hand.claim(T0 + HOUR + 2 * MINUTE) == []
+    assert the_run(store, run).status == RunStatus.FAILED
+
+
+def test_cancel_one_run_in_each_status(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, overlap="queue"))
+    (running,) = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 3 * MINUTE)
+    _, missed_or_queued, *_ = runs_of(store, schedule)
+    queued = next(run for run in runs_of(store, schedule) if run.status == RunStatus.QUEUED)
+    assert missed_or_queued.status in (RunStatus.MISSED, RunStatus.QUEUED)
+    value_of(store.change_run(queued.id, T0, changing.cancel_run))
+    assert the_run(store, queued.id).status == RunStatus.CANCELLED
+    value_of(store.change_run(running.run.id, T0, changing.cancel_run))
+    assert (the_run(store, running.run.id).status, the_run(store, running.run.id).stop) == (RunStatus.RUNNING, 1)
+    hand.record([running], T0 + 3 * MINUTE)
+    assert code_of(store.change_run(running.run.id, T0, changing.cancel_run)) == "not_possible"
+    fired = value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.fire))
+    value_of(store.change_run(fired.id, Instant(T0 + 3 * MINUTE), changing.cancel_run))
+    assert hand.claim(T0 + 3 * MINUTE) == []
+    assert the(store, schedule).progress.active == the(store, schedule).progress.queued == 0
+
+
+def test_a_cancelled_run_in_front_releases_the_line(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, overlap="queue"))
+    first, second = [value_of(store.change(schedule, T0, changing.fire)) for _ in range(2)]
+    value_of(store.change_run(first.id, T0, changing.cancel_run))
+    assert [claim.run.id for claim in hand.claim(T0)] == [second.id]
+
+
+def test_changes_call_the_listeners(store: FlowingStore) -> None:
+    schedule = create_one(store, every(HOUR))
+    heard: list[int] = []
+    store.on_change(lambda: heard.append(1))
+    value_of(store.change(schedule, T0, changing.fire))
+    assert heard == [1]

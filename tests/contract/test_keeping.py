@@ -1,0 +1,240 @@
+"""Keeping: migrations, retention, health, waking, closing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from duetime.core.clock import DAY, HOUR, MINUTE, Instant
+from duetime.core.errors import StoreUnavailable, StoreUnusable
+from duetime.core.model import RunStatus
+from duetime.core.outcome import Failed
+from duetime.core.policy import changing
+from duetime.core.store import RunQuery
+from duetime.stores.flow import FlowingStore
+from duetime.stores.postgres import PostgresStore
+from duetime.stores.queries import load_migrations, load_queries
+from duetime.stores.sqlite import SqliteStore
+from tests.contract.conftest import Engine, Opener
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create, create_one, runs_of, the_run, value_of
+from tests.support.shell import write
+
+
+def schema_of(store: FlowingStore) -> int:
+    assert isinstance(store, SqliteStore | PostgresStore)
+    return store.health(T0).schema
+
+
+def set_schema(store: FlowingStore, version: int) -> None:
+    if isinstance(store, SqliteStore):
+        store._writer.execute(f"PRAGMA user_version = {version}")
+    else:
+        write(store, "UPDATE meta SET value = ? WHERE key = 'schema'", version)
+
+
+def test_every_query_is_there_for_both() -> None:
+    """Reads that the flow asks for by name, in each dialect."""
+    shared = {"schedule_by_id", "schedule_by_public_id", "schedules_ahead", "workers", "held_by", "earliest"}
+    shared |= {"run_by_id", "attempts_of", "taken_since", "live_runs", "oldest_queued", "last_manual_due", "health"}
+    for dialect in ("sqlite", "postgres"):
+        assert shared <= set(load_queries(dialect))
+
+
+def test_migrations_are_numbered_without_a_gap_and_alike() -> None:
+    numbers = [[number for number, _ in load_migrations(dialect)] for dialect in ("sqlite", "postgres")]
+    assert numbers[0] == numbers[1] == list(range(1, len(numbers[0]) + 1))
+
+
+def test_migrating_from_empty_and_again_changes_nothing(opener: Opener) -> None:
+    store = opener()
+    store.migrate()
+    schedule = create_one(store, every(MINUTE))
+    store.migrate()
+    opener().migrate()
+    assert schema_of(store) == store.known_schema
+    assert store.get(schedule) is not None
+
+
+def test_migrating_up_from_every_earlier_version(engine: Engine, opener: Opener) -> None:
+    """A store as an earlier version left it; with one version there is none earlier, and the loop waits for it."""
+    migrations = load_migrations("postgres" if engine == "postgres" else "sqlite")
+    for version in range(1, len(migrations)):
+        store = opener()
+        for number, script in migrations[:version]:
+            write(store, script)
+            set_schema(store, number)
+        store.migrate()
+        assert schema_of(store) == migrations[-1][0]
+
+
+def test_several_may_migrate_at_once(opener: Opener) -> None:
+    stores = [opener() for _ in range(4)]
+    failures: list[BaseException] = []
+
+    def migrate(store: FlowingStore) -> None:
+        try:
+            store.migrate()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=migrate, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert schema_of(stores[0]) == stores[0].known_schema
+
+
+def test_a_newer_schema_is_refused(opener: Opener, store: FlowingStore) -> None:
+    create(store, once())
+    set_schema(store, 99)
+    with pytest.raises(StoreUnusable, match=r"schema 99.* install a newer Duetime"):
+        opener().migrate()
+    set_schema(store, 1)
+
+
+def test_tables_of_another_program_are_left_alone(opener: Opener) -> None:
+    store = opener()
+    write(store, "CREATE TABLE runs (name text)")
+    with pytest.raises(StoreUnusable, match="some other program"):
+        store.migrate()
+    assert store._rows("SELECT * FROM runs", ()) == []
+
+
+def test_more_columns_than_this_code_knows_do_no_harm(store: FlowingStore, hand: Hand) -> None:
+    """What a newer version adds; the floor says when the older one has to stop."""
+    for table in ("schedules", "progress", "runs", "attempts", "workers", "due"):
+        write(store, f"ALTER TABLE {table} ADD COLUMN novelty text")
+    schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, Failed("no"))
+    hand.record(hand.claim(T0 + MINUTE + 2), T0 + MINUTE + 2)
+    assert len(runs_of(store, schedule)) == 1
+    assert len(store.attempts(runs_of(store, schedule)[0].id)) == 1
+    assert len(store.workers()) == 1
+
+
+def test_prune_deletes_old_runs_in_batches(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
+    for step in range(1, 11):
+        hand.record(hand.claim(T0 + step * MINUTE), T0 + step * MINUTE)
+    (failing,) = hand.claim(T0 + 11 * MINUTE)
+    hand.record([failing], T0 + 11 * MINUTE, Failed("no"))
+    hand.record(hand.claim(T0 + 12 * MINUTE), T0 + 12 * MINUTE)
+    before = Instant(T0 + 6 * MINUTE)
+    assert store.prune(before, 3) == 3
+    assert store.prune(before, 3) == 2
+    assert store.prune(before, 3) == 0
+    assert store.runs(RunQuery(schedule=schedule)).total == 7 - 1 + 1
+    store.prune(Instant(T0 + DAY), 100)
+    assert store.attempts(failing.run.id) == []
+
+
+def test_prune_keeps_what_lives_and_what_still_grows(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    (claim,) = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    assert store.prune(Instant(T0 + DAY), 100) == 0
+    hand.claim(T0 + 3 * MINUTE)
+    _, skipped = runs_of(store, schedule)
+    assert (skipped.status, skipped.number) == (RunStatus.SKIPPED, 2)
+    hand.record([claim], T0 + 3 * MINUTE)
+
+
+def test_a_tombstone_goes_with_its_last_run(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.delete))
+    assert store.prune(Instant(T0 + 30), 100) == 0
+    assert store.get(schedule) is not None
+    assert store.prune(Instant(T0 + DAY), 100) == 2
+    assert store.get(schedule) is None
+    assert create_one(store, once()) > schedule
+
+
+def test_ids_of_runs_are_never_used_again(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0)
+    store.prune(Instant(T0 + DAY), 100)
+    create(store, once())
+    (later,) = hand.claim(T0)
+    assert later.run.id > claim.run.id
+
+
+def test_health_counts(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(T0 + 1), once(T0 + 2), once(T0 + HOUR))
+    hand.claim(T0 + 1, limit=1)
+    health = store.health(Instant(T0 + MINUTE))
+    assert (health.schedules, health.due, health.overdue, health.running) == (3, 2, 1, 1)
+    assert health.oldest_due == T0 + 2
+    assert health.details["engine"].split()[0] in {"SQLite", "PostgreSQL"}
+
+
+def test_waiting_ends_when_another_process_writes(engine: Engine, opener: Opener, store: FlowingStore) -> None:
+    if engine == "memory":
+        pytest.skip("a store in memory has one process")
+    other = opener()
+    assert store.wait(0.01) is False
+    heard: list[bool] = []
+    waiting = threading.Thread(target=lambda: heard.append(store.wait(30)))
+    waiting.start()
+    while waiting.is_alive():
+        create(other, once())
+        waiting.join(0.05)
+    assert heard == [True]
+
+
+def test_closing_ends_the_waiting(opener: Opener) -> None:
+    store = opener()
+    store.migrate()
+    heard: list[bool] = []
+    begun = threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        heard.append(store.wait(60))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    begun.wait()
+    store.close()
+    waiting.join(5)
+    assert heard == [False]
+
+
+def test_a_closed_store_says_so(opener: Opener) -> None:
+    store = opener()
+    store.migrate()
+    store.close()
+    store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.create([once()])
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.workers()
+
+
+def test_backups(engine: Engine, store: FlowingStore, tmp_path: Path) -> None:
+    schedule = create_one(store, every(MINUTE))
+    target = tmp_path / "copy.db"
+    if engine == "postgres":
+        with pytest.raises(StoreUnusable, match="pg_dump"):
+            store.backup(str(target))
+        return
+    store.backup(str(target))
+    copy = SqliteStore(target)
+    assert copy.get(schedule) == store.get(schedule)
+    copy.close()
+    assert [path.name for path in tmp_path.glob("copy*.partial")] == []
+
+
+def test_a_run_that_was_pruned_is_not_there(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0)
+    assert the_run(store, claim.run.id).status == RunStatus.COMPLETED
+    store.prune(Instant(T0 + DAY), 1)
+    assert store.run(claim.run.id) is None

@@ -1,0 +1,172 @@
+"""Finding schedules and runs again."""
+
+from __future__ import annotations
+
+import pytest
+
+from duetime.core.clock import HOUR, MINUTE, Instant
+from duetime.core.errors import InvalidInput
+from duetime.core.model import RunStatus
+from duetime.core.outcome import Failed
+from duetime.core.policy import changing
+from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create, create_one, value_of
+
+
+def ids(store: FlowingStore, **query: object) -> list[int]:
+    return [found.definition.id for found in store.search(ScheduleQuery(**query)).items]  # type: ignore[arg-type]
+
+
+def test_by_owner_kind_and_subject(store: FlowingStore) -> None:
+    a = create_one(store, once(owner="ada", kind="job", subject="echo"))
+    b = create_one(store, once(owner="ada", kind="prompt", subject="fetch"))
+    c = create_one(store, once(owner="bob", kind="job", subject="echo"))
+    assert ids(store) == [a, b, c]
+    assert ids(store, owner="ada") == [a, b]
+    assert ids(store, kind="job") == [a, c]
+    assert ids(store, owner="ada", kind="prompt") == [b]
+    assert ids(store, subject="fetch") == [b]
+    assert ids(store, owner="nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("water", [0, 1]), ("WATER", [0, 1]), ("100%", [2]), ("a_b", [3]), ("!", [4]), ("Übung", [5]), ("%", [2]), ("é", [])],
+)
+def test_by_part_of_the_name(store: FlowingStore, text: str, found: list[int]) -> None:
+    names = ["Water the plants", "buy water", "100% sure", "a_b axb", "Hello!", "Übung", "axb"]
+    made = create(store, *[once(name=name) for name in names])
+    assert ids(store, text=text) == [made[index].definition.id for index in found]
+
+
+def test_by_every_status(store: FlowingStore, hand: Hand) -> None:
+    pending, paused, cancelled, deleted = [
+        s.definition.id for s in create(store, *[every(HOUR) for _ in range(4)])
+    ]
+    completed, failed, running = [s.definition.id for s in create(store, *[once() for _ in range(3)])]
+    for claim in hand.claim(T0):
+        if claim.definition.id == completed:
+            hand.record([claim], T0)
+        elif claim.definition.id == failed:
+            hand.record([claim], T0, Failed("no"))
+    store.change(paused, T0, changing.pause)
+    store.change(cancelled, T0, changing.cancel)
+    store.change(deleted, T0, changing.delete)
+    assert ids(store, status="pending") == [pending]
+    assert ids(store, status="running") == [running]
+    assert ids(store, status="completed") == [completed]
+    assert ids(store, status="failed") == [failed]
+    assert ids(store, status="cancelled") == [cancelled]
+    assert ids(store, status="paused") == [paused]
+    assert ids(store, status="broken") == []
+    assert ids(store) == [pending, paused, cancelled, completed, failed, running]
+    with pytest.raises(InvalidInput, match="Unknown status: busy"):
+        ids(store, status="busy")
+
+
+def test_failed_finds_a_recurring_one_whose_latest_run_failed(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, Failed("no"))
+    assert ids(store, status="failed") == [schedule]
+    assert ids(store, status="pending") == [schedule]
+
+
+def test_by_time(store: FlowingStore) -> None:
+    late, early, middle = [s.definition.id for s in create(store, once(T0 + 30), once(T0 + 10), once(T0 + 20))]
+    assert ids(store, by_time=True) == [early, middle, late]
+    assert ids(store, by_time=True, newest_first=True) == [late, middle, early]
+    assert ids(store, due_from=T0 + 20) == [late, middle]
+    assert ids(store, due_to=T0 + 20) == [early, middle]
+    assert ids(store, due_from=T0 + 11, due_to=T0 + 29) == [middle]
+
+
+def test_newest_first(store: FlowingStore) -> None:
+    made = [s.definition.id for s in create(store, once(), once(), once())]
+    assert ids(store, newest_first=True) == made[::-1]
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_pages_cover_everything_once_while_rows_are_added(
+    store: FlowingStore, by_time: bool, newest_first: bool
+) -> None:
+    made = {s.definition.id for s in create(store, *[once(T0 + number % 7) for number in range(25)])}
+    seen: list[int] = []
+    cursor: str | None = None
+    while True:
+        query = ScheduleQuery(by_time=by_time, newest_first=newest_first, limit=4, cursor=cursor)
+        page = store.search(query)
+        assert len(page.items) <= 4
+        seen += [found.definition.id for found in page.items]
+        create(store, once(T0 + 3))
+        cursor = page.cursor
+        if cursor is None or len(seen) > 60:
+            break
+    assert len(seen) == len(set(seen))
+    assert made <= set(seen)
+
+
+def test_the_total_counts_all_that_match(store: FlowingStore) -> None:
+    create(store, *[once(name="water") for _ in range(5)], *[once(name="fire") for _ in range(3)])
+    page = store.search(ScheduleQuery(text="water", limit=2))
+    assert (len(page.items), page.total) == (2, 5)
+    assert page.cursor is not None
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "W10", "WzEsMiwzXQ", "WyJhIl0", "🦉", "W3RydWVd", "WzFlOTld"])
+def test_a_cursor_from_elsewhere_is_refused(store: FlowingStore, cursor: str) -> None:
+    with pytest.raises(InvalidInput, match="cursor"):
+        store.search(ScheduleQuery(cursor=cursor))
+    with pytest.raises(InvalidInput, match="cursor"):
+        store.runs(RunQuery(cursor=cursor))
+
+
+def test_runs_latest_first_and_by_every_filter(store: FlowingStore, hand: Hand) -> None:
+    a = create_one(store, every(MINUTE, owner="ada"))
+    b = create_one(store, every(MINUTE, owner="bob", kind="prompt"))
+    lanes = ("job", "prompt")
+    for step in (1, 2, 3):
+        hand.record(hand.claim(T0 + step * MINUTE, lanes=lanes), T0 + step * MINUTE)
+    held = hand.claim(T0 + 4 * MINUTE, lanes=("job",))
+    assert [run.due for run in store.runs(RunQuery(schedule=a)).items] == [T0 + n * MINUTE for n in (4, 3, 2, 1)]
+    assert store.runs(RunQuery(owner="bob")).total == 3
+    assert store.runs(RunQuery(kind="prompt")).total == 3
+    assert store.runs(RunQuery(status=RunStatus.RUNNING)).items == [held[0].run]
+    assert store.runs(RunQuery(worker=hand.id)).total == 7
+    found = store.runs(RunQuery(due_from=Instant(T0 + 2 * MINUTE), due_to=Instant(T0 + 3 * MINUTE)))
+    assert sorted((run.schedule, run.due) for run in found.items) == sorted(
+        (schedule, T0 + step * MINUTE) for schedule in (a, b) for step in (2, 3)
+    )
+    everything = [run.id for run in store.runs(RunQuery()).items]
+    assert everything == sorted(everything, reverse=True)
+
+
+@pytest.mark.parametrize("within_one", [False, True])
+def test_pages_of_runs_cover_everything_once(store: FlowingStore, hand: Hand, within_one: bool) -> None:
+    schedule = create_one(store, every(MINUTE))
+    for step in range(1, 12):
+        hand.record(hand.claim(T0 + step * MINUTE), T0 + step * MINUTE)
+    seen: list[int] = []
+    cursor: str | None = None
+    while True:
+        page = store.runs(RunQuery(schedule=schedule if within_one else None, limit=3, cursor=cursor))
+        seen += [run.id for run in page.items]
+        value_of(store.change(schedule, Instant(T0 + HOUR), changing.fire))
+        hand.record(hand.claim(T0 + HOUR), T0 + HOUR)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert len(seen) == len(set(seen)) == 11
+
+
+def test_a_deleted_schedule_keeps_its_runs_readable(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, name="kept", payload='{"secret":1}'))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
+    value_of(store.change(schedule, T0, changing.delete))
+    (run,) = store.runs(RunQuery(schedule=schedule)).items
+    assert (run.name, run.owner, run.kind) == ("kept", "ada", "job")
+    tombstone = store.get(schedule)
+    assert tombstone is not None
+    assert tombstone.definition.payload == "null"

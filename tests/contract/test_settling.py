@@ -1,0 +1,207 @@
+"""Recording outcomes: fences, lost acknowledgements, retries, waiting, giving back."""
+
+from __future__ import annotations
+
+import pytest
+
+from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.core.model import RunStatus, ScheduleState
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.core.policy import changing
+from duetime.core.policy.settling import Answer, Finished
+from duetime.core.store import Want
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run, value_of
+from tests.support.shell import write
+
+
+def test_an_outcome_is_recorded_once(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    (claim,) = hand.claim(T0)
+    done = Finished(claim.run.id, claim.run.fence, Completed('{"a":1}'), Instant(T0 + 3), Instant(T0 + 5))
+    assert store.exchange(hand.id, T0, [done, done], []).answers == [Answer.RECORDED, Answer.ALREADY]
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.result, run.started, run.finished) == ("completed", '{"a":1}', T0 + 3, T0 + 5)
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.last_status, progress.last_run) == ("ended", "completed", T0 + 3)
+    assert (progress.active, progress.failures, progress.last_error) == (0, 0, None)
+
+
+def test_a_record_whose_acknowledgement_was_lost_is_already_there(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(), once(max_attempts=2, backoff=SECOND))
+    first, second = hand.claim(T0)
+    assert hand.record([first], T0) == [Answer.RECORDED]
+    assert hand.record([first], T0) == [Answer.ALREADY]
+    assert hand.record([second], T0, Failed("no")) == [Answer.RECORDED]
+    assert hand.record([second], T0, Failed("no")) == [Answer.ALREADY]
+    assert len(store.attempts(second.run.id)) == 1
+
+
+def test_a_stale_fence_changes_nothing(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    (claim,) = hand.claim(T0)
+    other = Hand(store, "other")
+    before = the_run(store, claim.run.id)
+    old = claim._replace(run=claim.run._replace(fence=claim.run.fence - 1))
+    assert hand.record([old], T0) == [Answer.STALE]
+    assert other.record([claim], T0) == [Answer.STALE]
+    unknown = claim._replace(run=claim.run._replace(id=claim.run.id + 1000))
+    assert hand.record([unknown], T0) == [Answer.STALE]
+    assert the_run(store, claim.run.id) == before
+    assert hand.record([claim], T0) == [Answer.RECORDED]
+
+
+def test_a_rescued_run_is_not_the_old_workers_any_more(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    (claim,) = hand.claim(T0)
+    hand.die(T0)
+    heir = Hand(store, "heir")
+    (again,) = heir.claim(T0)
+    assert again.run.id == claim.run.id
+    assert again.run.fence > claim.run.fence
+    back = Hand(store, "back")
+    assert back.record([claim], T0) == [Answer.STALE]
+    assert heir.record([again], T0) == [Answer.RECORDED]
+
+
+def test_a_failure_is_tried_again_after_its_backoff(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once(max_attempts=3, backoff=10 * SECOND, backoff_limit=15 * SECOND))
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Failed("first"))
+    entry = store.earliest(["job"])
+    assert entry is not None
+    assert T0 + 5 * SECOND <= entry.at <= T0 + 10 * SECOND
+    assert entry.run == claim.run.id
+    assert the(store, schedule).progress.active == 1
+    assert hand.claim(entry.at - 1) == []
+    (second,) = hand.claim(entry.at)
+    assert (second.run.attempt, second.run.fence) == (2, claim.run.fence + 1)
+    hand.record([second], entry.at, Retry("second", after=HOUR))
+    assert hand.claim(entry.at + HOUR - 1) == []
+    (third,) = hand.claim(entry.at + HOUR)
+    hand.record([third], T0 + 2 * HOUR, Failed("third"))
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.error, run.attempt) == ("failed", "third", 3)
+    assert [(a.number, a.error, a.status) for a in store.attempts(run.id)] == [
+        (1, "first", "failed"),
+        (2, "second", "failed"),
+    ]
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.failures, progress.last_error) == ("ended", 1, "third")
+
+
+def test_a_permanent_failure_is_not_tried_again(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(max_attempts=5))
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Failed("never", permanent=True))
+    assert the_run(store, claim.run.id).status == RunStatus.FAILED
+
+
+def test_failures_in_a_row_are_counted_until_one_succeeds(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    outcomes: list[tuple[Outcome, int]] = [(Failed("a"), 1), (Failed("b"), 2), (DONE, 0), (Failed("c"), 1)]
+    for step, (outcome, failures) in enumerate(outcomes, 1):
+        hand.record(hand.claim(T0 + step * MINUTE), T0 + step * MINUTE, outcome)
+        assert the(store, schedule).progress.failures == failures
+
+
+def test_what_was_never_started_goes_back_without_an_attempt(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Returned())
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.attempt, run.started) == (RunStatus.PENDING, 0, None)
+    (again,) = hand.claim(T0)
+    assert (again.run.attempt, again.run.fence) == (1, claim.run.fence + 1)
+
+
+def test_a_cancelled_outcome_ends_the_run(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Cancelled("asked to"))
+    assert the_run(store, claim.run.id).error == "asked to"
+    assert the(store, schedule).progress.last_status == RunStatus.CANCELLED
+
+
+def test_waiting_needs_no_worker_and_no_attempt(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Waiting(Instant(T0 + HOUR)))
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.attempt, run.until) == (RunStatus.WAITING, 0, T0 + HOUR)
+    assert store.held(hand.id) == []
+    assert hand.claim(T0 + HOUR) == []
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.error) == (RunStatus.FAILED, "nobody took it in time")
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+
+
+def test_waiting_without_end_stays(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Waiting())
+    assert store.earliest(["job"]) is None
+    assert the(store, schedule).progress.active == 1
+
+
+@pytest.mark.parametrize("outcome", [Waiting(Instant(T0 + HOUR)), Waiting(), Failed("x"), Returned(), Retry("x", 5)])
+def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
+    store: FlowingStore, hand: Hand, outcome: Outcome
+) -> None:
+    schedule = create_one(store, once(max_attempts=5))
+    claims = hand.claim(T0)
+    value_of(store.change(schedule, T0, changing.cancel))
+    hand.record(claims, T0, outcome)
+    assert the_run(store, claims[0].run.id).status == RunStatus.CANCELLED
+    assert store.earliest(["job"]) is None
+    assert the(store, schedule).progress.active == 0
+
+
+def test_a_retry_is_parked_while_the_schedule_is_paused(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
+    claims = hand.claim(T0 + MINUTE)
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
+    hand.record(claims, T0 + MINUTE, Failed("no"))
+    assert hand.claim(T0 + HOUR) == []
+    assert the_run(store, claims[0].run.id).status == RunStatus.PENDING
+    value_of(store.change(schedule, Instant(T0 + HOUR + 1), changing.resume))
+    (again,) = hand.claim(T0 + HOUR + 1)
+    assert (again.run.id, again.run.attempt) == (claims[0].run.id, 2)
+
+
+@pytest.mark.parametrize("outcome", [DONE, Failed("no"), Returned(), Waiting(Instant(T0 + HOUR))])
+def test_an_outcome_is_recorded_whatever_became_of_the_policy(
+    store: FlowingStore, hand: Hand, outcome: Outcome
+) -> None:
+    schedule = create_one(store, every(MINUTE, max_attempts=3))
+    claims = hand.claim(T0 + MINUTE)
+    write(store, "UPDATE schedules SET policy = 'x' WHERE id = ?", schedule)
+    assert hand.record(claims, T0 + MINUTE, outcome) == [Answer.RECORDED]
+
+
+def test_records_and_claims_share_one_transaction(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    (claim,) = hand.claim(T0 + MINUTE)
+    now = Instant(T0 + 2 * MINUTE)
+    done = Finished(claim.run.id, claim.run.fence, DONE, None, now)
+    exchange = store.exchange(hand.id, now, [done], [Want("job", 5, now)])
+    assert exchange.answers == [Answer.RECORDED]
+    assert [taken.run.due for taken in exchange.claims] == [now]
+    assert [run.status for run in runs_of(store, schedule)] == ["completed", "running"]
+
+
+def test_a_large_batch(store: FlowingStore, hand: Hand) -> None:
+    create(store, *[once(T0 + number) for number in range(400)])
+    claims = hand.claim(T0 + SECOND, limit=400)
+    assert len(claims) == 400
+    assert set(hand.record(claims, T0 + SECOND, Completed('"ünï \\" \\\\ , {} NULL"'))) == {Answer.RECORDED}
+    assert the_run(store, claims[7].run.id).result == '"ünï \\" \\\\ , {} NULL"'
+
+
+def test_what_a_worker_holds_can_be_asked_for(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(), once())
+    claims = hand.claim(T0)
+    assert store.held(hand.id) == claims
+    hand.record(claims[:1], T0)
+    assert store.held(hand.id) == claims[1:]

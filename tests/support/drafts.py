@@ -1,0 +1,50 @@
+"""Schedules to test with, made without any face or kind."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from duetime.core.clock import MINUTE, Instant
+from duetime.core.model import Definition, ScheduleId
+from duetime.core.policy.creating import Draft
+from duetime.core.policy.values import make_policy, policy_to_json
+from duetime.core.triggers import IntervalTrigger, OnceTrigger, Trigger, trigger_to_json
+
+T0 = Instant(1_800_000_000_000_000)
+"""When most tests begin."""
+
+_keys = count(1)
+
+
+def draft(
+    trigger: Trigger,
+    first: Instant,
+    *,
+    kind: str = "job",
+    owner: str = "ada",
+    name: str = "water the plants",
+    subject: str = "echo",
+    payload: str = "{}",
+    key: str | None = None,
+    fingerprint: str = "",
+    public_id: str | None = None,
+    created: Instant = T0,
+    **policy: Any,
+) -> Draft:
+    made = Definition(
+        ScheduleId(0), public_id or f"{kind}_{{id}}", kind, owner, name, subject, trigger_to_json(trigger), payload,
+        policy_to_json(make_policy(policy)), 0, 1, key or f"key-{next(_keys)}", fingerprint, created, created,
+    )  # fmt: skip
+    return Draft(made, first)
+
+
+def once(at: int = T0, **given: Any) -> Draft:
+    return draft(OnceTrigger(timezone="UTC", at=Instant(at)), Instant(at), **given)
+
+
+def every(period: int = MINUTE, anchor: int = T0, *, end: int | None = None, **given: Any) -> Draft:
+    """Due at anchor + period, anchor + 2 periods, and so on."""
+    until = None if end is None else Instant(end)
+    trigger = IntervalTrigger(timezone="UTC", period=period, anchor=Instant(anchor), end=until)
+    return draft(trigger, Instant(anchor + period), **given)

@@ -1,0 +1,77 @@
+"""A worker played by a test: it claims and records when it is told to, and never by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from duetime.core.clock import Instant
+from duetime.core.model import Run, RunId, Schedule, ScheduleId
+from duetime.core.outcome import Completed, Outcome
+from duetime.core.policy.claiming import Claim
+from duetime.core.policy.creating import Draft
+from duetime.core.policy.settling import Answer, Finished
+from duetime.core.result import Ok, Result
+from duetime.core.store import RunQuery, Want
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0
+
+LANES = ("job", "job:exact", "job:solo")
+DONE = Completed('"done"')
+
+
+class Hand:
+    def __init__(self, store: FlowingStore, name: str = "hand", now: int = T0) -> None:
+        self.store = store
+        self.id = store.register(name, LANES, False, Instant(now))
+
+    def claim(self, now: int, limit: int = 100, lanes: Sequence[str] = LANES) -> list[Claim]:
+        wants = [Want(lane, limit, Instant(now)) for lane in lanes]
+        return self.store.exchange(self.id, Instant(now), [], wants).claims
+
+    def record(self, claims: Sequence[Claim], now: int, outcome: Outcome = DONE) -> list[Answer]:
+        finished = [Finished(c.run.id, c.run.fence, outcome, c.run.started, Instant(now)) for c in claims]
+        return self.store.exchange(self.id, Instant(now), finished, []).answers
+
+    def beat_of(self) -> int:
+        return next(row.beat for row in self.store.workers() if row.id == self.id)
+
+    def die(self, now: int) -> int | None:
+        """Somebody else finds this worker dead."""
+        return self.store.rescue(self.id, self.beat_of(), Instant(now))
+
+
+def create(store: FlowingStore, *drafts: Draft) -> list[Schedule]:
+    result = store.create(drafts)
+    assert isinstance(result, Ok), result
+    return [created.schedule for created in result.value]
+
+
+def create_one(store: FlowingStore, draft: Draft) -> ScheduleId:
+    return create(store, draft)[0].definition.id
+
+
+def the(store: FlowingStore, schedule: ScheduleId) -> Schedule:
+    found = store.get(schedule)
+    assert found is not None
+    return found
+
+
+def the_run(store: FlowingStore, run: RunId) -> Run:
+    found = store.run(run)
+    assert found is not None
+    return found
+
+
+def runs_of(store: FlowingStore, schedule: ScheduleId) -> list[Run]:
+    """Oldest first."""
+    return store.runs(RunQuery(schedule=schedule, limit=10_000)).items[::-1]
+
+
+def statuses(store: FlowingStore, schedule: ScheduleId) -> list[str]:
+    return [run.status for run in runs_of(store, schedule)]
+
+
+def value_of(result: Result[Any]) -> Any:
+    assert isinstance(result, Ok), result
+    return result.value

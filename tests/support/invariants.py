@@ -1,0 +1,83 @@
+"""What holds in every store after every transaction, whatever was done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetime.core.model import ACTIVE, LIVE, NO_RUN, RunStatus, ScheduleState
+from duetime.stores.flow import FlowingStore
+
+
+def invariants(store: FlowingStore) -> None:
+    """Raises AssertionError with everything that does not fit together."""
+    wrong = _counters(store) + _trigger_entries(store) + _run_entries(store) + _ranges(store)
+    assert not wrong, "\n".join(wrong)
+
+
+def _counters(store: FlowingStore) -> list[str]:
+    counted: dict[tuple[int, str], int] = {}
+    for schedule, status, number in _rows(store, "SELECT schedule, status, count(*) FROM runs GROUP BY schedule, status"):
+        counted[schedule, status] = number
+    wrong = []
+    for schedule, active, queued in _rows(store, "SELECT schedule, active, queued FROM progress"):
+        really_active = sum(counted.get((schedule, status), 0) for status in ACTIVE)
+        really_queued = counted.get((schedule, RunStatus.QUEUED), 0)
+        if active != really_active:
+            wrong.append(f"schedule {schedule}: active is {active}, but {really_active} runs are")
+        if queued != really_queued:
+            wrong.append(f"schedule {schedule}: queued is {queued}, but {really_queued} runs are")
+    return wrong
+
+
+def _trigger_entries(store: FlowingStore) -> list[str]:
+    """One chain for each schedule that goes on, none for any other."""
+    entries = {row[0] for row in _rows(store, "SELECT schedule FROM due WHERE run = ?", NO_RUN)}
+    wrong = []
+    for schedule, state, following, active, queued in _rows(
+        store, "SELECT schedule, state, next, active, queued FROM progress"
+    ):
+        goes_on = state == ScheduleState.ACTIVE and following is not None
+        if goes_on != (schedule in entries):
+            wrong.append(f"schedule {schedule} is {state}, next {following}, in the queue: {schedule in entries}")
+        if state == ScheduleState.ACTIVE and following is None and not active and not queued:
+            wrong.append(f"schedule {schedule} is active with nothing left to do")
+        if state == ScheduleState.ACTIVE and queued and not active:
+            wrong.append(f"schedule {schedule}: {queued} runs stand in line behind nothing")
+        entries.discard(schedule)
+    return wrong + [f"schedule {schedule} is in the queue and nowhere else" for schedule in sorted(entries)]
+
+
+def _run_entries(store: FlowingStore) -> list[str]:
+    entries = {row[0]: row[1] for row in _rows(store, "SELECT run, schedule FROM due WHERE run <> ?", NO_RUN)}
+    wrong = []
+    for run, schedule, status, until, expires, state in _rows(
+        store,
+        "SELECT r.id, r.schedule, r.status, r.until, r.expires, p.state"
+        " FROM runs r JOIN progress p ON p.schedule = r.schedule",
+    ):
+        queued_for = entries.pop(run, None)
+        waits_for_time = status == RunStatus.WAITING and (until or expires) is not None
+        if state == ScheduleState.ACTIVE and (status == RunStatus.PENDING or waits_for_time) and queued_for is None:
+            wrong.append(f"run {run} of schedule {schedule} is {status}, but nothing will wake it")
+        if queued_for is not None and status not in (RunStatus.PENDING, RunStatus.WAITING):
+            wrong.append(f"run {run} is {status}, but stands in the queue")
+        if queued_for not in (None, schedule):
+            wrong.append(f"run {run} of schedule {schedule} stands in the queue for {queued_for}")
+    return wrong + [f"run {run} is in the queue and nowhere else" for run in sorted(entries)]
+
+
+def _ranges(store: FlowingStore) -> list[str]:
+    """Ended runs have an end, live ones have none, and nobody is held by nobody."""
+    wrong = []
+    for run, status, finished, worker, attempt in _rows(store, "SELECT id, status, finished, worker, attempt FROM runs"):
+        if (status in LIVE) != (finished is None):
+            wrong.append(f"run {run} is {status} and finished at {finished}")
+        if status == RunStatus.RUNNING and worker is None:
+            wrong.append(f"run {run} is running in nobody's hands")
+        if attempt < 0:
+            wrong.append(f"run {run} is at attempt {attempt}")
+    return wrong
+
+
+def _rows(store: FlowingStore, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    return store._rows(statement, values)

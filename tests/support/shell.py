@@ -1,0 +1,19 @@
+"""What somebody with a database shell might do to a store behind its back."""
+
+from __future__ import annotations
+
+from duetime.stores.flow import FlowingStore
+from duetime.stores.postgres import PostgresStore
+from duetime.stores.sqlite import SqliteStore
+
+
+def write(store: FlowingStore, statement: str, *values: object) -> None:
+    """`?` stands for a parameter on either store."""
+    if isinstance(store, PostgresStore):
+        with store._writers.lend() as connection:
+            connection.execute(statement.replace("?", "%s").encode(), values or None)
+            connection.commit()
+    else:
+        assert isinstance(store, SqliteStore)
+        with store._write():
+            store._writer.execute(statement, values)

@@ -1,0 +1,99 @@
+"""A worker in a process of its own, for tests that kill, stop and starve it.
+
+`python -m tests.support.worker_process '{"url": …, "events": …}'`. Its tasks append a line to the events file for
+whatever they do, so that executions are counted outside the store. It says `ready` on standard output, then how it
+ended: `left N` after a SIGTERM, `failed MESSAGE` when the engine gave up.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from duetime.compose import build
+from duetime.kinds.context import TaskContext
+from duetime.kinds.registry import Registry
+from duetime.settings import Settings
+
+LOOK = 0.01
+"""Seconds between two looks at a file that the test makes."""
+
+
+class Events:
+    """One write per line, in append mode: lines of several processes never mix."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def say(self, verb: str, key: str) -> None:
+        os.write(self._file, f"{verb} {key} {os.getpid()}\n".encode())
+
+
+def test_tasks(events: Events) -> Registry:
+    registry = Registry()
+
+    @registry.task
+    def mark(key: str, context: TaskContext) -> None:
+        """Says which occurrence ran."""
+        events.say("ran", f"{key}@{context.due.isoformat()}#{context.run_id}")
+
+    @registry.task
+    def hold(key: str, gate: str, context: TaskContext) -> None:
+        """Works until the gate is open or it is told to stop."""
+        events.say("begun", key)
+        while not Path(gate).exists():
+            if context.cancelled.wait(LOOK):
+                events.say("told", key)
+                raise RuntimeError("told to stop")
+        events.say("ended", key)
+
+    @registry.task
+    def insist(key: str, gate: str) -> None:
+        """Works until the gate is open, whatever it is told."""
+        events.say("begun", key)
+        while not Path(gate).exists():
+            threading.Event().wait(LOOK)
+        events.say("ended", key)
+
+    @registry.task
+    def die(key: str) -> None:
+        """Takes its process with it."""
+        events.say("begun", key)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return registry
+
+
+def main(options: dict[str, Any]) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(created).3f %(levelname)s %(name)s %(message)s")
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    settings = Settings(
+        db=options["url"],
+        timezone="UTC",
+        threads=options.get("threads", 8),
+        lease=options.get("lease", 2.0),
+        drain=options.get("drain", 5.0),
+    )
+    app = build(settings, registry=test_tasks(Events(options["events"])))
+    engine = app.engine()
+    engine.start()
+    print("ready", flush=True)  # noqa: T201 - the test waits for it
+    while not stop.wait(0.05) and engine.failure is None:
+        pass
+    if engine.failure is not None:
+        print(f"failed {engine.failure}", flush=True)  # noqa: T201 - as above
+    left = engine.stop(settings.drain)
+    app.close()
+    print(f"left {left}", flush=True)  # noqa: T201 - as above
+    return 0 if engine.failure is None else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

@@ -1,0 +1,225 @@
+"""Worker processes as tests see them: started, killed, stopped, resumed, and what they said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from duetime.compose import App, build
+from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.core.kind import Caller
+from duetime.core.model import Run, Schedule
+from duetime.core.result import Err
+from duetime.core.scheduler import NewSchedule
+from duetime.core.store import RunQuery
+from duetime.settings import Settings
+from duetime.stores.flow import FlowingStore
+from tests.support.invariants import invariants
+from tests.support.worker_process import Events, test_tasks
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[2]
+CALLER = Caller("tests", operator=True)
+CLOCK = SystemClock()
+LOOK = 0.01
+
+
+class Event(NamedTuple):
+    verb: str
+    key: str
+    pid: int
+
+
+class ShiftedClock(SystemClock):
+    """The real clock with its wall set off by some seconds: for making what is due already, and for jumps."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.shift = int(seconds * SECOND)
+
+    def now(self) -> Instant:
+        return Instant(super().now() + self.shift)
+
+
+def eventually(ask: Callable[[], T], seconds: float, what: str) -> T:
+    """The first answer that is true; a test that waits longer than it may says for what."""
+    deadline = CLOCK.monotonic() + seconds
+    pause = threading.Event()
+    while not (answer := ask()):
+        assert CLOCK.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        pause.wait(LOOK)
+    return answer
+
+
+class WorkerProcess:
+    def __init__(self, url: str, folder: Path, number: int, options: dict[str, Any]) -> None:
+        given = {"url": url, "events": str(folder / "events"), **options}
+        self._log = folder / f"worker-{number}.log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.worker_process", json.dumps(given)],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8")
+
+    def said(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ready(self) -> WorkerProcess:
+        said = self.said()
+        assert said == "ready", f"{said!r}\n{self.log}"
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> float:
+        """When it was dead, on the monotonic clock."""
+        self.signal(signal.SIGKILL)
+        self.process.wait(10)
+        return CLOCK.monotonic()
+
+    def terminate(self) -> int:
+        """A graceful stop; how many runs stayed unrecorded."""
+        self.signal(signal.SIGTERM)
+        return self.left()
+
+    def terminating(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def left(self) -> int:
+        word, _, number = self.said().partition(" ")
+        assert word == "left", f"{word} {number}\n{self.log}"
+        assert self.process.wait(10) == 0
+        return int(number)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Crew:
+    """Worker processes on one store, and the store itself as the test sees it."""
+
+    def __init__(self, url: str, folder: Path, **options: Any) -> None:
+        self.url, self.folder, self.options = url, folder, options
+        self.workers: list[WorkerProcess] = []
+        self.events_file = folder / "events"
+        self.events_file.touch()
+        self.clock = ShiftedClock()
+        settings = Settings(db=url, timezone="UTC", max_schedules=1_000_000)
+        self.app: App = build(settings, clock=self.clock, registry=test_tasks(Events(str(self.events_file))))
+
+    def start(self, count: int = 1, *, wait: bool = True, **options: Any) -> list[WorkerProcess]:
+        number = len(self.workers)
+        fresh = [WorkerProcess(self.url, self.folder, number + i, {**self.options, **options}) for i in range(count)]
+        self.workers += fresh
+        for worker in fresh if wait else ():
+            worker.ready()
+        return fresh
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.end()
+        self.app.close()
+
+    # -- what there is to do ------------------------------------------------------------------------------------
+
+    def add(
+        self, task: str, keys: Sequence[str], *, policy: dict[str, Any] | None = None, overdue: float = 0.5, **more: Any
+    ) -> list[Schedule]:
+        """One-off schedules, one per key, that were due `overdue` seconds ago."""
+        due = datetime_of(Instant(CLOCK.now() - int(overdue * SECOND))).isoformat()
+        return self.create(
+            [
+                NewSchedule("job", key, "once", {"run_at": due}, {"task": task, "kwargs": {"key": key, **more}}, policy or {})
+                for key in keys
+            ],
+            ago=overdue + 1,
+        )
+
+    def create(self, news: Sequence[NewSchedule], ago: float = 0.0) -> list[Schedule]:
+        """As if it had been done some seconds ago, so that what is due by now is no past time."""
+        self.clock.shift = -int(ago * SECOND)
+        try:
+            made = self.app.scheduler.create_many(CALLER, news)
+        finally:
+            self.clock.shift = 0
+        assert not isinstance(made, Err), made
+        return made.value
+
+    def gate(self, name: str = "gate") -> Path:
+        """A file that tasks wait for: they go on when the test touches it."""
+        return self.folder / name
+
+    # -- what happened ------------------------------------------------------------------------------------------
+
+    def events(self, verb: str | None = None) -> list[Event]:
+        lines = self.events_file.read_text(encoding="utf-8").splitlines()
+        found = [Event(verb, key, int(pid)) for verb, key, pid in map(str.split, lines)]
+        return [event for event in found if verb in (None, event.verb)]
+
+    def count(self, verb: str) -> Counter[str]:
+        return Counter(event.key for event in self.events(verb))
+
+    def runs(self, **query: Any) -> list[Run]:
+        found: list[Run] = []
+        cursor = None
+        while True:
+            page = self.app.store.runs(RunQuery(limit=1000, cursor=cursor, **query))
+            found += page.items
+            if (cursor := page.cursor) is None:
+                return found
+
+    def statuses(self) -> Counter[str]:
+        return Counter(run.status for run in self.runs())
+
+    def settled(self, seconds: float, number: int) -> None:
+        """Waits until so many runs have ended and nothing is left to do."""
+
+        def done() -> bool:
+            health = self.app.store.health(CLOCK.now())
+            return health.due == 0 and health.running == 0 and self.app.store.runs(RunQuery(limit=1)).total >= number
+
+        eventually(done, seconds, f"{number} runs ended: {self.app.store.health(CLOCK.now())}")
+
+    def check(self) -> None:
+        """Nothing in the store contradicts itself."""
+        assert isinstance(self.app.store, FlowingStore)
+        invariants(self.app.store)
+
+    def logs(self) -> str:
+        return "\n".join(worker.log for worker in self.workers)
+
+
+@contextmanager
+def crew(url: str, folder: Path, **options: Any) -> Iterator[Crew]:
+    made = Crew(url, folder, **options)
+    try:
+        yield made
+    finally:
+        made.close()
