@@ -1,0 +1,1 @@
+"""How a run is carried out: jobs call registered functions, prompts wake agents, notifications reach people."""

@@ -1,0 +1,167 @@
+"""The arguments of a task, read from its signature: checked when a job is made, described to agents."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from typing import Any, NamedTuple
+
+from duetime.core.errors import InvalidInput
+from duetime.kinds.context import TaskContext
+from duetime.kinds.shapes import Shape, shape_of
+
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_WORDS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict, "None": None}
+
+
+class Argument(NamedTuple):
+    name: str
+    kind: Any
+    default: Any
+    shape: Shape
+
+    @property
+    def required(self) -> bool:
+        return self.default is Parameter.empty
+
+
+class ContextPlace(NamedTuple):
+    """Where a task wants its context: by name, or at a position that the caller's arguments must leave free."""
+
+    name: str
+    position: int | None
+
+
+class Arguments:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        parameters = _parameters(function)
+        self.context = find_context(parameters)
+        given = [p for p in parameters if self.context is None or p.name != self.context.name]
+        listed = [Argument(p.name, p.kind, p.default, shape_of(p.annotation)) for p in given]
+        self.positional = [a for a in listed if a.kind in _POSITIONAL]
+        self.named = {a.name: a for a in listed if a.kind in _NAMED}
+        self.listed = [a for a in listed if a.kind in _POSITIONAL or a.kind in _NAMED]
+        self.rest = next((a for a in listed if a.kind is Parameter.VAR_POSITIONAL), None)
+        self.others = next((a for a in listed if a.kind is Parameter.VAR_KEYWORD), None)
+        self._converts = any(a.shape.convert is not None for a in listed)
+        self.direct = self.context is None and not self._converts
+        """True where the function can be called with the JSON values as they are."""
+
+    def check(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, piped: bool = False) -> None:
+        """Raises InvalidInput, naming the argument. `piped`: the step before gives the first one, unseen as yet."""
+        names = self._check_positional(task, args, piped)
+        for name, value in kwargs.items():
+            self._argument(task, name, names).shape.check(name, value)
+        for argument in self.listed:
+            if argument.required and argument.name not in names and argument.name not in kwargs:
+                raise InvalidInput(f"{argument.name}: missing; the task {task} needs it", field=argument.name)
+
+    def adapt(
+        self, args: Sequence[Any], kwargs: dict[str, Any], context: Callable[[], TaskContext]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """What the function is really called with: converted values, and its context where it wants one."""
+        if self._converts:
+            args = [_convert(self._at(index), value) for index, value in enumerate(args)]
+            kwargs = {name: _convert(self._called(name), value) for name, value in kwargs.items()}
+        if self.context is None:
+            return args, kwargs
+        place = self.context.position
+        if place is not None and len(args) >= place:
+            return [*args[:place], context(), *args[place:]], kwargs
+        return args, {**kwargs, self.context.name: context()}
+
+    def schema(self) -> dict[str, Any]:
+        """In the words of JSON Schema. `furtherPositional` describes what `args` may hold beyond the named ones."""
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {a.name: _property(a) for a in self.listed},
+            "required": [a.name for a in self.listed if a.required],
+            "additionalProperties": self.others.shape.schema if self.others is not None else False,
+        }
+        if self.rest is not None:
+            schema["furtherPositional"] = self.rest.shape.schema
+        return schema
+
+    def _check_positional(self, task: str, args: Sequence[Any], piped: bool) -> set[str]:
+        count = len(args) + piped
+        if count > len(self.positional) and self.rest is None:
+            raise self._surplus(task, count, piped)
+        for index, value in enumerate(args, start=int(piped)):
+            argument = self._at(index)
+            assert argument is not None  # the count was checked above
+            argument.shape.check(argument.name, value)
+        return {argument.name for argument in self.positional[:count]}
+
+    def _surplus(self, task: str, count: int, piped: bool) -> InvalidInput:
+        if piped and not self.positional:
+            message = f"task: {task} takes no argument, but the step before it passes its result on"
+            return InvalidInput(message, field="task")
+        most = len(self.positional)
+        message = f"args: the task {task} takes at most {most} by position, not {count}"
+        return InvalidInput(message, field="args")
+
+    def _argument(self, task: str, name: str, taken: set[str]) -> Argument:
+        if name in self.named and name in taken:
+            raise InvalidInput(f"{name}: given twice, by position and by name", field=name)
+        argument = self._called(name)
+        if argument is None or (self.context is not None and name == self.context.name):
+            known = ", ".join(self.named) or "none"
+            message = f"{name}: the task {task} has no such argument; by name it takes {known}"
+            raise InvalidInput(message, field=name)
+        return argument
+
+    def _at(self, index: int) -> Argument | None:
+        return self.positional[index] if index < len(self.positional) else self.rest
+
+    def _called(self, name: str) -> Argument | None:
+        return self.named.get(name, self.others)
+
+
+def find_context(parameters: Sequence[Parameter]) -> ContextPlace | None:
+    for index, parameter in enumerate(parameters):
+        if _wants_context(parameter) and parameter.kind in (*_POSITIONAL, Parameter.KEYWORD_ONLY):
+            return ContextPlace(parameter.name, index if parameter.kind in _POSITIONAL else None)
+    return None
+
+
+def _wants_context(parameter: Parameter) -> bool:
+    """By its annotation; or by the name `context`, unless an annotation says that it is something else."""
+    annotation = parameter.annotation
+    if isinstance(annotation, str):  # a name that could not be resolved
+        annotation = TaskContext if annotation.rpartition(".")[2] == "TaskContext" else annotation
+    if annotation is TaskContext or TaskContext in typing.get_args(annotation):
+        return True
+    return parameter.name == "context" and annotation in (Parameter.empty, Any)
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """With annotations resolved. Those that cannot be (imported for a type checker only) are not checked."""
+    try:
+        return list(inspect.signature(function, eval_str=True).parameters.values())
+    except Exception:  # whatever an annotation raises when it is looked up
+        return [_partly_resolved(p) for p in inspect.signature(function).parameters.values()]
+
+
+def _partly_resolved(parameter: Parameter) -> Parameter:
+    annotation = parameter.annotation
+    if not isinstance(annotation, str) or annotation.rpartition(".")[2] == "TaskContext":
+        return parameter
+    return parameter.replace(annotation=_WORDS.get(annotation, Parameter.empty))
+
+
+def _convert(argument: Argument | None, value: Any) -> Any:
+    return value if argument is None else argument.shape.converted(argument.name, value)
+
+
+def _property(argument: Argument) -> dict[str, Any]:
+    if argument.required:
+        return argument.shape.schema
+    try:
+        json.dumps(argument.default, allow_nan=False)
+    except (TypeError, ValueError):
+        return argument.shape.schema
+    return argument.shape.schema | {"default": argument.default}

@@ -1,0 +1,179 @@
+"""The other end of `tether.py`: carries out one task and answers. Run as a program, never imported.
+
+It ends with its whole group as soon as the process that started it is gone, or has not been heard of for long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duetime.kinds.context import TaskContext
+
+_MOST_TRACE = 20_000
+
+
+def main() -> None:
+    results, life = int(sys.argv[1]), int(sys.argv[2])
+    control = Control(_own(results, life))
+    request = json.loads(control.line())
+    args, kwargs = json.loads(control.line())
+    sys.path[:] = request["path"]
+    watch = threading.Thread(target=control.watch, args=(request["patience"],), name="duetime-watch", daemon=True)
+    watch.start()
+    answers = Answers(results)
+    answers.send(_perform(request, args, kwargs, control.cancelled, answers))
+
+
+class Control:
+    """What comes from the process that started us: two lines of a request, then beats, perhaps a `c`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._ahead = b""
+        self.cancelled = threading.Event()
+
+    def line(self) -> bytes:
+        while b"\n" not in self._ahead:
+            data = os.read(self._descriptor, 65536)
+            if not data:
+                _end_group()
+            self._ahead += data
+        line, _, self._ahead = self._ahead.partition(b"\n")
+        return line
+
+    def watch(self, patience: float) -> None:
+        note = self._ahead
+        while True:
+            if b"c" in note:
+                self.cancelled.set()
+            ready, _, _ = select.select([self._descriptor], [], [], patience)
+            note = os.read(self._descriptor, 4096) if ready else b""
+            if not note:
+                _end_group()
+
+
+class Answers:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._writing = threading.Lock()
+        self._said = ""
+
+    def send(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        with self._writing:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+
+    def progress(self, text: str) -> None:
+        text = str(text)[:500]
+        if text != self._said:
+            self._said = text
+            self.send({"progress": text})
+
+
+def _own(results: int, life: int) -> int:
+    """Keeps the pipes from what the task starts, and its standard input from the task."""
+    for descriptor in (results, life):
+        os.set_inheritable(descriptor, False)
+    control = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _tie(life)
+    return control
+
+
+def _tie(life: int) -> None:
+    """Lets the kernel kill the group when the other end closes: it also works while a task keeps Python busy."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    except (ImportError, AttributeError, OSError):
+        pass  # only Linux has all of it; elsewhere the watcher alone has to do
+
+
+def _end_group() -> None:
+    if os.getpgrp() == os.getpid():  # never a group that somebody else leads
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _perform(
+    request: dict[str, Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    cancelled: threading.Event,
+    answers: Answers,
+) -> dict[str, Any]:
+    import faulthandler
+
+    faulthandler.enable()  # a crash leaves its trace with the operator
+    try:
+        value = _call(request, args, kwargs, lambda: _context(request["context"], cancelled, answers))
+        return _answer(value, request)
+    except BaseException as error:  # also SystemExit: it ends the task, not the report about it
+        return _failure(error)
+    finally:
+        _flush()
+
+
+def _call(request: dict[str, Any], args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
+    from duetime.kinds.loading import Location, find_function
+    from duetime.kinds.registry import Task
+
+    function = find_function(Location(**request["function"]))
+    value = Task(function, name=request["task"]).call(args, kwargs, context)
+    if type(value).__name__ == "coroutine":
+        import asyncio
+
+        return asyncio.run(value)
+    return value
+
+
+def _answer(value: Any, request: dict[str, Any]) -> dict[str, Any]:
+    from duetime.kinds.results import encode, encode_whole
+
+    text = encode(value) if request["last"] else encode_whole(value)
+    if len(text.encode()) > request["limit"]:
+        return {"error": f"{request['task']}: its result is too large to be passed on", "permanent": True}
+    return {"result": text}
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    import traceback
+
+    from duetime.kinds.failures import verdict_on
+
+    trace = "".join(traceback.format_exception(error))
+    return {**verdict_on(error)._asdict(), "trace": trace[-_MOST_TRACE:]}
+
+
+def _context(about: dict[str, Any], cancelled: threading.Event, answers: Answers) -> TaskContext:
+    from datetime import datetime
+
+    from duetime.kinds.context import TaskContext
+
+    due = datetime.fromisoformat(about["due"])
+    return TaskContext(**{**about, "due": due}, cancelled=cancelled, progress=answers.progress)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # noqa: S110  a task may have closed or replaced it
+            pass
+
+
+if __name__ == "__main__":
+    main()
