@@ -1,0 +1,283 @@
+"""Duetime from Python: `with Duetime("my.db") as duetime: duetime.schedule(...)`."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from duetime.compose import App, build
+from duetime.core.clock import Clock, Instant, datetime_of, instant_of
+from duetime.core.engine import Engine
+from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.core.kind import Caller
+from duetime.core.model import Run, Schedule, status_of
+from duetime.core.result import Err, Result
+from duetime.core.scheduler import Changes, NewSchedule
+from duetime.core.store import ScheduleQuery
+from duetime.faces.present import run_view, schedule_view
+from duetime.kinds.registry import Registry
+from duetime.settings import Settings, load_settings
+
+T = TypeVar("T")
+LOCAL = Caller("local", operator=True)
+_PAGE = 1000
+View = dict[str, Any]
+Views = list[View]  # the class below has a method named `list`
+ScheduledTasks = list["ScheduledTask"]
+Schedules = list[Schedule]
+
+
+class Refused(DuetimeError):
+    """The request was refused."""
+
+    def __init__(self, err: Err) -> None:
+        super().__init__(err.message or err.code)
+        self.reason = err.code
+        self.details = err.details
+
+
+class NotStartedWarning(UserWarning):
+    """Something was scheduled, and no worker is there to run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledTask:
+    """A prompt and when it fires."""
+
+    id: int
+    prompt: str
+    fire_at: datetime | None
+    status: str
+    owner: str
+
+
+class Duetime:
+    """A scheduler and, once started, a worker in this process. The owner is `local`."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        registry: Registry | None = None,
+        clock: Clock | None = None,
+        owner: str = LOCAL.owner,
+    ) -> None:
+        chosen = load_settings() if settings is None else settings
+        if url is not None:
+            chosen = replace(chosen, db=url)
+        self.app: App = build(chosen, clock=clock, registry=registry)
+        self.scheduler = self.app.scheduler
+        self.caller = replace_owner(owner)
+        self._engine: Engine | None = None
+        self._warned = False
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> Duetime:
+        """Starts the worker: from now on what is due fires."""
+        if self._engine is None:
+            self._engine = self.app.engine()
+            self._engine.start()
+        return self
+
+    def stop(self) -> int:
+        """Stops the worker after what runs has ended. Returns how many runs stayed unrecorded."""
+        engine, self._engine = self._engine, None
+        return 0 if engine is None else engine.stop(self.app.settings.drain)
+
+    def close(self) -> None:
+        self.stop()
+        self.app.close()
+
+    def __enter__(self) -> Duetime:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def zone(self) -> str:
+        return self.scheduler.zone
+
+    # -- jobs ---------------------------------------------------------------------------------------------------
+
+    def schedule(
+        self,
+        task: str,
+        *,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        at: datetime | str | None = None,
+        every: timedelta | float | None = None,
+        cron: str | None = None,
+        rrule: str | None = None,
+        timezone: str | None = None,
+        key: str | None = None,
+        **policy: Any,
+    ) -> View:
+        """Schedules a registered task by exactly one of `at`, `every` (seconds), `cron`, `rrule`."""
+        type_, config = trigger_of(at=at, every=every, cron=cron, rrule=rrule)
+        payload = {"task": task, "args": list(args), "kwargs": dict(kwargs or {})}
+        new = NewSchedule("job", name or task, type_, config, payload, policy, timezone, key)
+        made = taken(self.scheduler.create(self.caller, new))
+        self._warn_if_idle()
+        return self._view(made)
+
+    def list(self, status: str | None = None, *, kind: str | None = "job") -> Views:
+        return [self._view(schedule) for schedule in self._search(ScheduleQuery(kind=kind, status=status))]
+
+    def status(self, id: str) -> View:
+        schedule = self.scheduler.find(self.caller, id)
+        if schedule is None:
+            raise Refused(Err("not_found", f"there is no schedule {id!r}"))
+        return self._view(schedule)
+
+    def history(self, id: str, limit: int = 20) -> Views:
+        page = taken(self.scheduler.history(self.caller, id, limit=limit))
+        return [run_view(run, self.zone) for run in page.items]
+
+    def edit(self, id: str, **changes: Any) -> View:
+        """`name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
+        if isinstance(changes.get("next"), datetime):
+            changes["next"] = instant_of(changes["next"])
+        return self._view(taken(self.scheduler.edit(self.caller, id, Changes(**changes))))
+
+    def pause(self, id: str) -> None:
+        taken(self.scheduler.pause(self.caller, id))
+
+    def resume(self, id: str) -> None:
+        taken(self.scheduler.resume(self.caller, id))
+
+    def cancel(self, id: str) -> None:
+        taken(self.scheduler.cancel(self.caller, id))
+
+    def delete(self, id: str) -> None:
+        taken(self.scheduler.delete(self.caller, id))
+
+    def run_now(self, id: str) -> View:
+        run: Run = taken(self.scheduler.run_now(self.caller, id))
+        return run_view(run, self.zone)
+
+    # -- prompts ------------------------------------------------------------------------------------------------
+
+    def create_scheduled_task(self, prompt: str, fire_at: datetime) -> ScheduledTask:
+        new = NewSchedule(
+            "prompt", prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt}
+        )
+        made = taken(self.scheduler.create(self.caller, new))
+        self._warn_if_idle()
+        return _scheduled_task(made)
+
+    def list_scheduled_tasks(
+        self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
+    ) -> ScheduledTasks:
+        """Prompts in the order in which they fire; the pending ones unless another status is asked for."""
+        query = ScheduleQuery(
+            kind="prompt",
+            status=None if status == "all" else status or "pending",
+            due_from=None if from_ is None else instant_of(from_),
+            due_to=None if to is None else instant_of(to),
+            by_time=True,
+        )
+        return [_scheduled_task(schedule) for schedule in self._search(query)]
+
+    def update_scheduled_task(self, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
+        """How many rows changed: 0 means not found or no longer pending."""
+        if fire_at is None and prompt is None:
+            raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
+        changes = Changes(
+            name=None if prompt is None else prompt[:60],
+            payload=None if prompt is None else {"prompt": prompt},
+            next=None if fire_at is None else instant_of(fire_at),
+        )
+        return _rows(self.scheduler.edit(self.caller, str(id), changes, "prompt"))
+
+    def cancel_scheduled_task(self, id: int) -> int:
+        """How many rows changed: 0 means not found or no longer pending."""
+        schedule = self.scheduler.find(self.caller, str(id), "prompt")
+        if schedule is None or status_of(schedule.progress) != "pending":
+            return 0
+        return _rows(self.scheduler.cancel(self.caller, str(id), "prompt"))
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _search(self, query: ScheduleQuery) -> Schedules:
+        found: Schedules = []
+        query = replace(query, limit=_PAGE)
+        while True:
+            page = taken(self.scheduler.search(self.caller, query))
+            found += page.items
+            if page.cursor is None:
+                return found
+            query = replace(query, cursor=page.cursor)
+
+    def _view(self, schedule: Schedule) -> View:
+        return schedule_view(schedule, self.zone)
+
+    def _warn_if_idle(self) -> None:
+        if self._engine is None and not self._warned and not self.scheduler.workers():
+            self._warned = True
+            warnings.warn(
+                "nothing fires yet: call start(), or run `duetime worker` on the same database",
+                NotStartedWarning,
+                stacklevel=3,
+            )
+
+
+def replace_owner(owner: str) -> Caller:
+    return LOCAL._replace(owner=owner, operator=owner == LOCAL.owner)
+
+
+def taken(result: Result[T]) -> T:
+    """The value, or the refusal raised: Python callers expect exceptions."""
+    if isinstance(result, Err):
+        raise Refused(result)
+    return result.value
+
+
+def trigger_of(
+    *,
+    at: datetime | str | None = None,
+    every: timedelta | float | None = None,
+    cron: str | None = None,
+    rrule: str | None = None,
+) -> tuple[str, dict[str, Any]]:
+    given = [
+        name for name, value in (("at", at), ("every", every), ("cron", cron), ("rrule", rrule)) if value is not None
+    ]
+    if len(given) != 1:
+        raise InvalidInput(f"give exactly one of at, every, cron, rrule, not {', '.join(given) or 'none'}")
+    if at is not None:
+        return "once", {"run_at": at.isoformat() if isinstance(at, datetime) else at}
+    if every is not None:
+        return "interval", {"seconds": every.total_seconds() if isinstance(every, timedelta) else every}
+    if cron is not None:
+        return "cron", {"expression": cron}
+    return "rrule", {"rrule": rrule}
+
+
+def _scheduled_task(schedule: Schedule) -> ScheduledTask:
+    definition, progress = schedule
+    fire_at: Instant | None = progress.next if progress.next is not None else progress.through
+    return ScheduledTask(
+        id=definition.id,
+        prompt=(json.loads(definition.payload) or {}).get("prompt", ""),
+        fire_at=None if fire_at is None else datetime_of(fire_at),
+        status=status_of(progress),
+        owner=definition.owner,
+    )
+
+
+def _rows(result: Result[Any]) -> int:
+    """Not found and not pending are counts; anything else is the caller's to hear."""
+    if isinstance(result, Err):
+        if result.code in ("not_found", "not_possible"):
+            return 0
+        raise Refused(result)
+    return 1

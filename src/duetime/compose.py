@@ -1,0 +1,160 @@
+"""The one place that names concrete stores and kinds, and puts the parts together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duetime.core.clock import DAY, SECOND, Clock, Instant, SystemClock, datetime_of
+from duetime.core.errors import InvalidInput, StoreUnusable
+from duetime.core.kind import Kind
+from duetime.core.scheduler import Limits, Scheduler
+from duetime.core.store import Store
+from duetime.faces.desk import Desk
+from duetime.kinds.builtin import TASKS, operator_tasks
+from duetime.kinds.job import JobKind
+from duetime.kinds.loading import load, load_entry_points
+from duetime.kinds.prompt import PromptKind
+from duetime.kinds.registry import Registry, Task, default_registry
+from duetime.settings import Settings, local_zone
+
+if TYPE_CHECKING:
+    from duetime.core.engine import Engine
+
+if TYPE_CHECKING:
+    from duetime.faces.mcp.server import McpFace
+    from duetime.faces.mcp.tool import Call
+    from duetime.faces.mcp.watching import Watcher
+
+PRUNE_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The parts of one running Duetime."""
+
+    settings: Settings
+    clock: Clock
+    store: Store
+    registry: Registry
+    kinds: Mapping[str, Kind]
+    scheduler: Scheduler
+
+    def engine(self, *, session: bool = False) -> Engine:
+        import platform
+
+        from duetime.core.engine import Engine
+        from duetime.core.worker import WorkerOptions
+
+        options = WorkerOptions(
+            threads=self.settings.threads,
+            lease=self.settings.lease,
+            session=session,
+            name=f"{platform.node()}:{os.getpid()}",
+            known_schema=self.store.known_schema,
+        )
+        return Engine(self.store, self.kinds, self.clock, options)
+
+    def desk(self) -> Desk:
+        """What faces work with."""
+        return Desk(self.scheduler, self.registry.describe)
+
+    def close(self) -> None:
+        for kind in self.kinds.values():
+            kind.close()
+        self.store.close()
+
+
+def build(
+    settings: Settings, *, clock: Clock | None = None, registry: Registry | None = None, tasks: bool = True
+) -> App:
+    """Opens the store, brings its schema up to date and, unless they are not needed, loads the task modules."""
+    clock = clock or SystemClock()
+    zone = local_zone(settings)
+    store = open_store(settings.path_of_db(), clock)
+    try:
+        store.migrate()
+        if tasks:
+            load_entry_points()
+            load(settings.tasks)
+        own = (*TASKS, *_operator_tasks(store, settings, clock))
+        known = Registry(own, base=default_registry if registry is None else registry)
+        kinds: dict[str, Kind] = {kind.name: kind for kind in (JobKind(known), PromptKind())}
+        scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
+    except BaseException:
+        store.close()
+        raise
+    return App(settings, clock, store, known, kinds, scheduler)
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    if url.startswith(("postgresql://", "postgres://")):
+        from duetime.stores.postgres import PostgresStore
+
+        return PostgresStore(url, clock)
+    if "://" in url and not url.startswith("sqlite://"):
+        scheme = url.split("://", 1)[0]
+        raise InvalidInput(f"db: {scheme}:// is not known; use a path, sqlite:///path or postgresql://…", field="db")
+    from duetime.stores.sqlite import MEMORY, SqliteStore
+
+    path = url.removeprefix("sqlite:///").removeprefix("sqlite://") or MEMORY
+    if path != MEMORY:
+        _make_folder(Path(path).expanduser().parent)
+        path = str(Path(path).expanduser())
+    return SqliteStore(path, clock)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        schedules=settings.max_schedules,
+        smallest_interval=int(settings.smallest_interval * SECOND),
+        payload_bytes=settings.max_payload_bytes,
+        depth=settings.max_depth,
+    )
+
+
+def _operator_tasks(store: Store, settings: Settings, clock: Clock) -> tuple[Task, ...]:
+    def backup() -> dict[str, Any]:
+        folder = settings.path_of_backups()
+        _make_folder(folder)
+        target = folder / f"duetime-{datetime_of(clock.now()):%Y%m%dT%H%M%S}.db"
+        store.backup(str(target))
+        return {"file": target.name, "bytes": target.stat().st_size}
+
+    def prune() -> dict[str, Any]:
+        return {"deleted": prune_history(store, clock, settings)}
+
+    return operator_tasks(backup, prune)
+
+
+def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
+    """In batches, so that no single transaction keeps the workers waiting."""
+    before = Instant(clock.now() - int(settings.retention_days * DAY))
+    total = 0
+    while deleted := store.prune(before, PRUNE_BATCH):
+        total += deleted
+    return total
+
+
+def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[McpFace, Watcher]:
+    """The SDK takes a second to import, so only commands that speak MCP pay for it."""
+    from duetime.faces.mcp.families import check_families, resources_of, tools_of
+    from duetime.faces.mcp.recipes import RECIPES
+    from duetime.faces.mcp.server import McpFace
+    from duetime.faces.mcp.watching import Watcher
+
+    chosen = check_families(families)
+    resources = resources_of(chosen)
+    watcher = Watcher(resources)
+    return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime")), watcher

@@ -1,0 +1,1 @@
+"""How others meet Duetime. Words only: every face goes through the scheduler."""

@@ -1,0 +1,28 @@
+"""What the faces work with: the scheduler, the tasks, and an honest word on whether anything would fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from duetime.core.kind import Caller
+from duetime.core.scheduler import Scheduler
+
+
+class Desk:
+    def __init__(self, scheduler: Scheduler, describe_tasks: Callable[[Caller], list[dict[str, Any]]]) -> None:
+        self.scheduler = scheduler
+        self.zone = scheduler.zone
+        self._describe_tasks = describe_tasks
+
+    def tasks(self, caller: Caller) -> list[dict[str, Any]]:
+        return self._describe_tasks(caller)
+
+    def warnings(self) -> list[str]:
+        """A worker that lives only as long as some client is open is no promise."""
+        workers = self.scheduler.workers()
+        if not workers:
+            return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
+        if all(worker.session for worker in workers):
+            return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
+        return []

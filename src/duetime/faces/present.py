@@ -1,0 +1,122 @@
+"""One shape of a schedule and of a run for every face: plain data, instants in the reader's zone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from duetime.core.clock import SECOND, Instant
+from duetime.core.errors import DuetimeError
+from duetime.core.model import Attempt, Run, Schedule, WorkerRow, lane_of, status_of
+from duetime.core.times import iso_local
+from duetime.core.triggers import describe, trigger_from_json
+
+
+def instant_view(instant: Instant | None, zone: str) -> str | None:
+    return None if instant is None else iso_local(instant, zone)
+
+
+def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
+    definition, progress = schedule
+    policy = json.loads(definition.policy)
+    return {
+        "id": definition.public_id,
+        "kind": definition.kind,
+        "owner": definition.owner,
+        "name": definition.name,
+        "status": status_of(progress),
+        "trigger": _trigger_view(definition.trigger),
+        "reads_as": _english(definition.trigger),
+        "payload": json.loads(definition.payload),
+        "policy": policy,
+        "created_at": instant_view(definition.created, zone),
+        "next_run": instant_view(progress.next, zone),
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
+        "last_error": progress.last_error,
+        "run_count": progress.run_count,
+        "max_runs": policy.get("max_runs"),
+        "failures_in_a_row": progress.failures,
+        "note": progress.note,
+        "version": definition.version,
+    }
+
+
+def _trigger_view(text: str) -> dict[str, Any]:
+    view: dict[str, Any] = json.loads(text)
+    return view
+
+
+def _english(text: str) -> str:
+    """A schedule that is broken because of its trigger must still be shown."""
+    try:
+        return describe(trigger_from_json(text))
+    except (DuetimeError, ValueError, KeyError, TypeError):
+        return "cannot be read"
+
+
+def run_view(run: Run, zone: str) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "run_id": run.id,
+        "cause": run.cause,
+        "due": instant_view(run.due, zone),
+        "status": run.status,
+        "attempt": run.attempt,
+        "started": instant_view(run.started, zone),
+        "finished": instant_view(run.finished, zone),
+        "result": None if run.result is None else json.loads(run.result),
+        "error": run.error,
+        "report": run.report,
+    }
+    if run.last is not None:
+        view |= {"last": instant_view(run.last, zone), "occurrences": abs(run.number), "at_least": run.number < 0}
+    return view
+
+
+def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
+    return {
+        "attempt": attempt.number,
+        "started": instant_view(attempt.started, zone),
+        "finished": instant_view(attempt.finished, zone),
+        "status": attempt.status,
+        "error": attempt.error,
+    }
+
+
+def worker_view(worker: WorkerRow, zone: str) -> dict[str, Any]:
+    return {
+        "worker_id": worker.id,
+        "name": worker.name,
+        "lanes": worker.lanes.split(","),
+        "session": bool(worker.session),
+        "started": instant_view(worker.started, zone),
+        "seen": instant_view(worker.seen, zone),
+    }
+
+
+def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[str], zone: str) -> dict[str, Any]:
+    return {
+        "reads_as": english,
+        "timezone": zone,
+        "next": [{"local": iso_local(instant, zone), "utc": iso_local(instant, "UTC")} for instant in instants],
+        "warnings": list(warnings),
+    }
+
+
+_SILENCE = 30 * SECOND
+"""A worker is believed alive this long after its last beat, whatever its lease: more patience than any beat needs."""
+
+
+def is_alive(worker: WorkerRow, now: Instant) -> bool:
+    return now - worker.seen < _SILENCE
+
+
+def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
+    """Where nothing would fire what was created; `how` says what starts a worker."""
+    alive = [worker for worker in workers if is_alive(worker, now) and lane_of(kind) in worker.lanes.split(",")]
+    if not alive:
+        return [f"no worker is running, so nothing fires yet; start one: {how}"]
+    if all(worker.session for worker in alive):
+        return [f"the only worker lives as long as some client is open; one that stays: {how}"]
+    return []

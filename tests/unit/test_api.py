@@ -1,0 +1,139 @@
+"""Duetime from Python, as a user meets it: a real worker in this process."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from duetime.api import Duetime, NotStartedWarning, Refused
+from duetime.core.errors import InvalidInput
+from duetime.kinds.registry import Registry
+from duetime.settings import Settings
+
+PATIENCE = 20.0
+
+
+def settings(path: Path) -> Settings:
+    return Settings(db=str(path / "duetime.db"), timezone="UTC", threads=4, smallest_interval=0.01)
+
+
+def test_what_is_scheduled_fires_after_start(tmp_path: Path) -> None:
+    registry, fired = Registry(), threading.Event()
+
+    @registry.task
+    def ring(word: str) -> str:
+        fired.set()
+        return word.upper()
+
+    with Duetime(settings=settings(tmp_path), registry=registry) as duetime:
+        job = duetime.schedule("ring", kwargs={"word": "now"}, every=0.05, max_runs=1)
+        assert fired.wait(PATIENCE)
+        assert duetime.stop() == 0
+        (run,) = duetime.history(job["id"])
+        assert (run["status"], run["result"]) == ("completed", "NOW")
+
+
+def test_a_sleeping_worker_wakes_for_what_is_due_at_once(tmp_path: Path) -> None:
+    registry, fired = Registry(), threading.Event()
+    registry.task(name="ring")(fired.set)
+    with Duetime(settings=settings(tmp_path), registry=registry) as duetime:
+        job = duetime.schedule("ring", at=datetime(2100, 1, 1, tzinfo=UTC))
+        duetime.run_now(job["id"])
+        assert fired.wait(PATIENCE)
+
+
+def test_nothing_fires_before_start_and_it_says_so(tmp_path: Path) -> None:
+    duetime = Duetime(settings=settings(tmp_path), registry=Registry())
+    with pytest.warns(NotStartedWarning, match="call start"):
+        duetime.schedule("echo", every=1)
+    duetime.close()
+
+
+def test_what_was_acknowledged_is_there_for_the_next_process(tmp_path: Path) -> None:
+    with Duetime(settings=settings(tmp_path), registry=Registry()) as first:
+        job = first.schedule("echo", cron="0 9 * * *")
+    second = Duetime(settings=settings(tmp_path), registry=Registry())
+    assert second.status(job["id"])["name"] == "echo"
+    second.close()
+
+
+def test_a_refusal_is_raised_with_its_reason(tmp_path: Path) -> None:
+    with Duetime(settings=settings(tmp_path), registry=Registry()) as duetime:
+        with pytest.raises(Refused, match="Unknown task: nope"):
+            duetime.schedule("nope", every=1)
+        with pytest.raises(Refused, match="no schedule"):
+            duetime.status("job_1_1")
+        with pytest.raises(InvalidInput, match="exactly one"):
+            duetime.schedule("echo")
+        with pytest.raises(InvalidInput, match="exactly one"):
+            duetime.schedule("echo", every=1, cron="* * * * *")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def prompts(request: pytest.FixtureRequest, tmp_path: Path) -> Duetime:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
+    duetime = Duetime(settings=Settings(db=url, timezone="UTC"), registry=Registry())
+    request.addfinalizer(duetime.close)
+    return duetime
+
+
+SOON = datetime(2100, 2, 10, 15, 0, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
+class TestScheduledTasks:
+    """The three functions of the prompt family, with their guards and row counts."""
+
+    def test_list_defaults_to_pending_in_the_order_of_firing(self, prompts: Duetime) -> None:
+        late = prompts.create_scheduled_task("late", SOON + DAY)
+        early = prompts.create_scheduled_task("early", SOON)
+        gone = prompts.create_scheduled_task("gone", SOON)
+        prompts.cancel_scheduled_task(gone.id)
+        assert [task.id for task in prompts.list_scheduled_tasks()] == [early.id, late.id]
+
+    def test_list_by_status(self, prompts: Duetime) -> None:
+        task = prompts.create_scheduled_task("gone", SOON)
+        prompts.create_scheduled_task("stays", SOON)
+        prompts.cancel_scheduled_task(task.id)
+        (cancelled,) = prompts.list_scheduled_tasks(status="cancelled")
+        assert (cancelled.id, cancelled.fire_at) == (task.id, SOON)
+        assert len(prompts.list_scheduled_tasks(status="all")) == 2
+
+    def test_list_by_range_and_by_both(self, prompts: Duetime) -> None:
+        tasks = [prompts.create_scheduled_task(str(number), SOON + number * DAY) for number in range(4)]
+        prompts.cancel_scheduled_task(tasks[2].id)
+        found = prompts.list_scheduled_tasks(from_=SOON + DAY, to=SOON + 3 * DAY)
+        assert [task.prompt for task in found] == ["1", "3"]
+        assert [task.prompt for task in prompts.list_scheduled_tasks("cancelled", SOON + DAY, SOON + 3 * DAY)] == ["2"]
+
+    def test_list_of_nothing(self, prompts: Duetime) -> None:
+        assert prompts.list_scheduled_tasks() == []
+        with pytest.raises(Refused, match="Unknown status"):
+            prompts.list_scheduled_tasks(status="sleeping")
+
+    @pytest.mark.parametrize(
+        ("fire_at", "prompt"), [(SOON + DAY, None), (None, "new"), (SOON + DAY, "new")], ids=["time", "prompt", "both"]
+    )
+    def test_update(self, prompts: Duetime, fire_at: datetime | None, prompt: str | None) -> None:
+        task = prompts.create_scheduled_task("old", SOON)
+        assert prompts.update_scheduled_task(task.id, fire_at=fire_at, prompt=prompt) == 1
+        (found,) = prompts.list_scheduled_tasks()
+        assert (found.fire_at, found.prompt) == (fire_at or SOON, prompt or "old")
+
+    def test_update_of_what_is_not_there_or_not_pending(self, prompts: Duetime) -> None:
+        assert prompts.update_scheduled_task(4711, prompt="new") == 0
+        task = prompts.create_scheduled_task("old", SOON)
+        prompts.cancel_scheduled_task(task.id)
+        assert prompts.update_scheduled_task(task.id, prompt="new") == 0
+        with pytest.raises(InvalidInput, match="at least one"):
+            prompts.update_scheduled_task(task.id)
+
+    def test_cancel(self, prompts: Duetime) -> None:
+        task = prompts.create_scheduled_task("old", SOON)
+        assert prompts.cancel_scheduled_task(task.id) == 1
+        assert prompts.cancel_scheduled_task(task.id) == 0
+        assert prompts.cancel_scheduled_task(4711) == 0
