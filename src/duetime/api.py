@@ -7,20 +7,22 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.compose import App, build
 from duetime.core.clock import Clock, Instant, datetime_of, instant_of
-from duetime.core.engine import Engine
+from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, status_of
 from duetime.core.result import Err, Result
-from duetime.core.scheduler import Changes, NewSchedule
 from duetime.core.store import ScheduleQuery
-from duetime.faces.present import run_view, schedule_view
+from duetime.faces.present import is_alive, run_view, schedule_view
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from duetime.core.engine import Engine
 
 T = TypeVar("T")
 LOCAL = Caller("local", operator=True)
@@ -221,7 +223,9 @@ class Duetime:
         return schedule_view(schedule, self.zone)
 
     def _warn_if_idle(self) -> None:
-        if self._engine is None and not self._warned and not self.scheduler.workers():
+        now = self.scheduler.clock.now()
+        alive = any(is_alive(worker, now) for worker in self.scheduler.workers())
+        if self._engine is None and not self._warned and not alive:
             self._warned = True
             warnings.warn(
                 "nothing fires yet: call start(), or run `duetime worker` on the same database",

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duetime.core.clock import DAY, SECOND, Clock, Instant, SystemClock, datetime_of
+from duetime.core.drafting import Limits
 from duetime.core.errors import InvalidInput, StoreUnusable
 from duetime.core.kind import Kind
-from duetime.core.scheduler import Limits, Scheduler
+from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
 from duetime.faces.desk import Desk
 from duetime.kinds.builtin import TASKS, operator_tasks
 from duetime.kinds.job import JobKind
 from duetime.kinds.loading import load, load_entry_points
+from duetime.kinds.notification import NotificationKind
 from duetime.kinds.prompt import PromptKind
 from duetime.kinds.registry import Registry, Task, default_registry
 from duetime.settings import Settings, local_zone
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from duetime.core.engine import Engine
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from duetime.faces.http.tokens import Tokens
     from duetime.faces.mcp.server import McpFace
     from duetime.faces.mcp.tool import Call
     from duetime.faces.mcp.watching import Watcher
@@ -56,6 +61,7 @@ class App:
             session=session,
             name=f"{platform.node()}:{os.getpid()}",
             known_schema=self.store.known_schema,
+            runs_per_hour=self.settings.max_runs_per_hour or None,
         )
         return Engine(self.store, self.kinds, self.clock, options)
 
@@ -83,7 +89,7 @@ def build(
             load(settings.tasks)
         own = (*TASKS, *_operator_tasks(store, settings, clock))
         known = Registry(own, base=default_registry if registry is None else registry)
-        kinds: dict[str, Kind] = {kind.name: kind for kind in (JobKind(known), PromptKind())}
+        kinds: dict[str, Kind] = {kind.name: kind for kind in (JobKind(known), PromptKind(), NotificationKind())}
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
     except BaseException:
         store.close()
@@ -121,6 +127,7 @@ def _limits(settings: Settings) -> Limits:
         smallest_interval=int(settings.smallest_interval * SECOND),
         payload_bytes=settings.max_payload_bytes,
         depth=settings.max_depth,
+        runs_per_hour=settings.max_runs_per_hour or None,
     )
 
 
@@ -149,6 +156,8 @@ def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
 
 def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[McpFace, Watcher]:
     """The SDK takes a second to import, so only commands that speak MCP pay for it."""
+    from importlib.metadata import version
+
     from duetime.faces.mcp.families import check_families, resources_of, tools_of
     from duetime.faces.mcp.recipes import RECIPES
     from duetime.faces.mcp.server import McpFace
@@ -158,3 +167,24 @@ def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[Mcp
     resources = resources_of(chosen)
     watcher = Watcher(resources)
     return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime")), watcher
+
+
+def tokens_of(settings: Settings, clock: Clock | None = None) -> Tokens:
+    """Makes the secret when there is none yet."""
+    from duetime.faces.http.secret import load_secret
+    from duetime.faces.http.tokens import Tokens
+
+    folder = settings.path_of_keys()
+    secret = load_secret(folder, os.environ)
+    return Tokens(secret, folder, clock or SystemClock(), issuer=settings.issuer, audience=settings.audience)
+
+
+def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette:
+    """The HTTP face. Without tokens every caller is the local owner."""
+    from duetime.faces.http.app import http_app
+    from duetime.faces.http.bearer import by_token
+    from duetime.faces.local import as_local
+
+    desk = app.desk()
+    face, watcher = mcp_face(app.settings.tools, partial(as_local if tokens is None else by_token, desk))
+    return http_app(face, watcher, tokens, (*app.settings.hosts, *hosts))

@@ -42,12 +42,27 @@ class Settings:
     """Where `backup_database` writes; empty means `backups` in the data folder."""
     max_schedules: int = 10_000
     smallest_interval: float = 1.0
+    max_runs_per_hour: int = 0
+    """Of one owner; 0 means no limit. What is beyond it waits for the next hour."""
     max_payload_bytes: int = 256 * 1024
     max_depth: int = 3
+    host: str = "127.0.0.1"
+    port: int = 8765
+    hosts: tuple[str, ...] = ()
+    """Names, besides those of this machine itself, under which the HTTP server may be called."""
+    tools: tuple[str, ...] = ()
+    """Families of tools; empty means all."""
+    issuer: str = "duetime"
+    audience: str = "duetime"
+    """What the tokens of this installation say in `iss` and `aud`."""
     sources: tuple[str, ...] = field(default=(), compare=False)
 
     def path_of_db(self) -> str:
         return self.db or str(data_folder() / "duetime.db")
+
+    def path_of_keys(self) -> Path:
+        """The secret that signs tokens, and what is known of those that were issued."""
+        return data_folder() / "auth"
 
     def path_of_backups(self) -> Path:
         return Path(self.backup_folder) if self.backup_folder else data_folder() / "backups"
@@ -78,8 +93,8 @@ def load_settings(
     env = os.environ if environment is None else environment
     settings = Settings()
     path = Path(env[PREFIX + "CONFIG"]) if PREFIX + "CONFIG" in env else (folder or Path.cwd()) / FILE
-    if path.exists():
-        settings = _with(settings, _read(path), str(path))
+    if (found := _read(path)) is not None:
+        settings = _with(settings, found, str(path))
     elif PREFIX + "CONFIG" in env:
         raise InvalidInput(f"{PREFIX}CONFIG names {path}, which does not exist")
     named = {name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)}
@@ -89,11 +104,16 @@ def load_settings(
     return _with(settings, given, "the command line")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any] | None:
+    """None where there is no file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read ({error.strerror})") from error
 
 
 def _with(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:

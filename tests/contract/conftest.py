@@ -15,8 +15,7 @@ from tests.support.hand import Hand
 from tests.support.invariants import invariants
 
 Engine = Literal["memory", "file", "postgres"]
-AnyStore = SqliteStore | PostgresStore
-Opener = Callable[[], AnyStore]
+Opener = Callable[[], FlowingStore]
 
 
 @pytest.fixture(params=["memory", "file", "postgres"])
@@ -28,9 +27,9 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture
 def opener(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     """Opens the same place again and again, as several processes would. In memory there is only one way in."""
-    opened: list[AnyStore] = []
+    opened: list[FlowingStore] = []
 
-    def open_again() -> AnyStore:
+    def open_again() -> FlowingStore:
         if engine == "memory" and opened:
             return opened[0]
         if engine == "postgres":

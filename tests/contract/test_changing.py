@@ -135,7 +135,7 @@ def test_delete_leaves_a_tombstone(store: FlowingStore, hand: Hand) -> None:
     assert code_of(store.change(schedule, T0, changing.delete)) == "not_found"
     assert the(store, schedule).definition.payload == "null"
     assert the(store, schedule).progress.state == ScheduleState.DELETED
-    assert not value_of(store.create([every(MINUTE, key="k")]))[0].fresh
+    assert value_of(store.create([every(MINUTE, key="k")]))[0].fresh, "its key is free again"
     (claim,) = store.held(hand.id)
     assert claim.run.stop == 1
     hand.record([claim], T0 + MINUTE)
@@ -145,7 +145,9 @@ def test_edit_replaces_what_is_given(store: FlowingStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     trigger = trigger_to_json(IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0))
     edited = value_of(
-        edit(store, schedule, T0, name="new", payload="[1]", subject="s", trigger=trigger, policy='{"at_most_once":true}')
+        edit(
+            store, schedule, T0, name="new", payload="[1]", subject="s", trigger=trigger, policy='{"at_most_once":true}'
+        )
     )
     assert edited == the(store, schedule)
     assert edited.definition.version == 2
@@ -413,3 +415,13 @@ def test_changes_call_the_listeners(store: FlowingStore) -> None:
     store.on_change(lambda: heard.append(1))
     value_of(store.change(schedule, T0, changing.fire))
     assert heard == [1]
+
+
+def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: FlowingStore, hand: Hand) -> None:
+    """Not even the patience of a waiting run that was put back a moment before in the same batch."""
+    schedule = create_one(store, every(HOUR, overlap="allow"))
+    hold(store, waiting_run(store, hand, schedule, T0 + HOUR, T0 + 9 * HOUR), "ann", T0 + HOUR, T0 + HOUR + 1)
+    write(store, "UPDATE schedules SET trigger = 'x' WHERE id = ?", schedule)
+    assert hand.claim(T0 + 2 * HOUR) == []
+    assert the(store, schedule).progress.state == ScheduleState.BROKEN
+    assert store.earliest(["job"]) is None

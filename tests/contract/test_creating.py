@@ -105,7 +105,7 @@ def test_a_quota_that_is_raced_is_not_overrun(opener: Opener, store: FlowingStor
 @pytest.mark.parametrize("field", ["owner", "name", "payload", "key"])
 def test_lone_surrogates_are_refused_and_nothing_is_written(store: FlowingStore, field: str) -> None:
     with pytest.raises(InvalidInput, match="surrogates"):
-        store.create([once(), once(**{field: "a\ud800b"})])
+        store.create([once(), once(T0, **{field: "a\ud800b"})])
     assert store.search(ScheduleQuery()).total == 0
     assert store.earliest(["job"]) is None
 
@@ -113,7 +113,7 @@ def test_lone_surrogates_are_refused_and_nothing_is_written(store: FlowingStore,
 @pytest.mark.parametrize("field", ["owner", "name", "payload", "key"])
 def test_nul_characters_are_refused_and_nothing_is_written(store: FlowingStore, field: str) -> None:
     with pytest.raises(InvalidInput, match="NUL"):
-        store.create([once(), once(**{field: "a\0b"})])
+        store.create([once(), once(T0, **{field: "a\0b"})])
     assert store.search(ScheduleQuery()).total == 0
     assert store.earliest(["job"]) is None
 

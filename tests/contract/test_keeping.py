@@ -32,7 +32,8 @@ def set_schema(store: FlowingStore, version: int) -> None:
     if isinstance(store, SqliteStore):
         store._writer.execute(f"PRAGMA user_version = {version}")
     else:
-        write(store, "UPDATE meta SET value = ? WHERE key = 'schema'", version)
+        upsert = "INSERT INTO meta VALUES ('schema', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        write(store, upsert, version)
 
 
 def test_every_query_is_there_for_both() -> None:
@@ -58,16 +59,20 @@ def test_migrating_from_empty_and_again_changes_nothing(opener: Opener) -> None:
     assert store.get(schedule) is not None
 
 
-def test_migrating_up_from_every_earlier_version(engine: Engine, opener: Opener) -> None:
-    """A store as an earlier version left it; with one version there is none earlier, and the loop waits for it."""
+@pytest.mark.parametrize("version", range(1, len(load_migrations("sqlite"))))
+def test_migrating_up_from_every_earlier_version(engine: Engine, opener: Opener, version: int) -> None:
+    """A store as an earlier version left it."""
     migrations = load_migrations("postgres" if engine == "postgres" else "sqlite")
-    for version in range(1, len(migrations)):
-        store = opener()
-        for number, script in migrations[:version]:
-            write(store, script)
-            set_schema(store, number)
-        store.migrate()
-        assert schema_of(store) == migrations[-1][0]
+    store = opener()
+    for number, script in migrations[:version]:
+        write(store, script)
+        set_schema(store, number)
+    store.migrate()
+    assert schema_of(store) == migrations[-1][0]
+
+
+def test_both_dialects_have_the_same_versions() -> None:
+    assert [number for number, _ in load_migrations("sqlite")] == [number for number, _ in load_migrations("postgres")]
 
 
 def test_several_may_migrate_at_once(opener: Opener) -> None:
@@ -153,6 +158,16 @@ def test_a_tombstone_goes_with_its_last_run(store: FlowingStore, hand: Hand) -> 
     assert store.prune(Instant(T0 + DAY), 100) == 2
     assert store.get(schedule) is None
     assert create_one(store, once()) > schedule
+
+
+def test_a_one_off_that_is_over_goes_with_its_last_run(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once())
+    living = create_one(store, once(T0 + 2 * DAY))
+    hand.record(hand.claim(T0), T0 + MINUTE)
+    assert store.prune(Instant(T0 + 30), 100) == 0
+    assert store.prune(Instant(T0 + DAY), 100) == 2
+    assert store.get(schedule) is None
+    assert store.get(living) is not None
 
 
 def test_ids_of_runs_are_never_used_again(store: FlowingStore, hand: Hand) -> None:

@@ -14,7 +14,7 @@ from duetime.core.policy import changing
 from duetime.stores.flow import FlowingStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create, create_one, the, the_run, value_of
+from tests.support.hand import Hand, create, create_one, runs_of, the, the_run, value_of
 from tests.support.shell import write
 
 
@@ -134,9 +134,9 @@ def test_a_run_that_kills_three_is_quarantined_and_its_schedule_paused(store: Fl
     schedule = create_one(store, every(MINUTE))
     for _ in range(3):
         hand = Hand(store)
-        (claim,) = hand.claim(T0 + MINUTE)
+        assert len(hand.claim(T0 + MINUTE)) == 1
         hand.die(T0 + MINUTE)
-    run = the_run(store, claim.run.id)
+    (run,) = runs_of(store, schedule)
     assert (run.status, run.deaths) == (RunStatus.FAILED, 3)
     assert run.error is not None
     assert run.error.startswith("quarantined")

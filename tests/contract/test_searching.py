@@ -33,7 +33,16 @@ def test_by_owner_kind_and_subject(store: FlowingStore) -> None:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [("water", [0, 1]), ("WATER", [0, 1]), ("100%", [2]), ("a_b", [3]), ("!", [4]), ("Übung", [5]), ("%", [2]), ("é", [])],
+    [
+        ("water", [0, 1]),
+        ("WATER", [0, 1]),
+        ("100%", [2]),
+        ("a_b", [3]),
+        ("!", [4]),
+        ("Übung", [5]),
+        ("%", [2]),
+        ("é", []),
+    ],
 )
 def test_by_part_of_the_name(store: FlowingStore, text: str, found: list[int]) -> None:
     names = ["Water the plants", "buy water", "100% sure", "a_b axb", "Hello!", "Übung", "axb"]
@@ -42,9 +51,7 @@ def test_by_part_of_the_name(store: FlowingStore, text: str, found: list[int]) -
 
 
 def test_by_every_status(store: FlowingStore, hand: Hand) -> None:
-    pending, paused, cancelled, deleted = [
-        s.definition.id for s in create(store, *[every(HOUR) for _ in range(4)])
-    ]
+    pending, paused, cancelled, deleted = [s.definition.id for s in create(store, *[every(HOUR) for _ in range(4)])]
     completed, failed, running = [s.definition.id for s in create(store, *[once() for _ in range(3)])]
     for claim in hand.claim(T0):
         if claim.definition.id == completed:
@@ -170,3 +177,64 @@ def test_a_deleted_schedule_keeps_its_runs_readable(store: FlowingStore, hand: H
     tombstone = store.get(schedule)
     assert tombstone is not None
     assert tombstone.definition.payload == "null"
+
+
+def test_living_is_all_that_may_still_fire(store: FlowingStore, hand: Hand) -> None:
+    pending, paused, cancelled, deleted, done = [
+        s.definition.id for s in create(store, *[every(HOUR) for _ in range(4)], once())
+    ]
+    running = create_one(store, once(T0 + 1))
+    hand.record(hand.claim(T0), T0)
+    hand.claim(T0 + 1)
+    store.change(paused, T0, changing.pause)
+    store.change(cancelled, T0, changing.cancel)
+    store.change(deleted, T0, changing.delete)
+    assert ids(store, status="completed") == [done]
+    assert ids(store, status="living") == [pending, paused, running]
+
+
+def test_a_key_finds_what_it_made(store: FlowingStore) -> None:
+    (made,) = create(store, once(owner="ada", key="k"))
+    assert store.by_key("ada", "k") == made
+    assert store.by_key("bob", "k") is None
+    assert store.by_key("ada", "other") is None
+    store.change(made.definition.id, T0, changing.delete)
+    assert store.by_key("ada", "k") is None
+
+
+def test_marks_differ_after_everything_that_happens_to_a_subject(store: FlowingStore, hand: Hand) -> None:
+    def marks(owner: str = "ada", subject: str = "alerts") -> object:
+        return store.marks(owner, "job", subject)
+
+    seen = [marks()]
+
+    def differs() -> None:
+        assert marks() not in seen
+        seen.append(marks())
+
+    schedule = create_one(store, every(HOUR, subject="alerts"))
+    differs()
+    store.change(schedule, T0, changing.pause)
+    differs()
+    store.change(schedule, T0, changing.resume)
+    assert marks() == seen[1]
+    hand.record(hand.claim(T0 + HOUR), T0 + HOUR)
+    differs()
+    create(store, once(subject="alerts"))
+    hand.record(hand.claim(T0), T0)  # made and gone between two looks
+    differs()
+    store.change(schedule, T0, changing.delete)
+    differs()
+
+
+def test_marks_know_nothing_of_other_subjects_and_owners(store: FlowingStore, hand: Hand) -> None:
+    before = store.marks("ada", "job", "alerts")
+    create(
+        store,
+        once(subject="other"),
+        once(subject="alerts", owner="bob"),
+        every(HOUR, subject="alerts", owner="bob"),
+        every(HOUR, subject="alerts", kind="prompt"),
+    )
+    hand.record(hand.claim(T0 + HOUR), T0 + HOUR)
+    assert store.marks("ada", "job", "alerts") == before

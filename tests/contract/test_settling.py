@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.core.model import RunStatus, ScheduleState
+from duetime.core.model import RunId, RunStatus, ScheduleState
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.core.policy import changing
 from duetime.core.policy.settling import Answer, Finished
@@ -46,7 +46,7 @@ def test_a_stale_fence_changes_nothing(store: FlowingStore, hand: Hand) -> None:
     old = claim._replace(run=claim.run._replace(fence=claim.run.fence - 1))
     assert hand.record([old], T0) == [Answer.STALE]
     assert other.record([claim], T0) == [Answer.STALE]
-    unknown = claim._replace(run=claim.run._replace(id=claim.run.id + 1000))
+    unknown = claim._replace(run=claim.run._replace(id=RunId(claim.run.id + 1000)))
     assert hand.record([unknown], T0) == [Answer.STALE]
     assert the_run(store, claim.run.id) == before
     assert hand.record([claim], T0) == [Answer.RECORDED]
@@ -205,3 +205,13 @@ def test_what_a_worker_holds_can_be_asked_for(store: FlowingStore, hand: Hand) -
     assert store.held(hand.id) == claims
     hand.record(claims[:1], T0)
     assert store.held(hand.id) == claims[1:]
+
+
+def test_megabytes_in_one_batch(store: FlowingStore, hand: Hand) -> None:
+    """More than any buffer between two processes holds."""
+    text = '"' + "ä" * 20_000 + '"'
+    create(store, *[once(T0 + number, payload=text) for number in range(200)])
+    claims = hand.claim(T0 + SECOND, limit=200)
+    assert {len(claim.definition.payload) for claim in claims} == {len(text)}
+    assert set(hand.record(claims, T0 + SECOND, Completed(text))) == {Answer.RECORDED}
+    assert the_run(store, claims[-1].run.id).result == text

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -234,7 +233,10 @@ def test_sqlite() -> None:
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=int(__import__("os").environ.get("EX","150")), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+                max_examples=int(__import__("os").environ.get("EX", "150")),
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
             ),
         )
 
@@ -258,8 +260,3 @@ def test_postgres(postgres_url: str) -> None:
             )
     finally:
         store.close()
-
-
-@pytest.fixture(autouse=True)
-def _unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine reports its own steps; nothing of it depends on the environment."""

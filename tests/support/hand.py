@@ -31,7 +31,8 @@ class Hand:
 
     def record(self, claims: Sequence[Claim], now: int, outcome: Outcome = DONE) -> list[Answer]:
         finished = [Finished(c.run.id, c.run.fence, outcome, c.run.started, Instant(now)) for c in claims]
-        return self.store.exchange(self.id, Instant(now), finished, []).answers
+        known = {claim.run.id: claim for claim in claims}
+        return self.store.exchange(self.id, Instant(now), finished, [], known).answers
 
     def beat_of(self) -> int:
         return next(row.beat for row in self.store.workers() if row.id == self.id)

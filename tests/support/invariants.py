@@ -16,7 +16,9 @@ def invariants(store: FlowingStore) -> None:
 
 def _counters(store: FlowingStore) -> list[str]:
     counted: dict[tuple[int, str], int] = {}
-    for schedule, status, number in _rows(store, "SELECT schedule, status, count(*) FROM runs GROUP BY schedule, status"):
+    for schedule, status, number in _rows(
+        store, "SELECT schedule, status, count(*) FROM runs GROUP BY schedule, status"
+    ):
         counted[schedule, status] = number
     wrong = []
     for schedule, active, queued in _rows(store, "SELECT schedule, active, queued FROM progress"):
@@ -69,7 +71,9 @@ def _run_entries(store: FlowingStore) -> list[str]:
 def _ranges(store: FlowingStore) -> list[str]:
     """Ended runs have an end, live ones have none, and nobody is held by nobody."""
     wrong = []
-    for run, status, finished, worker, attempt in _rows(store, "SELECT id, status, finished, worker, attempt FROM runs"):
+    for run, status, finished, worker, attempt in _rows(
+        store, "SELECT id, status, finished, worker, attempt FROM runs"
+    ):
         if (status in LIVE) != (finished is None):
             wrong.append(f"run {run} is {status} and finished at {finished}")
         if status == RunStatus.RUNNING and worker is None:

@@ -62,6 +62,12 @@ def test_tasks(events: Events) -> Registry:
         events.say("ended", key)
 
     @registry.task
+    def park(key: str, context: TaskContext) -> None:
+        """Does nothing until it is told to stop."""
+        events.say("begun", key)
+        context.cancelled.wait()
+
+    @registry.task
     def die(key: str) -> None:
         """Takes its process with it."""
         events.say("begun", key)

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from duetime.compose import App, build
 from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.core.drafting import NewSchedule
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule
 from duetime.core.result import Err
-from duetime.core.scheduler import NewSchedule
 from duetime.core.store import RunQuery
 from duetime.settings import Settings
 from duetime.stores.flow import FlowingStore
@@ -156,7 +156,9 @@ class Crew:
         due = datetime_of(Instant(CLOCK.now() - int(overdue * SECOND))).isoformat()
         return self.create(
             [
-                NewSchedule("job", key, "once", {"run_at": due}, {"task": task, "kwargs": {"key": key, **more}}, policy or {})
+                NewSchedule(
+                    "job", key, "once", {"run_at": due}, {"task": task, "kwargs": {"key": key, **more}}, policy or {}
+                )
                 for key in keys
             ],
             ago=overdue + 1,

@@ -60,7 +60,7 @@ def kind() -> Iterator[JobKind]:
 
 def test_ids(kind: JobKind) -> None:
     assert kind.name == "job"
-    assert kind.public_id(Instant(1_738_764_000 * SECOND + 5)).format(id=1) == "job_1_1738764000"
+    assert kind.public_id(Instant(1_738_764_000 * SECOND + 5), "once").format(id=1) == "job_1_1738764000"
 
 
 def test_a_payload_in_its_normal_form(kind: JobKind) -> None:

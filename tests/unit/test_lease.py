@@ -67,6 +67,17 @@ def test_a_failed_read_begins_anew(clock: SettableClock) -> None:
     assert watch(judge, clock, 9.5, 7) == []
 
 
+def test_each_is_judged_by_its_own_lease(clock: SettableClock) -> None:
+    """A patient worker beats rarely: an impatient one must not take it for dead."""
+    judge = Judge(clock, lease=2, interval=0.5)
+    patient, hasty = row(2, 7)._replace(lease=60 * SECOND), row(3, 7)._replace(lease=2 * SECOND)
+    dead: set[int] = set()
+    for _ in range(20):
+        pass_time(clock, 0.5)
+        dead |= {each.id for each in judge.observe([patient, hasty], ME)}
+    assert dead == {3}
+
+
 def test_nobody_judges_himself(clock: SettableClock) -> None:
     judge = Judge(clock, lease=1, interval=0.5)
     judge.observe([row(2, 7)], WorkerId(2))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import Instant, datetime_of, instant_of
+from duetime.core.drafting import NewSchedule
 from duetime.core.model import Run
-from duetime.core.scheduler import NewSchedule
 from duetime.kinds.registry import Registry
 from duetime.kinds.signals import PermanentError, RetryLater
 from duetime.simulation import Simulation

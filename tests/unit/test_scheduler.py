@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import instant_of
+from duetime.core.drafting import Changes, Limits, NewSchedule
 from duetime.core.kind import Caller
 from duetime.core.model import Schedule
 from duetime.core.result import Err, Ok, Result
-from duetime.core.scheduler import Changes, Limits, NewSchedule, Scheduler
+from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.kinds.builtin import TASKS
 from duetime.kinds.job import JobKind
@@ -190,3 +191,26 @@ def test_preview_reads_the_trigger_and_creates_nothing(scheduler: Scheduler) -> 
     assert len(preview.value.instants) == 3
     assert "Europe/Berlin" in preview.value.english
     assert total(scheduler) == 0
+
+
+def test_a_key_is_known_after_its_time_has_passed(scheduler: Scheduler, clock: SettableClock) -> None:
+    keyed = replace(JOB, trigger_type="once", trigger_config={"run_at": "2026-03-02T12:30:00Z"}, idempotency_key="k")
+    first = made(scheduler.create(ANN, keyed))
+    clock.move_to(instant_of(datetime(2026, 3, 2, 13, tzinfo=UTC)))
+    assert made(scheduler.create(ANN, keyed)).definition == first.definition
+    assert refusal(scheduler.create(ANN, replace(keyed, name="other"))).code == "key_reused"
+    assert "in the past" in refusal(scheduler.create(BEN, keyed)).message
+
+
+def test_what_alone_would_use_up_an_hours_runs_is_refused(scheduler: Scheduler) -> None:
+    scheduler.drafter.limits = Limits(runs_per_hour=4)
+    err = refusal(scheduler.create(ANN, replace(JOB, trigger_config={"minutes": 10})))
+    assert "more than 4 times an hour" in err.message
+    made(scheduler.create(ANN, replace(JOB, trigger_config={"minutes": 15})))
+
+
+def test_a_deleted_schedule_frees_its_key(scheduler: Scheduler) -> None:
+    keyed = replace(JOB, idempotency_key="k")
+    first = made(scheduler.create(ANN, keyed)).definition
+    scheduler.delete(ANN, first.public_id)
+    assert made(scheduler.create(ANN, keyed)).definition.id != first.id

@@ -12,12 +12,12 @@ import apsw
 import pytest
 
 from duetime.core.clock import SECOND, Instant
+from duetime.core.drafting import NewSchedule
 from duetime.core.model import RunId
 from duetime.core.outcome import Completed, Failed
 from duetime.core.policy import changing
 from duetime.core.policy.settling import Finished
 from duetime.core.result import Ok
-from duetime.core.scheduler import NewSchedule
 from duetime.kinds.registry import Registry
 from duetime.simulation import Simulation
 from duetime.stores.sqlite import SqliteStore

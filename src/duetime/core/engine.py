@@ -17,7 +17,7 @@ from duetime.core.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")
 
-WATCH = 0.5
+WATCH = 0.2
 """Seconds that the watching thread stays away from its own stop signal."""
 
 STALLED = 2.0
@@ -54,6 +54,7 @@ class Engine:
         self._store.on_change(self._noticed)
         self.timer.start()
         self.pool.start()
+        self._mind_the_lease()
         for thread in self._threads:
             thread.start()
 
@@ -115,8 +116,6 @@ class Engine:
 
     def _beat(self) -> None:
         while not self._stopping.wait(self.worker.watch_interval):
-            if self.worker.lease.expired():
-                self.worker.let_go(StopReason.LEASE)
             try:
                 if self._advances():
                     self._keep_alive()
@@ -129,6 +128,13 @@ class Engine:
             except Exception as error:
                 self._fail(error)
                 return
+
+    def _mind_the_lease(self) -> None:
+        """With the timer, because the thread that beats may hang in the store just then."""
+        left = self.worker.lease.left
+        if left < 0:
+            self.worker.let_go(StopReason.LEASE)
+        self.timer.after(max(self.worker.watch_interval, left), self._mind_the_lease)
 
     def _keep_alive(self) -> None:
         now = self._clock.monotonic()
@@ -176,8 +182,6 @@ class Engine:
     def _drain(self, deadline: float) -> None:
         while self.worker.hands and (left := deadline - self._clock.monotonic()) > 0:
             self._wake.clear()
-            if self.worker.lease.expired():
-                self.worker.let_go(StopReason.LEASE)
             try:
                 if not self.worker.exchange():
                     self._wake.wait(min(left, 0.2))

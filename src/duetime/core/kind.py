@@ -65,6 +65,9 @@ class Caller(NamedTuple):
     owner: str
     operator: bool = False
     depth: int = 0
+    holder: str = "local"
+    """Whose hands a run is in that this caller takes: the id of its token. A session would not do, for over HTTP every
+    request of the newer protocol is one of its own; without tokens (stdio, CLI, Python) all callers are one."""
 
 
 class Prepared(NamedTuple):
@@ -95,8 +98,8 @@ class Work:
 class Kind(Protocol):
     name: str
 
-    def public_id(self, now: Instant) -> str:
-        """The form of its ids; `{id}` stands for the schedule's number."""
+    def public_id(self, now: Instant, trigger_type: str) -> str:
+        """The form of its ids; `{id}` stands for the schedule's number. What fires once may be named otherwise."""
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         """Raises InvalidInput, naming the field."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duetime.core.clock import Clock
+from duetime.core.clock import SECOND, Clock
 from duetime.core.model import WorkerId, WorkerRow
 
 REVIVAL = 4.0
@@ -24,8 +24,12 @@ class Lease:
         """`asked_at` is the boot time before the beat was sent. Answers may be heard out of order."""
         self._deadline = max(self._deadline, asked_at + self.seconds)
 
+    @property
+    def left(self) -> float:
+        return self._deadline - self._clock.boottime()
+
     def expired(self) -> bool:
-        return self._clock.boottime() > self._deadline
+        return self.left < 0
 
 
 @dataclass(slots=True)
@@ -36,7 +40,9 @@ class _Seen:
 
 
 class Judge:
-    """Declares a worker dead after a full lease of successful reads of the same beat, on its own monotonic clock.
+    """Declares a worker dead after a full lease, that worker's, of successful reads of the same beat.
+
+    Time is measured on the judge's own monotonic clock.
 
     A gap between two reads (a database that was away, a laptop asleep, a stopped process) proves nothing about
     the others: observation then begins anew.
@@ -44,7 +50,6 @@ class Judge:
 
     def __init__(self, clock: Clock, lease: float, interval: float) -> None:
         self._clock = clock
-        self._lease = lease
         self._longest_gap = max(4 * interval, lease / 4)
         self._seen: dict[WorkerId, _Seen] = {}
         self._first = 0.0
@@ -55,7 +60,7 @@ class Judge:
         others = [row for row in workers if row.id != me]
         self._seen = {row.id: self._look(row, now) for row in others}
         self._first = 0.0
-        return [row for row in others if self._seen[row.id].unchanged >= self._lease]
+        return [row for row in others if self._seen[row.id].unchanged * SECOND >= row.lease]
 
     def _look(self, row: WorkerRow, now: float) -> _Seen:
         seen = self._seen.get(row.id)

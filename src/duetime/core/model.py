@@ -5,11 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
-from duetime.core.clock import Instant
+from duetime.core.clock import SECOND, Instant
 
 ScheduleId = NewType("ScheduleId", int)
 RunId = NewType("RunId", int)
 WorkerId = NewType("WorkerId", int)
+
+LEASE = 10 * SECOND
 
 NO_RUN = RunId(0)
 """The run of a due entry that is the trigger's own: its run is made when it is claimed."""
@@ -141,6 +143,7 @@ class WorkerRow(NamedTuple):
     started: Instant
     beat: int
     seen: Instant
+    lease: int = LEASE  # microseconds of silence after which it is dead
 
 
 class Schedule(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.core.clock import Instant
-from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft
@@ -49,7 +49,8 @@ class Beat(NamedTuple):
 class ScheduleQuery:
     owner: str | None = None
     kind: str | None = None
-    status: str | None = None  # as people see it: pending, running, completed, failed, cancelled, paused, broken
+    status: str | None = None
+    """As people see it: pending, running, completed, failed, cancelled, paused, broken. `living`: all that may fire."""
     text: str | None = None  # part of the name
     subject: str | None = None
     due_from: Instant | None = None
@@ -67,8 +68,11 @@ class RunQuery:
     schedule: ScheduleId | None = None
     status: str | None = None
     worker: WorkerId | None = None
+    subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None
+    free_at: Instant | None = None  # waiting then in nobody's hands, and its schedule is active
+    oldest_first: bool = False  # by due instant
     limit: int = 100
     cursor: str | None = None
 
@@ -104,6 +108,14 @@ class Store(Protocol):
 
     def find(self, public_id: str) -> Schedule | None: ...
 
+    def by_key(self, owner: str, key: str) -> Schedule | None:
+        """What an owner's key made, deleted or not."""
+
+    def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
+        """Differs after everything that happens to the schedules filed under a subject. Narrow and bounded by the
+        living ones, for whoever asks several times a second.
+        """
+
     def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
@@ -115,7 +127,7 @@ class Store(Protocol):
     def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
         """Active schedules that were claimed through an instant beyond `now`: the clock had been ahead."""
 
-    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant) -> WorkerId:
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         """* A worker's row. Its id is never used again."""
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
@@ -126,8 +138,20 @@ class Store(Protocol):
 
     def workers(self) -> list[WorkerRow]: ...
 
-    def exchange(self, worker: WorkerId, now: Instant, finished: Sequence[Finished], wants: Sequence[Want]) -> Exchange:
-        """* Records what finished, then claims what is due: one commit for both. Raises WorkerGone."""
+    def exchange(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        finished: Sequence[Finished],
+        wants: Sequence[Want],
+        known: Mapping[RunId, Claim] = {},
+        budget: int | None = None,
+    ) -> Exchange:
+        """* Records what finished, then claims what is due: one commit for both. Raises WorkerGone.
+
+        `known` are claims that this worker still remembers: nothing of them but what may have changed is read again.
+        `budget` is how many runs an owner may have in an hour; what is beyond it is held back.
+        """
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         """* Gives a dead worker's runs back. None when its beat moved on, or somebody else was faster."""
@@ -145,7 +169,7 @@ class Store(Protocol):
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
     def prune(self, before: Instant, limit: int) -> int:
-        """* Deletes at most `limit` ended runs that finished before an instant, and tombstones left without runs."""
+        """* Deletes at most `limit` runs that ended before an instant, and schedules that are over and without runs."""
 
     def now(self) -> Instant | None:
         """The store's own clock, where it has one apart from this machine's."""

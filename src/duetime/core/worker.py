@@ -19,7 +19,7 @@ from duetime.core.policy.changing import Change, Decision, rewind
 from duetime.core.policy.claiming import LEAD, Claim, mark_broken
 from duetime.core.policy.settling import Finished
 from duetime.core.policy.writes import Writes
-from duetime.core.result import Ok
+from duetime.core.result import Err, Ok
 from duetime.core.store import Store, Want
 
 log = logging.getLogger("duetime.worker")
@@ -43,6 +43,8 @@ class WorkerOptions:
     """True for a worker that lives only as long as some client is open."""
     name: str = ""
     known_schema: int = 2**31
+    runs_per_hour: int | None = None
+    """Of one owner."""
     lead: int = LEAD
     """Microseconds that a run may be claimed ahead of its instant."""
 
@@ -102,7 +104,9 @@ class Worker:
 
     def register(self) -> None:
         asked = self.clock.boottime()
-        self.id = self.store.register(self.name, self.lanes, self.options.session, self.clock.now())
+        self.id = self.store.register(
+            self.name, self.lanes, self.options.session, self.clock.now(), int(self.options.lease * SECOND)
+        )
         self.lease.renew(asked)
         self.notice()
 
@@ -225,7 +229,7 @@ class Worker:
         entry = self.store.earliest([want.lane for want in wants])
         look_at = None if entry is None else self._claimable_at(entry)
         if look_at is not None and look_at <= now and not claimed:
-            look_at = Instant(now + CONTENDED)
+            look_at = Instant(self.clock.now() + CONTENDED)
         self._look_at = look_at
         if self._notices != before:  # in this order: a notice between the two must not be overwritten
             self._look_at = Instant(0)
@@ -291,7 +295,9 @@ class Worker:
         """A batch that cannot be stored is halved until the culprit stands alone."""
         assert self.id is not None
         try:
-            result = self.store.exchange(self.id, now, [finished for _, finished in batch], wants)
+            known = {item.id: item.claim for item, _ in batch}
+            done = [finished for _, finished in batch]
+            result = self.store.exchange(self.id, now, done, wants, known, self.options.runs_per_hour)
         except (WorkerGone, StoreUnavailable, StoreUnusable):
             raise
         except Exception as error:
@@ -336,7 +342,7 @@ class Worker:
             raise error
         log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
 
-        self.store.change(entry.schedule, now, lambda change: _set_aside(change, error))
+        self.store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
 
     def _accept(self, claims: Sequence[Claim], now: Instant) -> None:
         assert self.id is not None
@@ -420,18 +426,19 @@ class Worker:
         return self.exchange() or bool(rescued)
 
 
-def _set_aside(change: Change, error: Exception) -> Decision:
+def _set_aside(change: Change, reason: str) -> Decision:
     writes = Writes()
-    mark_broken(writes, change.schedule.progress, type(error).__name__)
+    mark_broken(writes, change.schedule.progress, reason)
     return Ok((writes, None))
 
 
 def _rewind(change: Change) -> Decision:
-    """Total, as all planning: a trigger that cannot be read any more breaks its schedule, not the worker."""
+    """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
     try:
-        return rewind(change)
+        decision = rewind(change)
     except Exception as error:
-        return _set_aside(change, error)
+        return _set_aside(change, type(error).__name__)
+    return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision
 
 
 class InlineCarrier:

@@ -7,11 +7,20 @@ from typing import Any
 
 from duetime.core.kind import Caller
 from duetime.core.scheduler import Scheduler
+from duetime.faces.local_notifications import LocalNotifications
+from duetime.faces.notifications import NotificationService
+from duetime.faces.present import is_alive
 
 
 class Desk:
-    def __init__(self, scheduler: Scheduler, describe_tasks: Callable[[Caller], list[dict[str, Any]]]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        describe_tasks: Callable[[Caller], list[dict[str, Any]]],
+        notifications: NotificationService | None = None,
+    ) -> None:
         self.scheduler = scheduler
+        self.notifications = notifications or LocalNotifications(scheduler)
         self.zone = scheduler.zone
         self._describe_tasks = describe_tasks
 
@@ -20,9 +29,9 @@ class Desk:
 
     def warnings(self) -> list[str]:
         """A worker that lives only as long as some client is open is no promise."""
-        workers = self.scheduler.workers()
-        if not workers:
+        alive = [worker for worker in self.scheduler.workers() if is_alive(worker, self.scheduler.clock.now())]
+        if not alive:
             return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
-        if all(worker.session for worker in workers):
+        if all(worker.session for worker in alive):
             return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
         return []

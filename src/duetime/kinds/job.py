@@ -44,7 +44,7 @@ class JobKind:
         self._async: AsyncLoop | None = None
         self._processes: ProcessRunner | None = None
 
-    def public_id(self, now: Instant) -> str:
+    def public_id(self, now: Instant, trigger_type: str) -> str:
         return f"job_{{id}}_{now // SECOND}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:

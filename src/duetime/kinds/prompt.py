@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, Prepared, Work
 from duetime.core.outcome import Outcome, Waiting
+from duetime.core.topics import is_topic
 
 INBOX = "inbox"
+_PARTS = ("prompt", "agent", "deliver_to")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class PromptKind:
     name = "prompt"
 
-    def public_id(self, now: Instant) -> str:
+    def __init__(self, agents: Sequence[str] = (INBOX,)) -> None:
+        """The first agent is meant where a prompt names none."""
+        self._agents = tuple(agents)
+
+    def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        unknown = set(payload) - {"prompt"}
-        if unknown:
-            raise InvalidInput(f"{min(unknown)}: a prompt has no such part", field=min(unknown))
-        prompt = payload.get("prompt")
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise InvalidInput("prompt: must be a text that is not empty", field="prompt")
-        return Prepared({"prompt": prompt}, INBOX)
+        for name in payload:
+            if name not in _PARTS:
+                raise InvalidInput(f"{name}: a prompt has no such part; it has {', '.join(_PARTS)}", field=name)
+        agent = self._agent(payload.get("agent"))
+        prepared = {"prompt": _prompt(payload.get("prompt"))}
+        if payload.get("agent") is not None:
+            prepared["agent"] = agent
+        if payload.get("deliver_to") is not None:
+            prepared["deliver_to"] = _topic(payload["deliver_to"])
+        return Prepared(prepared, agent)
+
+    def _agent(self, given: object) -> str:
+        if given is None:
+            return self._agents[0]
+        if isinstance(given, str) and given in self._agents:
+            return given
+        shown = given[:100] if isinstance(given, str) else type(given).__name__
+        raise InvalidInput(f"agent: there is no {shown!r}; there is {', '.join(self._agents)}", field="agent")
 
     def execute(self, work: Work) -> Outcome:
         return Waiting()
 
     def close(self) -> None:
         """Nothing is open: what waits is in the store."""
+
+
+def _prompt(given: object) -> str:
+    """How long it may be is the scheduler's limit for any payload."""
+    if not isinstance(given, str) or not given.strip():
+        raise InvalidInput("prompt: must be a text that is not empty", field="prompt")
+    if _NO_TEXT.search(given):
+        raise InvalidInput("prompt: holds characters that are no text (NUL or lone surrogates)", field="prompt")
+    return given
+
+
+def _topic(given: object) -> str:
+    """The address that an agent may name: channels and their secrets are in the settings."""
+    if isinstance(given, str) and is_topic(given):
+        return given
+    raise InvalidInput(
+        "deliver_to: must be a notification topic of small letters, digits and single hyphens, such as daily-report",
+        field="deliver_to",
+    )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput, WorkerGone
 from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.policy.budget import hold_back, hour_of
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim, Entry, plan_claims
 from duetime.core.policy.creating import Draft, begin
@@ -18,9 +19,9 @@ from duetime.core.policy.ending import Held, Reader
 from duetime.core.policy.settling import Answer, Finished, plan_rescue, plan_settlement
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err, Ok, Result
-from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Want
-from duetime.stores.rows import held_of, schedule_of
-from duetime.stores.search import NEVER, make_cursor, run_count, run_page, schedule_count, schedule_page
+from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
+from duetime.stores.rows import Holding, held_of, schedule_of
+from duetime.stores.search import NEVER, make_cursor, run_count, run_page, runs_by_due, schedule_count, schedule_page
 
 OwnerKey = tuple[str, str]
 
@@ -53,6 +54,9 @@ class Transaction(Reader, Protocol):
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]: ...
 
+    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+        """The same locks as `held`, and of the runs only what may have changed since they were claimed."""
+
     def held_by(self, worker: WorkerId) -> list[Held]: ...
 
     def run(self, run: RunId) -> Run | None: ...
@@ -64,6 +68,10 @@ class Transaction(Reader, Protocol):
 
     def apply(self, writes: Writes, now: Instant) -> None:
         """Everything of `writes` but its new runs."""
+
+    def usage(self, owner: str, hour: Instant) -> int: ...
+
+    def use(self, owner: str, hour: Instant, runs: int) -> None: ...
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool: ...
 
@@ -77,7 +85,7 @@ class Transaction(Reader, Protocol):
         """Other processes learn with the commit that something may have become due earlier."""
 
 
-class FlowingStore(ABC):
+class FlowingStore(Store, ABC):
     """Everything of the store contract that is the same wherever the rows are kept."""
 
     _sql: ClassVar[Mapping[str, str]]
@@ -158,12 +166,20 @@ class FlowingStore(ABC):
                 raise WorkerGone
             return Beat(tx.stop_requests(worker), tx.floor())
 
-    def exchange(self, worker: WorkerId, now: Instant, finished: Sequence[Finished], wants: Sequence[Want]) -> Exchange:
+    def exchange(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        finished: Sequence[Finished],
+        wants: Sequence[Want],
+        known: Mapping[RunId, Claim] = {},
+        budget: int | None = None,
+    ) -> Exchange:
         with self._write() as tx:
             if not tx.lock_worker(worker):
                 raise WorkerGone
-            answers = _settle(tx, worker, now, finished) if finished else []
-            claims = _take(tx, worker, now, wants) if wants else []
+            answers = _settle(tx, worker, now, finished, known) if finished else []
+            claims = _take(tx, worker, now, wants, budget) if wants else []
         return Exchange(answers, claims)
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
@@ -194,7 +210,7 @@ class FlowingStore(ABC):
         cursor = None
         if len(rows) > query.limit:
             last = items[-1]
-            cursor = make_cursor(*((last.id,) if query.schedule is None else (last.due, last.id)))
+            cursor = make_cursor(*((last.due, last.id) if runs_by_due(query) else (last.id,)))
         return Page(items, cursor, total)
 
     def get(self, schedule: ScheduleId) -> Schedule | None:
@@ -204,6 +220,14 @@ class FlowingStore(ABC):
     def find(self, public_id: str) -> Schedule | None:
         rows = self._named("schedule_by_public_id", public_id)
         return schedule_of(rows[0]) if rows else None
+
+    def by_key(self, owner: str, key: str) -> Schedule | None:
+        rows = self._named("schedule_by_key", owner, key)
+        return schedule_of(rows[0]) if rows else None
+
+    def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
+        living = self._named("living_marks", owner, kind, subject)
+        return [*living, *self._named("ended_mark", owner, kind, subject)]
 
     def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
         return [row[0] for row in self._named("schedules_ahead", now, limit)]
@@ -274,14 +298,32 @@ def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]
     return Ok(value)
 
 
-def _settle(tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished]) -> list[Answer]:
-    settlement = plan_settlement(tx.held([item.run for item in finished]), finished, worker, now, tx)
+def _settle(
+    tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished], known: Mapping[RunId, Claim]
+) -> list[Answer]:
+    runs = [item.run for item in finished]
+    remembered = all(run in known for run in runs)
+    held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
+    settlement = plan_settlement(held, finished, worker, now, tx)
     tx.apply(settlement.writes, now)
     return settlement.answers
 
 
-def _take(tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want]) -> list[Claim]:
+def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> dict[RunId, Held]:
+    """What was claimed, with what may have changed since: a definition cannot, while one of its runs is active."""
+    held = {}
+    for holding in holdings:
+        run, definition, _ = known[holding.run]
+        if (run.status, run.fence, run.worker, run.stop) != holding[1:5]:
+            run = run._replace(status=holding.status, fence=holding.fence, worker=holding.worker, stop=holding.stop)
+        held[holding.run] = Held(run, definition, holding.progress)
+    return held
+
+
+def _take(tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want], budget: int | None) -> list[Claim]:
     entries = _due_entries(tx, wants)
+    if entries and budget is not None:
+        entries = _affordable(tx, entries, budget, now)
     if not entries:
         return []
     plan = plan_claims(entries, worker, now, tx.new_run_id, tx)
@@ -292,7 +334,21 @@ def _take(tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want]
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
     tx.apply(plan.writes, now)
+    if budget is not None:
+        for owner, runs in Counter(claim.definition.owner for claim in plan.claims).items():
+            tx.use(owner, hour_of(now), runs)
     return plan.claims
+
+
+def _affordable(tx: Transaction, entries: Sequence[Entry], budget: int, now: Instant) -> list[Entry]:
+    """Owners are locked in order, so that two workers together do not spend more than one could."""
+    used = {}
+    for owner in sorted({entry.definition.owner for entry in entries}):
+        tx.lock_owner(owner)
+        used[owner] = tx.usage(owner, hour_of(now))
+    admitted, writes = hold_back(entries, used, budget, now)
+    tx.apply(writes, now)
+    return admitted
 
 
 def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.core.clock import Clock, Instant, SystemClock
 from duetime.core.errors import StoreUnavailable, StoreUnusable
-from duetime.core.model import WorkerId
+from duetime.core.model import LEASE, WorkerId
 from duetime.core.store import Health
 from duetime.stores.flow import FlowingStore, Taken
 from duetime.stores.postgres_connections import SETTINGS, WRITER_SETTINGS, Address, Connection, Connections
@@ -32,11 +32,11 @@ class PostgresStore(FlowingStore):
         self.url = str(self._address)
         self.known_schema = KNOWN_SCHEMA
         self._writers = Connections(self._address, WRITER_SETTINGS, CONNECTIONS, self._clock)
-        self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock, autocommit=True)
+        self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock)
         self._listener = Listener(self._connect_listener, self._writers.is_ours, self._clock)
 
     def _connect_listener(self) -> Connection:
-        return self._address.connect(SETTINGS, autocommit=True)
+        return self._address.connect(SETTINGS)
 
     def migrate(self) -> None:
         with translated(), self._address.connect(SETTINGS) as connection:
@@ -47,9 +47,9 @@ class PostgresStore(FlowingStore):
         """Never repeated from here: whether a lost commit was written is for the caller's fence or key to find out."""
         with translated(), self._writers.lend() as connection:
             try:
-                with connection.pipeline():
-                    yield PostgresTransaction(connection)
-                    connection.commit()
+                transaction = PostgresTransaction(connection)
+                yield transaction
+                transaction.commit()
             except BaseException as error:
                 _roll_back(connection)
                 if isinstance(error, psycopg.errors.UniqueViolation):
@@ -68,9 +68,9 @@ class PostgresStore(FlowingStore):
         with translated(), self._readers.lend() as connection:
             return connection.cursor(binary=True).execute(statement, values).fetchall()
 
-    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant) -> WorkerId:
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         with self._write() as tx:
-            return tx.insert_worker(name, ",".join(lanes), session, now)
+            return tx.insert_worker(name, ",".join(lanes), session, now, lease)
 
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:

@@ -15,6 +15,7 @@ from duetime.stores.postgres_driver import psycopg
 from duetime.stores.postgres_errors import refused
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
@@ -43,6 +44,8 @@ WRITER_SETTINGS: Mapping[str, str] = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",  # the due queue is read in its order and no further than asked for
+    "enable_sort": "off",
     "plan_cache_mode": "force_generic_plan",
 }
 
@@ -53,7 +56,9 @@ class Address:
     def __init__(self, url: str) -> None:
         try:
             self._parameters = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error:
+            for port in str(self._parameters.get("port", "")).split(","):
+                int(port or 0)
+        except (psycopg.Error, ValueError):
             message = "the PostgreSQL URL cannot be read; it looks like postgresql://user:password@host:5432/database"
             raise StoreUnusable(message) from None
 
@@ -69,14 +74,13 @@ class Address:
         )
         return f"postgresql://{user}{place}"
 
-    def connect(self, settings: Mapping[str, str], *, autocommit: bool = False) -> Connection:
+    def connect(self, settings: Mapping[str, str]) -> Connection:
         try:
             connection = psycopg.connect(**{**_WATCHFUL, **self._parameters}, autocommit=True)  # type: ignore[arg-type]
         except psycopg.Error as error:
             raise refused(error) from error
         try:
             _prepare(connection, settings)
-            connection.autocommit = autocommit
         except BaseException:
             connection.close()
             raise
@@ -95,12 +99,9 @@ def _prepare(connection: Connection, settings: Mapping[str, str]) -> None:
 class Connections:
     """Lends a connection to one thread at a time; one that failed is never lent again."""
 
-    def __init__(
-        self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock, *, autocommit: bool = False
-    ) -> None:
+    def __init__(self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock) -> None:
         self._address = address
         self._settings = settings
-        self._autocommit = autocommit
         self._clock = clock
         self._slots = threading.BoundedSemaphore(limit)
         self._lock = threading.Lock()
@@ -153,7 +154,7 @@ class Connections:
             if self._clock.monotonic() < self._not_before:
                 raise StoreUnavailable
         try:
-            connection = self._address.connect(self._settings, autocommit=self._autocommit)
+            connection = self._address.connect(self._settings)
         except StoreUnavailable:
             with self._lock:
                 self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)

@@ -40,7 +40,7 @@ def in_our_words(error: psycopg.Error) -> DuetimeError | psycopg.Error:
             return InvalidInput("a number is too large to be stored")
         case psycopg.DataError():
             return InvalidInput("text with NUL characters cannot be stored")
-        case psycopg.OperationalError() | psycopg.InterfaceError():
+        case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
             return StoreUnavailable(f"PostgreSQL: {_primary(error)}; the work goes on when it is back")
         case _:
             return error

@@ -24,9 +24,9 @@ from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
 from duetime.stores.flow import OwnerKey
 from duetime.stores.postgres_arrays import columns, numbers, texts
-from duetime.stores.postgres_connections import Connection
+from duetime.stores.postgres_connections import Connection, Cursor
 from duetime.stores.queries import load_queries
-from duetime.stores.rows import DEFINITION, RUN, definition_update, run_update, schedule_of
+from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
@@ -37,25 +37,45 @@ _DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntnt"
 _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
-_DEFINITION_UPDATES = "ttttt" + "nnn"
+_DEFINITION_UPDATES = "tttttt" + "nnn"
 _ATTEMPTS = "nnnntt"
 _DUE = "tnnn"
 
 
 class PostgresTransaction:
-    """Runs inside a pipeline: statements are sent at once and answered together."""
+    """Statements wait until an answer is needed and then go in one burst: a round trip for all of them.
+
+    Every burst ends with a sync. Between two of them the server sees an idle transaction, which it ends after a
+    while, so that a process that was stopped just there does not keep its locks.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._db = connection
+        self._waiting: list[tuple[Cursor, str, Sequence[Any]]] = [(connection.cursor(), "BEGIN", ())]
         self._ids: deque[int] = deque()
         self._soonest: int | None = None
 
-    def _send(self, name: str, *values: Any) -> Any:
-        return self._db.cursor(binary=True).execute(SQL[name], values, prepare=True)
+    def _send(self, name: str, *values: Any) -> Cursor:
+        """Has its answer after the next burst."""
+        cursor = self._db.cursor(binary=True)
+        self._waiting.append((cursor, SQL[name], values))
+        return cursor
+
+    def _burst(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        # Left by its end and never by `sync` or `commit`: those may wait for answers to what is not yet sent in full.
+        with self._db.pipeline():
+            for cursor, statement, values in waiting:
+                cursor.execute(statement, values or None, prepare=bool(values))
+
+    def commit(self) -> None:
+        self._waiting.append((self._db.cursor(), "COMMIT", ()))
+        self._burst()
 
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._send(name, *values).fetchall()
-        return rows
+        cursor = self._send(name, *values)
+        self._burst()
+        return cursor.fetchall()
 
     def new_run_id(self) -> RunId:
         if not self._ids:
@@ -98,6 +118,13 @@ class PostgresTransaction:
         locked = self._send("lock_progress_of_runs", wanted)
         rows = self._rows("held_rows", wanted)
         return {held.run.id: held for held in _held(rows, locked.fetchall())}
+
+    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+        wanted = numbers(runs)
+        locked = self._send("lock_progress_of_runs", wanted)
+        rows = self._rows("holdings", wanted)
+        progress = {row[0]: row for row in locked.fetchall()}
+        return [holding_of((*row[1:], *progress[row[0]])) for row in rows if row[0] in progress]
 
     def held_by(self, worker: WorkerId) -> list[Held]:
         locked = self._send("lock_progress_of_worker", worker)
@@ -170,22 +197,29 @@ class PostgresTransaction:
         if self._soonest is not None and self._soonest <= SOON:
             self._send("notify")
 
+    def usage(self, owner: str, hour: Instant) -> int:
+        rows = self._rows("usage", owner, hour)
+        return int(rows[0][0]) if rows else 0
+
+    def use(self, owner: str, hour: Instant, runs: int) -> None:
+        self._send("use", owner, hour, runs)
+
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
-        alive = self._send("beat_worker", now, worker)
         if reports:
             ids = numbers(reports)
             self._send("report_runs", ids, texts(reports.values()), ids, worker)
-        return bool(alive.fetchall())
+        return bool(self._rows("beat_worker", now, worker))
 
-    def insert_worker(self, name: str, lanes: str, session: bool, now: Instant) -> WorkerId:
-        return WorkerId(self._rows("insert_worker", name, lanes, int(session), now, now)[0][0])
+    def insert_worker(self, name: str, lanes: str, session: bool, now: Instant, lease: int) -> WorkerId:
+        return WorkerId(self._rows("insert_worker", name, lanes, int(session), now, now, lease)[0][0])
 
     def retire_worker(self, worker: WorkerId) -> None:
         self._send("retire_worker", worker)
 
     def prune(self, before: Instant, limit: int) -> int:
         runs = self._rows("prune_runs", before, limit)[0][0]
-        tombstones = self._rows("prune_tombstones", before, limit)[0][0]
+        tombstones = self._rows("prune_schedules", before, limit)[0][0]
+        self._send("forget_usage", before)
         return int(runs + tombstones)
 
     def stop_requests(self, worker: WorkerId) -> list[RunId]:

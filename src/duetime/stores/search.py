@@ -25,6 +25,7 @@ STATUSES: dict[str, str] = {
     "cancelled": "p.state = 'cancelled' AND p.active = 0",
     "paused": "p.state = 'paused' AND p.active = 0",
     "broken": "p.state = 'broken'",
+    "living": "p.state IN ('active', 'paused', 'broken')",
 }
 """What people call a schedule's status, in terms of its progress row."""
 
@@ -93,7 +94,7 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
         else:
             where.add(f"s.id {beyond} ?", last)
     statement = (
-        f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608, E501
+        f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     )
     return whole_rows(statement), [*where.values, query.limit + 1]
 
@@ -113,6 +114,12 @@ def run_filter(query: RunQuery) -> Where:
     where.equal("schedule", query.schedule)
     where.equal("status", query.status)
     where.equal("worker", query.worker)
+    if query.subject is not None:
+        where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)", query.subject)
+    if query.free_at is not None:
+        where.add("status = 'waiting'")  # spelled out: only then is the index of waiting runs known to fit
+        where.add("(holder IS NULL OR expires <= ?)", query.free_at)
+        where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
     if query.due_from is not None:
         where.add("due >= ?", query.due_from)
     if query.due_to is not None:
@@ -120,16 +127,20 @@ def run_filter(query: RunQuery) -> Where:
     return where
 
 
+def runs_by_due(query: RunQuery) -> bool:
+    return query.oldest_first or query.schedule is not None
+
+
 def run_page(query: RunQuery) -> tuple[str, list[Any]]:
-    """Latest first: by id across schedules, by due instant within one."""
+    """Latest first: by id across schedules, by due instant within one. Oldest first: always by due instant."""
     where = run_filter(query)
-    order = "id DESC"
-    if query.schedule is not None:
-        order = "due DESC, id DESC"
+    by_due = runs_by_due(query)
+    direction, beyond = ("ASC", ">") if query.oldest_first else ("DESC", "<")
+    order = f"due {direction}, id {direction}" if by_due else "id DESC"
     if query.cursor is not None:
-        at, last = read_cursor(query.cursor, 1 if query.schedule is None else 2)
-        if query.schedule is not None:
-            where.add("(due, id) < (?, ?)", at, last)
+        at, last = read_cursor(query.cursor, 2 if by_due else 1)
+        if by_due:
+            where.add(f"(due, id) {beyond} (?, ?)", at, last)
         else:
             where.add("id < ?", last)
     statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
@@ -138,7 +149,7 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
 
 def run_count(query: RunQuery) -> tuple[str, list[Any]]:
     where = run_filter(query)
-    return f"SELECT count(*) FROM runs{where.sql()}", where.values  # noqa: S608
+    return f"SELECT count(*) FROM runs r{where.sql()}", where.values  # noqa: S608
 
 
 def make_cursor(*position: int) -> str:

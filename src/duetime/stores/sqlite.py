@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import apsw
 
 from duetime.core.clock import Clock, Instant, SystemClock
 from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
-from duetime.core.model import RunId, WorkerId
-from duetime.core.store import Beat, Health
+from duetime.core.model import LEASE, WorkerId
+from duetime.core.store import Health
 from duetime.stores.flow import FlowingStore, Transaction
 from duetime.stores.guard import guard
 from duetime.stores.queries import load_migrations, load_queries
@@ -25,6 +26,8 @@ SQL = load_queries("sqlite")
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
 WATCH_SECONDS = 0.05
+OURS = {"schedules", "progress", "due", "runs"}
+Inode = tuple[int, int]
 
 
 class SqliteStore(FlowingStore):
@@ -42,6 +45,7 @@ class SqliteStore(FlowingStore):
         self._watch: apsw.Connection | None = None
         self._closed = threading.Event()
         with translated(self.path):
+            self._refuse_strangers()
             self._writer = self._connect()
             self._reader = self._writer if self.in_memory else self._connect()
         if self.in_memory:
@@ -53,6 +57,22 @@ class SqliteStore(FlowingStore):
     @property
     def in_memory(self) -> bool:
         return self.path == MEMORY
+
+    def _refuse_strangers(self) -> None:
+        """Before anything is set: even the journal mode would be a change to somebody else's file."""
+        if self.in_memory:
+            return
+        if not Path(self.path).exists():
+            _make_private(self.path)
+            return
+        connection = apsw.Connection(self.path)
+        try:
+            connection.setbusyhandler(self._patience())
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        finally:
+            connection.close()
+        if tables and not tables >= OURS:
+            raise StoreUnusable(f"{self.path} is a database of some other program; choose another file")
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)
@@ -77,21 +97,20 @@ class SqliteStore(FlowingStore):
 
         return wait
 
-    def _identity(self) -> tuple[int, int] | None:
-        if self.in_memory:
-            return None
-        try:
-            seen = Path(self.path).stat()
-        except FileNotFoundError:
-            return None
-        return seen.st_dev, seen.st_ino
+    def _identity(self) -> tuple[Inode | None, Inode | None]:
+        """Of the file and of its log, which is there from the first transaction on."""
+        return (None, None) if self.in_memory else (_inode(self.path), _inode(f"{self.path}-wal"))
 
     def _check_file(self) -> None:
-        """A file that was replaced under us takes writes that nobody will ever see."""
-        if self._identity() != self._file:
+        """A file that was replaced under us takes writes that nobody will ever see; so does another log."""
+        if self._closed.is_set():
+            return  # the last connection took the log with it; SQLite itself says that it is closed
+        (file, log), (file_now, log_now) = self._file, self._identity()
+        if file_now != file or (log is not None and log_now != log):
             raise StoreUnusable(
                 f"{self.path} was replaced or removed while it was open; restart to use the file that is there now"
             )
+        self._file = file, log_now
 
     def migrate(self) -> None:
         with translated(self.path), self._lock:
@@ -120,6 +139,7 @@ class SqliteStore(FlowingStore):
     @contextmanager
     def _write(self) -> Iterator[Transaction]:
         with translated(self.path), self._lock:
+            self._check_file()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield SqliteTransaction(self._writer)
@@ -140,15 +160,11 @@ class SqliteStore(FlowingStore):
         with translated(self.path), self._read_lock:
             return self._reader.execute(statement, tuple(values)).fetchall()
 
-    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant) -> WorkerId:
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         with self._write():
-            values = (name, ",".join(lanes), int(session), now, now)
+            values = (name, ",".join(lanes), int(session), now, now, lease)
             rows: list[tuple[Any, ...]] = self._writer.execute(SQL["insert_worker"], values).fetchall()
             return WorkerId(rows[0][0])
-
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
-        self._check_file()
-        return super().beat(worker, now, reports)
 
     def retire(self, worker: WorkerId) -> None:
         with self._write():
@@ -161,8 +177,9 @@ class SqliteStore(FlowingStore):
             runs = self._writer.execute(SQL["prunable_runs"], (before, limit)).fetchall()
             self._writer.executemany(SQL["delete_attempts"], runs)
             self._writer.executemany(SQL["delete_run"], runs)
-            gone = self._writer.execute(SQL["prune_tombstones"], (before, limit)).fetchall()
+            gone = self._writer.execute(SQL["prune_schedules"], (before, limit)).fetchall()
             self._writer.executemany(SQL["delete_progress"], gone)
+            self._writer.execute(SQL["forget_usage"], (before,))
         return len(runs) + len(gone)
 
     def now(self) -> Instant | None:
@@ -214,6 +231,23 @@ class SqliteStore(FlowingStore):
             for connection in (self._watch, self._reader, self._writer):
                 if connection is not None:
                     connection.close()
+
+
+def _inode(path: str) -> Inode | None:
+    try:
+        seen = os.stat(path)  # noqa: PTH116 - with every transaction: a Path costs as much as the call
+    except FileNotFoundError:
+        return None
+    return seen.st_dev, seen.st_ino
+
+
+def _make_private(path: str) -> None:
+    """An empty file for its owner alone, since payloads may be private; the log takes its mode from the file."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+            raise StoreUnusable(f"{path} cannot be made ({error.strerror}); choose another place") from error
 
 
 @contextmanager

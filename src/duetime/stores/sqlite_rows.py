@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -26,9 +26,10 @@ from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
 from duetime.stores.flow import OwnerKey, Taken
 from duetime.stores.queries import load_queries
-from duetime.stores.rows import definition_update, held_of, run_update, schedule_of
+from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 
 SQL = load_queries("sqlite")
+Row = TypeVar("Row", Entry, Held, Holding, Schedule)
 
 
 class SqliteTransaction:
@@ -37,6 +38,7 @@ class SqliteTransaction:
     def __init__(self, connection: apsw.Connection) -> None:
         self._db = connection
         self._next_run = 0
+        self._states: dict[ScheduleId, str] = {}  # as they were loaded
 
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._db.execute(SQL[name], values).fetchall()
@@ -58,33 +60,37 @@ class SqliteTransaction:
         return int(self._rows("count_living", owner, most)[0][0])
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
-        rows = self._db.executemany(SQL["schedule_by_key"], keys)
-        found = [schedule_of(row) for row in rows]
+        found = [schedule_of(row) for row in self._rows("schedules_by_keys", json.dumps(keys))]
         return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
         rows = self._rows("schedule_by_id", schedule)
-        return schedule_of(rows[0]) if rows else None
+        return self._remember(schedule_of(rows[0])) if rows else None
+
+    def _remember(self, row: Row) -> Row:
+        self._states[row.progress.schedule] = row.progress.state
+        return row
 
     def lock_worker(self, worker: WorkerId) -> bool:
         return bool(self._rows("worker_lives", worker))
 
     def due_entries(self, want: Want) -> list[Entry]:
-        entries = []
-        for row in self._db.execute(SQL["due_entries"], (want.lane, want.until, want.limit)):
-            due = DueEntry._make(row[:4])
-            entries.append(Entry(due, *schedule_of(row[4:]), None))
-        return [self._with_run(entry) for entry in entries]
+        rows = self._rows("due_entries", want.lane, want.until, want.limit)
+        return [self._with_run(self._remember(entry_of(row))) for row in rows]
 
     def _with_run(self, entry: Entry) -> Entry:
         return entry if entry.due.run == NO_RUN else entry._replace(run=self.run(entry.due.run))
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
         rows = self._rows("held_rows", json.dumps(runs))
-        return {held.run.id: held for held in map(held_of, rows)}
+        return {held.run.id: self._remember(held) for held in map(held_of, rows)}
+
+    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+        rows = self._rows("holdings", json.dumps(runs))
+        return [self._remember(holding_of(row)) for row in rows]
 
     def held_by(self, worker: WorkerId) -> list[Held]:
-        return [held_of(row) for row in self._rows("held_by", worker)]
+        return [self._remember(held_of(row)) for row in self._rows("held_by", worker)]
 
     def run(self, run: RunId) -> Run | None:
         rows = self._rows("run_by_id", run)
@@ -139,11 +145,21 @@ class SqliteTransaction:
         if writes.extensions:
             many(SQL["extend_run"], ((e.last, e.added, e.added, now, e.run) for e in writes.extensions))
         if writes.progress:
-            many(SQL["update_progress"], ((*row[3:], row[0]) for row in writes.progress.values()))
+            rows = writes.progress.values()
+            many(SQL["update_progress"], ((*row[4:], row[0]) for row in rows))
+            changed = [(row.state, row.schedule) for row in rows if self._states.get(row.schedule) != row.state]
+            many(SQL["update_progress_state"], changed)
         if writes.attempts:
             many(SQL["insert_attempt"], writes.attempts)
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
+
+    def usage(self, owner: str, hour: Instant) -> int:
+        rows = self._rows("usage", owner, hour)
+        return int(rows[0][0]) if rows else 0
+
+    def use(self, owner: str, hour: Instant, runs: int) -> None:
+        self._rows("use", owner, hour, runs)
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
         before = self._db.total_changes()

@@ -144,12 +144,16 @@ def cancel(change: Change) -> Decision:
 
 
 def delete(change: Change) -> Decision:
-    """Leaves a tombstone without payload, which keeps the id from being used again and the history readable."""
+    """Leaves a tombstone without payload, which keeps the id from being used again and the history readable.
+
+    Its idempotency key is free again: whoever repeats the create wants a schedule, not the memory of one.
+    """
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
-    writes.definitions.append(definition._replace(payload="null", version=definition.version + 1, updated=change.now))
+    tombstone = definition._replace(payload="null", key=f"~gone-{definition.id}", version=definition.version + 1)
+    writes.definitions.append(tombstone._replace(updated=change.now))
     return _done(writes)
 
 

@@ -106,6 +106,9 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
 def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
     definition = entry.definition
     progress, following, run = before, found.following, found.run
+    if len(run) == 1 and found.missed is None and policy.max_runs is None and not (before.active or before.queued):
+        _start_alone(plan, entry, policy, found)
+        return
     if policy.max_runs is not None:
         run = run[: max(0, policy.max_runs - progress.run_count)]
     if found.missed is not None:
@@ -116,6 +119,19 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
         following = None
     progress = ended(progress._replace(next=following, through=found.through))
     plan.writes.progress[definition.id] = progress
+    if following is not None:
+        trigger = trigger_from_json(definition.trigger)
+        plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
+
+
+def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found) -> None:
+    """What happens nearly always, written out: one row instead of three copies of it."""
+    definition, before, following = entry.definition, plan.writes.progress_of(entry.progress), found.following
+    _put_in_hand(plan, entry, found.run[0])
+    plan.writes.progress[definition.id] = Progress(
+        before.schedule, before.owner, before.kind, before.state, following, found.through, before.run_count + 1,
+        1, 0, None, before.last_status, before.last_run, before.last_error, before.failures, None,
+    )  # fmt: skip
     if following is not None:
         trigger = trigger_from_json(definition.trigger)
         plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
@@ -138,12 +154,16 @@ def _admit(
     return _skip(plan, entry.definition, due, progress, reason)
 
 
-def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
+def _put_in_hand(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
     started = max(entry.due.at, plan.now)
     run = new_run(plan.new_id(), entry.definition, due, RunStatus.RUNNING, worker=plan.worker, started=started)
     plan.writes.new_runs.append(run)
     plan.claims.append(Claim(run, entry.definition, entry.due.at))
-    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
+
+
+def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
+    _put_in_hand(plan, entry, due)
+    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None, note=None)
 
 
 def _enter(plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress) -> Progress:

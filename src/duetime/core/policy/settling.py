@@ -68,12 +68,15 @@ def _answer(row: Held | None, item: Finished, worker: WorkerId, writes: Writes) 
 def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Reader) -> None:
     policy = policy_for_ending(held.definition.policy)
     started = item.started if item.started is not None else held.run.started
-    run = held.run._replace(started=started, finished=item.finished)
     outcome = item.outcome
     if isinstance(outcome, Completed):
-        completed = run._replace(status=RunStatus.COMPLETED, result=outcome.result, error=None)
+        completed = held.run._replace(
+            status=RunStatus.COMPLETED, started=started, finished=item.finished, result=outcome.result, error=None
+        )
         end_run(writes, held, policy, completed, now, reader)
-    elif isinstance(outcome, Cancelled):
+        return
+    run = held.run._replace(started=started, finished=item.finished)
+    if isinstance(outcome, Cancelled):
         end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error=outcome.reason), now, reader)
     elif isinstance(outcome, Waiting):
         _wait(writes, held, run, outcome, now, reader)

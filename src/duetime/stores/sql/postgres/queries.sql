@@ -27,9 +27,10 @@ INSERT INTO due (lane, at, schedule, run) SELECT * FROM unnest(?::text[], ?::big
 
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
-  policy = u.policy, version = u.version, updated = u.updated
-FROM unnest(?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[])
-  AS u (name, subject, trigger, payload, policy, version, updated, id)
+  policy = u.policy, key = u.key, version = u.version, updated = u.updated
+FROM unnest(
+  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[]
+) AS u (name, subject, trigger, payload, policy, key, version, updated, id)
 WHERE s.id = u.id
 
 -- name: schedules_by_keys
@@ -37,11 +38,25 @@ SELECT s.*, p.*
 FROM unnest(?::text[], ?::text[]) AS k (owner, key)
   JOIN schedules s ON s.owner = k.owner AND s.key = k.key JOIN progress p ON p.schedule = s.id
 
+-- name: schedule_by_key
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
+
 -- name: schedule_by_id
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ?
 
 -- name: schedule_by_public_id
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.public_id = ?
+
+-- name: living_marks
+SELECT s.id, s.version, p.state, p.next, p.run_count, p.last_run, p.last_status
+FROM progress p JOIN schedules s ON s.id = p.schedule
+WHERE p.owner = ? AND p.state IN ('active', 'paused', 'broken') AND p.kind = ? AND s.subject = ? ORDER BY s.id
+
+-- name: ended_mark
+-- What came and went between two looks is among the newest that ended; how many there are of old costs nothing.
+SELECT max(s.id) FROM
+  (SELECT schedule FROM progress WHERE owner = ? AND state = 'ended' AND kind = ? ORDER BY schedule DESC LIMIT 200) newest
+  JOIN schedules s ON s.id = newest.schedule WHERE s.subject = ?
 
 -- name: count_living
 -- Bounded: a quota needs no more than to know whether it is reached.
@@ -142,6 +157,9 @@ WHERE r.id = u.id AND r.id = ANY (ARRAY(
 -- name: run_by_id
 SELECT r.* FROM runs r WHERE r.id = ?
 
+-- name: holdings
+SELECT r.schedule, r.id, r.status, r.fence, r.worker, r.stop FROM runs r WHERE r.id = ANY (?::bigint[])
+
 -- name: held_rows
 SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule WHERE r.id = ANY (?::bigint[])
 
@@ -182,7 +200,8 @@ FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::t
 SELECT a.* FROM attempts a WHERE a.run = ? ORDER BY a.number
 
 -- name: insert_worker
-INSERT INTO workers (id, name, lanes, session, started, beat, seen) VALUES (nextval('worker_ids'), ?, ?, ?, ?, 1, ?)
+INSERT INTO workers (id, name, lanes, session, started, beat, seen, lease)
+VALUES (nextval('worker_ids'), ?, ?, ?, ?, 1, ?, ?)
 RETURNING id
 
 -- name: lock_worker
@@ -229,10 +248,11 @@ WITH old AS (
 ), gone AS (DELETE FROM runs WHERE id IN (SELECT id FROM old) RETURNING 1
 ) SELECT count(*) FROM gone
 
--- name: prune_tombstones
+-- name: prune_schedules
+-- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
 WITH old AS (
   SELECT p.schedule FROM progress p JOIN schedules s ON s.id = p.schedule
-  WHERE p.state = 'deleted' AND s.updated < ?
+  WHERE p.state IN ('deleted', 'ended', 'cancelled') AND greatest(s.updated, coalesce(p.last_run, 0)) < ?
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule = p.schedule)
   LIMIT ? FOR UPDATE OF p SKIP LOCKED
 ), progressed AS (DELETE FROM progress WHERE schedule IN (SELECT schedule FROM old)
@@ -253,3 +273,12 @@ SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
   (SELECT count(*) FROM due WHERE at < ?),
   (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
   (SELECT min(at) FROM due)
+
+-- name: usage
+SELECT runs FROM usage WHERE owner = ? AND hour = ?
+
+-- name: use
+INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = usage.runs + excluded.runs
+
+-- name: forget_usage
+DELETE FROM usage WHERE hour < ?

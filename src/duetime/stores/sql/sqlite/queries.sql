@@ -11,7 +11,13 @@ INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, paylo
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_schedule
-UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, version = ?, updated = ? WHERE id = ?
+UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, version = ?, updated = ?
+WHERE id = ?
+
+-- name: schedules_by_keys
+SELECT s.*, p.* FROM json_each(?) given
+CROSS JOIN schedules s ON s.owner = given.value ->> 0 AND s.key = given.value ->> 1
+CROSS JOIN progress p ON p.schedule = s.id
 
 -- name: schedule_by_key
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
@@ -21,6 +27,17 @@ SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id
 
 -- name: schedule_by_public_id
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.public_id = ?
+
+-- name: living_marks
+SELECT s.id, s.version, p.state, p.next, p.run_count, p.last_run, p.last_status
+FROM progress p JOIN schedules s ON s.id = p.schedule
+WHERE p.owner = ? AND p.state IN ('active', 'paused', 'broken') AND p.kind = ? AND s.subject = ? ORDER BY s.id
+
+-- name: ended_mark
+-- What came and went between two looks is among the newest that ended; how many there are of old costs nothing.
+SELECT max(s.id) FROM
+  (SELECT schedule FROM progress WHERE owner = ? AND state = 'ended' AND kind = ? ORDER BY schedule DESC LIMIT 200) newest
+  JOIN schedules s ON s.id = newest.schedule WHERE s.subject = ?
 
 -- name: count_living
 -- Bounded: a quota needs no more than to know whether it is reached.
@@ -34,8 +51,12 @@ INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, ac
   last_run, last_error, failures, note)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: update_progress_state
+UPDATE progress SET state = ? WHERE schedule = ?
+
 -- name: update_progress
-UPDATE progress SET state = ?, next = ?, through = ?, run_count = ?, active = ?, queued = ?, gap = ?,
+-- Without the state: SQLite rewrites an index entry whenever one of its columns is named, changed or not.
+UPDATE progress SET next = ?, through = ?, run_count = ?, active = ?, queued = ?, gap = ?,
   last_status = ?, last_run = ?, last_error = ?, failures = ?, note = ?
 WHERE schedule = ?
 
@@ -88,6 +109,10 @@ SELECT r.* FROM runs r WHERE r.id = ?
 SELECT r.*, s.*, p.* FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value
 CROSS JOIN schedules s ON s.id = r.schedule CROSS JOIN progress p ON p.schedule = r.schedule
 
+-- name: holdings
+SELECT r.id, r.status, r.fence, r.worker, r.stop, p.* FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value
+CROSS JOIN progress p ON p.schedule = r.schedule
+
 -- name: held_by
 SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
 WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
@@ -115,7 +140,7 @@ VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?
 SELECT a.* FROM attempts a WHERE run = ? ORDER BY number
 
 -- name: insert_worker
-INSERT INTO workers (name, lanes, session, started, beat, seen) VALUES (?, ?, ?, ?, 1, ?) RETURNING id
+INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?, ?, ?, ?, 1, ?, ?) RETURNING id
 
 -- name: worker_lives
 SELECT 1 FROM workers WHERE id = ?
@@ -147,10 +172,12 @@ ORDER BY r.id LIMIT ?
 -- name: delete_attempts
 DELETE FROM attempts WHERE run = ?
 
--- name: prune_tombstones
+-- name: prune_schedules
+-- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
 DELETE FROM schedules WHERE id IN (
   SELECT p.schedule FROM progress p JOIN schedules s ON s.id = p.schedule
-  WHERE p.state = 'deleted' AND s.updated < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.schedule = p.schedule) LIMIT ?
+  WHERE p.state IN ('deleted', 'ended', 'cancelled') AND max(s.updated, coalesce(p.last_run, 0)) < ?
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.schedule = p.schedule) LIMIT ?
 ) RETURNING id
 
 -- name: delete_progress
@@ -162,3 +189,12 @@ SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
   (SELECT count(*) FROM due WHERE at < ?),
   (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
   (SELECT min(at) FROM due)
+
+-- name: usage
+SELECT runs FROM usage WHERE owner = ? AND hour = ?
+
+-- name: use
+INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = runs + excluded.runs
+
+-- name: forget_usage
+DELETE FROM usage WHERE hour < ?

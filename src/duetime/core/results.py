@@ -1,0 +1,164 @@
+"""From whatever a task returns, raises or is told by an agent to text that any store and any face can take."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from contextlib import suppress
+from typing import Any
+
+LIMIT = 64 * 1024
+"""Bytes of a stored result."""
+ERROR_LIMIT = 2000
+"""Characters of a stored error."""
+DEPTH = 50
+"""Levels of a stored result: readers with a small stack must be able to parse it."""
+NODES = 100_000
+"""Values that are looked at; a list of lists of itself has no end otherwise."""
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_SMALL = 2**63
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def encode(value: Any, limit: int = LIMIT) -> str:
+    """JSON text of at most `limit` bytes; what is longer is cut and marked: `{"cut":true,"size":…,"text":…}`."""
+    if type(value) is int and -_SMALL < value < _SMALL:  # the commonest results need no encoder
+        return str(value)
+    text = encode_whole(value)
+    if len(text) * 4 <= limit:
+        return text
+    size = len(text.encode())
+    return text if size <= limit else _cut(value if isinstance(value, str) else text, size, limit)
+
+
+def encode_whole(value: Any) -> str:
+    """JSON text for any value at all; what JSON does not know becomes the text that `repr` gives."""
+    with suppress(Exception):  # not JSON, endless, or with methods that fail: made presentable below
+        text = _encoder.encode(value)
+        if _is_clean(text) and not _is_deep(text, value):
+            return text
+    try:
+        return _encoder.encode(_Cleaner().clean(value, 0))
+    except Exception:  # a container of the task's author that cannot even be walked
+        return _encoder.encode(_described(value))
+
+
+def clean_text(text: str) -> str:
+    """Without NUL and lone surrogates: PostgreSQL refuses the one, UTF-8 the other."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def error_text(error: BaseException) -> str:
+    """`TypeName: message`, without a trace."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # the message is made by code of the task's author, which may fail as well
+        message = "(its message cannot be read)"
+    return shorten_error(f"{name}: {message}" if message else name)
+
+
+def shorten_error(text: str) -> str:
+    cut = clean_text(text[: ERROR_LIMIT + 1])  # the message may be huge: only what is kept is looked at
+    return cut if len(cut) <= ERROR_LIMIT else cut[: ERROR_LIMIT - 3] + "..."
+
+
+def _is_clean(text: str) -> bool:
+    if "\\u0000" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_deep(text: str, value: Any) -> bool:
+    if text.count("[") + text.count("{") <= DEPTH:
+        return False
+    level = [value]
+    for _ in range(DEPTH):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _cut(text: str, size: int, limit: int) -> str:
+    text = clean_text(text[:limit])
+    room = limit
+    while True:
+        whole = _encoder.encode({"cut": True, "size": size, "text": text})
+        excess = len(whole.encode()) - limit
+        if excess <= 0 or not text:
+            return whole
+        # Escapes make a text longer by an unknown factor: shrink in proportion until it fits.
+        room = min(room - 1, len(text) * limit // (limit + excess))
+        text = text[: max(0, room)]
+
+
+class _Cleaner:
+    """Walks a value that JSON cannot take as it is. Bounded in depth and in number, whatever it is given."""
+
+    def __init__(self) -> None:
+        self._left = NODES
+
+    def clean(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if value is None or value is True or value is False:
+            return value
+        if isinstance(value, str):
+            return clean_text(str.__str__(value))
+        if isinstance(value, int):
+            return _number(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else float.__repr__(value)
+        if isinstance(value, dict | list | tuple):
+            return self._container(value, depth)
+        return _described(value)
+
+    def _container(self, value: Any, depth: int) -> Any:
+        if depth >= DEPTH or self._left <= 0:
+            return "..."
+        if isinstance(value, dict):
+            return self._object(value, depth)
+        items = [self.clean(inner, depth + 1) for inner in list(value) if self._left > 0]
+        return items if len(items) == len(value) else [*items, "..."]
+
+    def _object(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
+        items: dict[str, Any] = {}
+        for key, inner in list(value.items()):
+            if self._left <= 0:
+                return items | {"...": "..."}
+            items[self._key(key)] = self.clean(inner, depth + 1)
+        return items
+
+    def _key(self, key: Any) -> str:
+        if isinstance(key, str):
+            return clean_text(str.__str__(key))
+        if key is None or isinstance(key, bool):
+            return json.dumps(key)
+        return _described(key)
+
+
+def _number(value: int) -> int | str:
+    # Python refuses to write integers of more than 4,300 digits in decimal.
+    return int(value) if int.bit_length(value) <= 4096 else clean_text(hex(value)[:LIMIT])
+
+
+def _described(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # `repr` is code of the task's author
+        text = f"<{type(value).__name__} without a readable form>"
+    return clean_text(text[:LIMIT])

@@ -1,0 +1,1 @@
+"""The HTTP door: who may come in, and what is served behind it."""

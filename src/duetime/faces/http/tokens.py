@@ -1,0 +1,294 @@
+"""Bearer tokens: JWT, signed with HS512 and one secret. A token says who calls; what was revoked is a file away.
+
+Every token that is issued leaves a record, and a revocation is one more file beside it: both appear whole, no process
+has to read and rewrite what another one writes, and a look at the file system is what every process sees at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jwt
+
+from duetime.core.clock import DAY, SECOND, Clock, Instant, datetime_of
+from duetime.core.errors import DuetimeError, InvalidInput, UnknownZone
+from duetime.core.zones import known_zone
+from duetime.faces.http.private import create_private, make_private, read_private, replace_private
+
+ALGORITHM = "HS512"
+OPERATOR = "operator"
+SCOPES = (OPERATOR,)
+LOCAL = "local"
+LOCAL_LIFE = 3650 * DAY
+"""The local token stands in the configuration of clients: one that ends would silence them all."""
+LONGEST_LIFE = 3650 * DAY
+LONGEST_NAME = 200
+SKEW = 60
+"""Seconds that the clock of whoever issued a token may be ahead."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
+_EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s]{1,120}")
+_REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
+
+
+class InvalidToken(DuetimeError):
+    """The token is not valid."""
+
+    code = "invalid_token"
+
+
+class Grant(NamedTuple):
+    """What a valid token says."""
+
+    id: str
+    subject: str
+    owner: str
+    email: str | None
+    zone: str | None
+    scopes: tuple[str, ...]
+    depth: int
+    issued: int
+    expires: int
+    begins: int = 0
+
+    @property
+    def operator(self) -> bool:
+        return OPERATOR in self.scopes
+
+
+class Record(NamedTuple):
+    """What is kept of a token that was issued; never the token itself."""
+
+    id: str
+    subject: str
+    owner: str
+    scopes: tuple[str, ...]
+    zone: str | None
+    issued: int
+    expires: int
+    revoked: bool = False
+
+
+class Tokens:
+    def __init__(self, secret: bytes, folder: Path, clock: Clock, *, issuer: str, audience: str) -> None:
+        self._secret, self._clock = secret, clock
+        self._issuer, self._audience = issuer, audience
+        self._folder, self._records = folder, folder / "tokens"
+
+    # -- issuing ------------------------------------------------------------------------------------------------
+
+    def issue(
+        self,
+        subject: str,
+        life: int,
+        *,
+        email: str | None = None,
+        owner: str | None = None,
+        timezone: str | None = None,
+        scopes: Sequence[str] = (),
+        depth: int = 0,
+    ) -> str:
+        """`life` in microseconds. The record is on disk before the token is handed out: what is out can be revoked."""
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": _name("sub", subject),
+            "email": None if email is None else _email(email),
+            "owner": None if owner is None else _name("owner", owner),
+            "zoneinfo": None if timezone is None else known_zone(timezone).key,
+            "scope": " ".join(_scopes(scopes)) or None,
+            "depth": depth or None,
+            "jti": secrets.token_hex(10),
+            "iat": self._now(),
+            "exp": self._now() + _life(life),
+        }
+        claims = {name: value for name, value in claims.items() if value is not None}
+        self._keep(_grant(claims))
+        return jwt.encode(claims, self._secret, ALGORITHM)
+
+    def local(self) -> str:
+        """The token of whoever sits at this machine: made once, kept, and used again as long as it is valid."""
+        path = self._folder / "local.token"
+        kept = (read_private(path) or "").strip()
+        if kept and self._serves(kept):
+            return kept
+        token = self.issue(LOCAL, LOCAL_LIFE)
+        replace_private(path, token + "\n")
+        return token
+
+    def _serves(self, token: str) -> bool:
+        try:
+            grant = self.verify(token)
+        except InvalidToken:
+            return False
+        return grant.owner == LOCAL and grant.expires - self._now() > 30 * DAY // SECOND
+
+    def _keep(self, grant: Grant) -> None:
+        make_private(self._folder)
+        make_private(self._records)
+        record = {
+            "sub": grant.subject,
+            "owner": grant.owner,
+            "scope": " ".join(grant.scopes),
+            "zoneinfo": grant.zone,
+            "iat": grant.issued,
+            "exp": grant.expires,
+        }
+        create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
+
+    # -- verifying ----------------------------------------------------------------------------------------------
+
+    def verify(self, token: str) -> Grant:
+        """Raises InvalidToken, which says why."""
+        grant = _grant(self._claims(token))
+        now = self._now()
+        if grant.expires <= now:
+            raise InvalidToken(
+                f"the token expired on {datetime_of(Instant(grant.expires * SECOND)):%Y-%m-%d %H:%M} UTC"
+            )
+        if max(grant.issued, grant.begins) > now + SKEW:
+            raise InvalidToken("the token is not valid yet; check the clocks")
+        if self.is_revoked(grant.id):
+            raise InvalidToken("the token was revoked")
+        return grant
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        # Times are checked by our own clock, the one that tests can set.
+        options: Any = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False, "verify_nbf": False}
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                self._secret,
+                algorithms=[ALGORITHM],
+                issuer=self._issuer,
+                audience=self._audience,
+                options=options,
+            )
+        except jwt.PyJWTError as error:
+            raise InvalidToken(_why(error)) from None
+        except (ValueError, RecursionError):  # bytes that are no text, numbers that are none
+            raise InvalidToken("the token cannot be read") from None
+        return claims
+
+    def _now(self) -> int:
+        return self._clock.now() // SECOND
+
+    # -- what was issued ----------------------------------------------------------------------------------------
+
+    def is_revoked(self, id: str) -> bool:
+        return (self._records / f"{id}.revoked").exists()
+
+    def revoke(self, id: str) -> bool:
+        """True when it is revoked from now on; False when it was before. Unknown ids can be revoked as well."""
+        if not _ID.fullmatch(id):
+            raise InvalidInput("id: that is no id of a token; `token list` shows them", field="id")
+        make_private(self._folder)
+        make_private(self._records)
+        return create_private(self._records / f"{id}.revoked", f"{self._now()}\n")
+
+    def issued(self) -> list[Record]:
+        records = [self._record(path) for path in self._records.glob("*.json")]
+        return sorted((record for record in records if record is not None), key=lambda record: record.issued)
+
+    def _record(self, path: Path) -> Record | None:
+        try:
+            kept = json.loads(read_private(path) or "")
+            scopes = tuple(kept["scope"].split())
+            named = (kept["sub"], kept["owner"], scopes, kept["zoneinfo"], int(kept["iat"]), int(kept["exp"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return Record(path.stem, *named, self.is_revoked(path.stem))
+
+
+def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims as they stand there, for showing alone: nothing of it is to be believed."""
+    try:
+        read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise InvalidToken("this is no token: it cannot even be read") from None
+    return dict(read["header"]), dict(read["payload"])
+
+
+def _grant(claims: Mapping[str, Any]) -> Grant:
+    subject = _text(claims, "sub")
+    owner = _text(claims, "owner", otherwise=subject)
+    zone = claims.get("zoneinfo")
+    try:
+        zone = None if zone is None else known_zone(zone).key
+    except UnknownZone as error:
+        raise InvalidToken(f"the token's zoneinfo cannot be used: {error.message}") from None
+    scope = claims.get("scope", "")
+    id = claims["jti"]
+    if not isinstance(scope, str) or not isinstance(id, str) or not _ID.fullmatch(id):
+        raise InvalidToken("the token's scope or jti cannot be used")
+    email = claims.get("email")
+    return Grant(
+        id,
+        subject,
+        owner,
+        email if isinstance(email, str) else None,
+        zone,
+        tuple(scope.split()),
+        _number(claims, "depth", otherwise=0),
+        _number(claims, "iat"),
+        _number(claims, "exp"),
+        _number(claims, "nbf", otherwise=0),
+    )
+
+
+def _text(claims: Mapping[str, Any], name: str, *, otherwise: str = "") -> str:
+    value = claims.get(name, otherwise)
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
+        raise InvalidToken(f"the token's {name} cannot be used")
+    return value
+
+
+def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
+    value = claims.get(name, otherwise)
+    if type(value) is not int or not 0 <= value < 2**40:
+        raise InvalidToken(f"the token's {name} is no number that can be used")
+    return value
+
+
+def _why(error: jwt.PyJWTError) -> str:
+    if isinstance(error, jwt.InvalidSignatureError):
+        return "the token was not signed with this server's secret"
+    if isinstance(error, jwt.InvalidAlgorithmError):
+        return f"the token is not signed with {ALGORITHM}"
+    if isinstance(error, jwt.InvalidIssuerError):
+        return "the token has another issuer"
+    if isinstance(error, jwt.InvalidAudienceError):
+        return "the token is meant for another audience"
+    if isinstance(error, jwt.MissingRequiredClaimError):
+        return f"the token has no claim {error.claim}"
+    return "the token cannot be read"
+
+
+def _name(what: str, value: str) -> str:
+    if not 0 < len(value) <= LONGEST_NAME or not value.isprintable() or value != value.strip():
+        raise InvalidInput(f"{what}: must be 1 to {LONGEST_NAME} characters that can be printed", field=what)
+    return value
+
+
+def _email(value: str) -> str:
+    if not _EMAIL.fullmatch(value):
+        raise InvalidInput("email: must be an address such as ada@example.org", field="email")
+    return value
+
+
+def _scopes(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in SCOPES:
+            raise InvalidInput(f"scope: there is no scope {name!r}; there is {', '.join(SCOPES)}", field="scope")
+    return sorted(set(names))
+
+
+def _life(life: int) -> int:
+    if not SECOND <= life <= LONGEST_LIFE:
+        raise InvalidInput("expires-in: must be between 1s and 3650d", field="expires_in")
+    return life // SECOND

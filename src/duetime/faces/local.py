@@ -1,0 +1,14 @@
+"""Who calls where nobody is asked: over stdio, and over HTTP without tokens, whoever sits at this machine."""
+
+from __future__ import annotations
+
+from duetime.core.kind import Caller
+from duetime.faces.desk import Desk
+from duetime.faces.mcp.tool import Call
+
+LOCAL = "local"
+
+
+def as_local(desk: Desk) -> Call:
+    """No operator: an agent sees what belongs to its user, and asks the command line for more."""
+    return Call(desk, Caller(LOCAL), desk.zone)

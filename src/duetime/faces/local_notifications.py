@@ -1,0 +1,162 @@
+"""Notifications kept in Duetime's own store and delivered by its workers."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from duetime.core.clock import SECOND
+from duetime.core.drafting import NewSchedule
+from duetime.core.errors import StoreUnavailable, StoreUnusable
+from duetime.core.kind import Caller
+from duetime.core.model import Run, Schedule, ScheduleState
+from duetime.core.result import Err, Ok, Result
+from duetime.core.scheduler import Scheduler
+from duetime.core.store import ScheduleQuery
+from duetime.faces.notification_rows import is_decided, is_once, message, recurring, sent
+from duetime.faces.notifications import PATIENCE, Listing, Message, NewNotification, Recurring, Sent
+from duetime.faces.present import is_alive
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KIND = "notification"
+LOOK = 0.02
+LOOKS_A_SECOND = 50
+INBOX_WARNING = (
+    "No notification channel is set up, so it arrives in Duetime's built-in inbox and on no phone: `duetime inbox` "
+    "shows it."
+)
+_LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
+_STORE_ERRORS = frozenset({StoreUnavailable.code, StoreUnusable.code})
+_UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
+
+
+def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
+    """A store that is away is an answer too; what it says of itself holds paths and is for the operator."""
+
+    @functools.wraps(method)
+    def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        try:
+            result = method(*args, **kwargs)
+        except (StoreUnavailable, StoreUnusable):
+            return _UNREACHABLE
+        return _UNREACHABLE if isinstance(result, Err) and result.code in _STORE_ERRORS else result
+
+    return answered
+
+
+class LocalNotifications:
+    def __init__(self, scheduler: Scheduler, *, patience: float = PATIENCE) -> None:
+        self._scheduler = scheduler
+        self._patience = patience
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    @told
+    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
+        made = self._create(caller, new, "once", {"run_at": when}, zone)
+        return made if isinstance(made, Err) else Ok(message(made.value))
+
+    @told
+    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
+        made = self._create(caller, new, "cron", {"expression": cron}, zone)
+        return made if isinstance(made, Err) else Ok(recurring(made.value))
+
+    @told
+    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
+        made = self._create(caller, new, "once", {"run_at": "now"}, "UTC", timeout=int(PATIENCE * SECOND))
+        if isinstance(made, Err):
+            return made
+        definition = made.value.definition
+        return Ok(sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id)))
+
+    def _create(
+        self, caller: Caller, new: NewNotification, type_: str, config: dict[str, Any], zone: str, **policy: Any
+    ) -> Result[Schedule]:
+        payload = {"message": new.message, "topic": new.topic, **new.more}
+        policy = {**new.policy, **policy}
+        asked = NewSchedule(KIND, _name(payload), type_, config, payload, policy, zone, new.idempotency_key)
+        return self._scheduler.create(caller, asked)
+
+    def _decided(self, caller: Caller, public_id: str) -> Run | None:
+        """Its run, once the first attempt is over. Counted in looks: a clock that is set must not stretch them."""
+        pause = threading.Event()
+        for look in range(1, 1 + int(self._patience / LOOK)):
+            page = self._scheduler.history(caller, public_id, limit=1)
+            runs = [] if isinstance(page, Err) else page.value.items
+            if runs and is_decided(runs[0]):
+                return runs[0]
+            if look % LOOKS_A_SECOND == 0 and not self._anybody_works():
+                return None
+            pause.wait(LOOK)
+        return None
+
+    def _anybody_works(self) -> bool:
+        now = self._scheduler.clock.now()
+        return any(is_alive(worker, now) for worker in self._scheduler.workers())
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @told
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
+        found: list[Schedule] = []
+        cursor = None
+        while True:
+            query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, cursor=cursor)
+            page = self._scheduler.search(caller._replace(operator=False), query)
+            if isinstance(page, Err):
+                return page
+            found += page.value.items
+            cursor = page.value.cursor
+            if cursor is None:
+                break
+        messages = sorted((message(each) for each in found if is_once(each)), key=lambda each: each.at)
+        return Ok(Listing([recurring(each) for each in found if not is_once(each)], messages))
+
+    def changes(self, caller: Caller, topic: str) -> object:
+        return self._scheduler.marks(caller, KIND, topic)
+
+    def warnings(self) -> list[str]:
+        return [INBOX_WARNING]
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    @told
+    def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
+        if not self._recurs(caller, schedule_id):
+            return Err("not_found")
+        return _done(self._scheduler.pause(caller, schedule_id, KIND))
+
+    @told
+    def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
+        if not self._recurs(caller, schedule_id):
+            return Err("not_found")
+        return _done(self._scheduler.resume(caller, schedule_id, KIND))
+
+    @told
+    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
+        found = self._scheduler.find(caller, schedule_id, KIND)
+        if found is None or (is_once(found) and found.progress.state not in _LIVING):
+            return Err("not_found")
+        return _done(self._scheduler.delete(caller, schedule_id, KIND))
+
+    def _recurs(self, caller: Caller, schedule_id: str) -> bool:
+        found = self._scheduler.find(caller, schedule_id, KIND)
+        return found is not None and not is_once(found)
+
+
+def _name(payload: dict[str, Any]) -> str:
+    """What lists over all kinds show: the first of its texts that says something."""
+    texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
+    words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
+    return next(filter(None, words), KIND)
+
+
+def _done(result: Result[Any]) -> Result[None]:
+    if not isinstance(result, Err):
+        return Ok(None)
+    as_it_is = result.code == "not_found" or result.code in _STORE_ERRORS
+    return result if as_it_is else Err("api_error", result.message)

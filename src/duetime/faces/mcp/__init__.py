@@ -1,0 +1,1 @@
+"""The main face: three families of tools that agents reach over MCP."""

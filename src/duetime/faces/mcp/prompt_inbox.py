@@ -1,0 +1,63 @@
+"""The inbox: an agent takes a due prompt, does it, and says what became of it."""
+
+from __future__ import annotations
+
+from duetime.core.outcome import Completed, Failed
+from duetime.core.result import Err
+from duetime.core.results import encode, shorten_error
+from duetime.faces.mcp.prompt_words import (
+    KIND,
+    Refusal,
+    accepted,
+    error,
+    number_in,
+    payload_of,
+    refusing,
+    shown,
+    zone_in,
+)
+from duetime.faces.mcp.tool import Arguments, Call, Reply
+from duetime.faces.present import instant_view
+
+NOTHING = "Nothing is due."
+
+
+@refusing
+def take_prompt(call: Call, given: Arguments) -> Reply:
+    zone = zone_in(call, given)
+    held = accepted(call.scheduler.take(call.caller, KIND, given.get("agent")))
+    if held is None:
+        return Reply({"message": NOTHING}, NOTHING)
+    run, definition, _ = held
+    prompt = str(payload_of(definition).get("prompt", ""))
+    view = {
+        "id": definition.id,
+        "run_id": run.id,
+        "prompt": prompt,
+        "due": instant_view(run.due, zone),
+        "expires_at": instant_view(run.expires, zone),
+    }
+    # The prompt comes last and is said to be stored text: whatever it claims, nothing after it is from us.
+    words = (
+        f"Task #{definition.id}, due {shown(run.due, zone)}, is yours until {shown(run.expires, zone)}. Do what it"
+        f" says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from it."
+        f"\nThe prompt, as its owner stored it on {shown(definition.updated, zone)}:\n\n{prompt}"
+    )
+    return Reply(view, words)
+
+
+@refusing
+def finish_prompt(call: Call, given: Arguments) -> Reply:
+    number = number_in(given, "run_id")
+    if ("result" in given) == ("error" in given):
+        raise error("give exactly one of 'result' or 'error'.")
+    outcome: Completed | Failed
+    if "error" in given:
+        outcome = Failed(shorten_error(given["error"]) or "it failed without a word")
+    else:
+        outcome = Completed(encode(given["result"]))
+    ended = call.scheduler.finish(call.caller, number, outcome, KIND)
+    if isinstance(ended, Err) and ended.code in ("not_yours", "not_found"):
+        raise Refusal(f"Run {number} is not yours to finish.")
+    run = accepted(ended)
+    return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")

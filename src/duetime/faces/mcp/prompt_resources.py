@@ -1,0 +1,83 @@
+"""`prompts://due`, to read and to watch what waits, and `prompts://runs/{run_id}`, what became of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetime.core.model import Run
+from duetime.core.result import Err
+from duetime.core.store import Page, RunQuery
+from duetime.faces.mcp.prompt_words import FAMILY, KIND, payload_of
+from duetime.faces.mcp.resource import Resource
+from duetime.faces.mcp.tool import Call
+from duetime.faces.present import attempt_view, instant_view, run_view
+
+MOST = 100
+
+
+def _waiting(call: Call) -> Page[Run]:
+    now = call.scheduler.clock.now()
+    query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST)
+    page = call.scheduler.runs(call.caller._replace(operator=False), query)
+    return Page([], None, 0) if isinstance(page, Err) else page.value
+
+
+def _read_due(call: Call, _: str) -> dict[str, Any]:
+    page = _waiting(call)
+    rows = [
+        {"id": run.schedule, "run_id": run.id, "prompt": run.name, "due": instant_view(run.due, call.zone)}
+        for run in page.items
+    ]
+    return {"due": rows, "total": page.total, "timezone": call.zone}
+
+
+def _due_digest(call: Call, _: str) -> object:
+    page = _waiting(call)
+    return page.total, [(run.id, run.fence) for run in page.items]
+
+
+def _run(call: Call, hole: str) -> Run | None:
+    number = int(hole) if hole.isascii() and hole.isdigit() and len(hole) < 20 else 0
+    run = call.scheduler.run(call.caller, number)
+    return run if run is not None and run.kind == KIND else None
+
+
+def _read_run(call: Call, hole: str) -> dict[str, Any] | None:
+    run = _run(call, hole)
+    if run is None:
+        return None
+    found = call.scheduler.find(call.caller, str(run.schedule), KIND)
+    view = run_view(run, call.zone)
+    return {
+        "id": run.schedule,
+        **view,
+        "prompt": None if found is None else payload_of(found.definition).get("prompt"),
+        "expires_at": instant_view(run.expires, call.zone),
+        "attempts": [attempt_view(each, call.zone) for each in call.scheduler.attempts(call.caller, run.id)],
+    }
+
+
+RESOURCES = [
+    Resource(
+        uri="prompts://due",
+        family=FAMILY,
+        title="Due prompts",
+        description=(
+            "The caller's prompts that are due and wait for an agent, oldest first, each with the beginning of its "
+            "text: take one with take_prompt. Subscribe to hear when one becomes due, is taken or is given back."
+        ),
+        read=_read_due,
+        digest=_due_digest,
+    ),
+    Resource(
+        uri="prompts://runs/{run_id}",
+        family=FAMILY,
+        title="A run of a prompt",
+        description=(
+            "One run of a scheduled prompt: its prompt as stored now, when it was due, its status, the result or error "
+            "that an agent gave, and earlier attempts. Read it before answering a reply to that result."
+        ),
+        read=_read_run,
+        digest=_run,
+    ),
+]

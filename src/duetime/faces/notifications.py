@@ -1,0 +1,115 @@
+"""The service layer of notifications: what every face asks for, whatever keeps the schedules. Failures are values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from duetime.core.clock import Instant
+from duetime.core.kind import Caller
+from duetime.core.result import Result
+
+PATIENCE = 5.0
+"""Seconds that the one attempt of a send may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """What a caller asks for, unchecked."""
+
+    message: str
+    topic: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Title, priority, tags, markdown, click, actions, icon, attach, filename, label."""
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+
+
+class Message(NamedTuple):
+    """A notification that goes out once."""
+
+    message_id: str
+    at: Instant
+    topic: str
+    body: str
+
+
+class Recurring(NamedTuple):
+    """A notification that comes again and again."""
+
+    schedule_id: str
+    cron: str | None
+    """None where its times follow no cron expression."""
+    timezone: str
+    topic: str
+    label: str | None
+    paused: bool
+    next: Instant | None
+    last: Instant | None
+    body: str
+
+
+class Listing(NamedTuple):
+    schedules: list[Recurring]
+    messages: list[Message]
+
+
+class Sent(NamedTuple):
+    """How the one attempt at sending ended."""
+
+    message_id: str
+    topic: str
+    channel: str | None
+    """Where it arrived; None where it did not."""
+    error: str | None = None
+    retried: bool = False
+    """It did not arrive yet, and will be tried again without anybody's doing."""
+
+
+class NotificationService(Protocol):
+    """Expected errors: `not_found`; `api_error` with a reason that may be shown; else the code and the message of a
+    refused input, with its field in the details.
+    """
+
+    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
+        """At once: one attempt of a few seconds at most."""
+
+    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
+        """`when` is read in the zone, as the core reads times; a past one is refused."""
+
+    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]: ...
+
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
+        """The caller's own: what recurs, and the one-offs that have not gone out."""
+
+    def pause(self, caller: Caller, schedule_id: str) -> Result[None]: ...
+
+    def resume(self, caller: Caller, schedule_id: str) -> Result[None]: ...
+
+    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
+        """A recurring one, or a one-off that has not gone out."""
+
+    def changes(self, caller: Caller, topic: str) -> object:
+        """Something cheap that differs after every create, delete, pause, resume and firing on a topic."""
+
+    def warnings(self) -> list[str]:
+        """What the maker of a notification should know about where it will arrive."""
+
+
+_NAMED_VALUE = r"[\w-]*(?:token|secret|password|api[_-]?key|signature)[\"']?\s*[=:]\s*[\"']?"
+_SECRETS = (
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1***@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+"), r"\1 ***"),
+    (re.compile(rf"(?i)\b({_NAMED_VALUE})[^\s&,;\"']+"), r"\1***"),
+    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "***"),
+)
+
+
+def without_secrets(reason: str) -> str:
+    """What a backend said, fit to be shown: an error may quote the request with its credentials."""
+    reason = reason[:2000]
+    for pattern, instead in _SECRETS:
+        reason = pattern.sub(instead, reason)
+    return reason[:500]

@@ -1,0 +1,48 @@
+"""The limit of runs an hour: what is beyond it waits for the next hour and says so."""
+
+from __future__ import annotations
+
+from duetime.core.clock import HOUR, MINUTE, Instant
+from duetime.core.policy.claiming import Claim
+from duetime.core.store import Want
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, once
+from tests.support.hand import Hand, create, the
+
+NEXT_HOUR = Instant(T0 - T0 % HOUR + HOUR)
+
+
+def claim(store: FlowingStore, hand: Hand, now: int, budget: int | None) -> list[Claim]:
+    return store.exchange(hand.id, Instant(now), [], [Want("job", 100, Instant(now))], {}, budget).claims
+
+
+def test_what_is_beyond_the_limit_waits_for_the_next_hour(store: FlowingStore, hand: Hand) -> None:
+    schedules = [made.definition.id for made in create(store, *(once(T0 + step) for step in range(5)))]
+    claims = claim(store, hand, T0 + 10, budget=3)
+    hand.record(claims, T0 + 10)
+    assert [each.definition.id for each in claims] == schedules[:3]
+    held_back = the(store, schedules[4]).progress
+    assert "3 runs an hour" in (held_back.note or "")
+    entry = store.earliest(["job"])
+    assert entry is not None
+    assert entry.at == NEXT_HOUR
+    assert claim(store, hand, T0 + MINUTE, budget=3) == []
+    later = claim(store, hand, NEXT_HOUR, budget=3)
+    hand.record(later, NEXT_HOUR)
+    assert [each.definition.id for each in later] == schedules[3:]
+    assert the(store, schedules[4]).progress.note is None
+
+
+def test_the_limit_is_per_owner_and_counts_over_claims(store: FlowingStore, hand: Hand) -> None:
+    create(store, *(once(T0 + step, owner=owner) for step in range(3) for owner in ("ada", "bob")))
+    owners = []
+    for step in range(3):
+        claims = claim(store, hand, T0 + step, budget=2)
+        owners += [each.definition.owner for each in claims]
+        hand.record(claims, T0 + step)
+    assert sorted(owners) == ["ada", "ada", "bob", "bob"]
+
+
+def test_without_a_limit_nothing_is_held_back(store: FlowingStore, hand: Hand) -> None:
+    create(store, *(once(T0 + step) for step in range(5)))
+    assert len(claim(store, hand, T0 + 10, budget=None)) == 5

@@ -1,0 +1,251 @@
+"""What only PostgreSQL has: a server that goes away, a password to keep, a planner to lead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from duetime.core.clock import SECOND, Instant
+from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.core.model import RunId
+from duetime.core.outcome import Completed
+from duetime.core.policy import changing
+from duetime.core.policy.settling import Answer
+from duetime.core.store import ScheduleQuery
+from duetime.stores.postgres import PostgresStore
+from duetime.stores.postgres_rows import SQL
+from tests.support.drafts import T0, once
+from tests.support.hand import Hand, create, create_one, the_run
+from tests.support.invariants import invariants
+from tests.support.postgres import PostgresServer
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(postgres_url)
+    opened.migrate()
+    yield opened
+    invariants(opened)
+    opened.close()
+
+
+class HandClock:
+    """Monotonic time that a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> Instant:
+        return T0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def boottime(self) -> float:
+        return self.seconds
+
+
+def test_a_server_that_goes_away_and_comes_back(private_postgres: PostgresServer) -> None:
+    clock = HandClock()
+    store = PostgresStore(private_postgres.url, clock)
+    store.migrate()
+    hand = Hand(store)
+    schedule = create_one(store, once())
+    (claim,) = hand.claim(T0)
+    private_postgres.stop("immediate")
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            hand.record([claim], T0)
+        with pytest.raises(StoreUnavailable):
+            store.get(schedule)
+        assert store.wait(0) is False
+    private_postgres.start()
+    clock.seconds += 10
+    assert store.get(schedule) is not None
+    assert hand.record([claim], T0) == [Answer.RECORDED]
+    assert hand.record([claim], T0) == [Answer.ALREADY]
+    invariants(store)
+    store.close()
+
+
+def test_a_restart_between_two_calls_goes_unnoticed(private_postgres: PostgresServer) -> None:
+    store = PostgresStore(private_postgres.url)
+    store.migrate()
+    create(store, once())
+    store.search(ScheduleQuery())
+    private_postgres.stop()
+    private_postgres.start()
+    create(store, once())
+    assert store.search(ScheduleQuery()).total == 2
+    store.close()
+
+
+def test_after_a_refusal_the_next_question_comes_later(private_postgres: PostgresServer) -> None:
+    clock = HandClock()
+    store = PostgresStore(private_postgres.url, clock)
+    store.migrate()
+    private_postgres.stop()
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        create(store, once())
+    private_postgres.start()
+    with pytest.raises(StoreUnavailable, match="goes on when it is back"):
+        create(store, once())
+    clock.seconds += 0.1
+    create(store, once())
+    store.close()
+
+
+def test_a_session_that_is_ended_by_the_server_loses_its_transaction(store: PostgresStore) -> None:
+    create(store, once())
+    with pytest.raises(StoreUnavailable), store._write() as tx:
+        tx.new_schedule_ids(1)
+        pid = store._rows("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'", ())[0][0]
+        store._rows("SELECT pg_terminate_backend(?)", (pid,))
+        tx.new_schedule_ids(1)
+    create(store, once())
+    assert store.search(ScheduleQuery()).total == 2
+
+
+def test_a_process_that_is_stopped_in_mid_transaction_does_not_keep_its_locks(store: PostgresStore) -> None:
+    schedule = create_one(store, once())
+    with pytest.raises(StoreUnavailable), store._write() as tx:
+        tx._db.execute("SET idle_in_transaction_session_timeout = 20")
+        assert tx.lock_schedule(schedule) is not None
+        # Waits for the lock, which comes free only because the server ends the idle transaction.
+        assert store.change(schedule, T0, changing.pause).is_ok
+        tx.run(RunId(1))
+    assert store.change(schedule, T0, changing.resume).is_ok
+
+
+def test_no_message_shows_the_password(private_postgres: PostgresServer) -> None:
+    url = private_postgres.url.replace("postgres@", "postgres:hunter2@")
+    store = PostgresStore(url)
+    assert "hunter2" not in store.url
+    assert "hunter2" not in repr(store.__dict__["url"])
+    store.migrate()
+    assert "hunter2" not in str(store.health(T0))
+    private_postgres.stop()
+    with pytest.raises(StoreUnavailable) as caught:
+        store.create([once()])
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in str(caught.value.__cause__)
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:hunter2@h:port/x", "hunter2", "postgresql://u:hunter2@h/x?nonsense=1"])
+def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
+    with pytest.raises(StoreUnusable, match="postgresql://user:password@host") as caught:
+        PostgresStore(url).migrate()
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_refusal_says_why(private_postgres: PostgresServer) -> None:
+    store = PostgresStore(private_postgres.url.replace("/postgres?", "/nowhere?"))
+    with pytest.raises(StoreUnavailable, match='database "nowhere" does not exist'):
+        store.migrate()
+    store.close()
+
+
+def test_a_schema_of_its_own_is_made(postgres_url: str, store: PostgresStore) -> None:
+    other = PostgresStore(f"{postgres_url}&options=-csearch_path%3Dapart")
+    other.migrate()
+    other.migrate()
+    create(other, once(), once())
+    create(store, once())
+    assert other.search(ScheduleQuery()).total == 2
+    assert store.search(ScheduleQuery()).total == 1
+    other.close()
+
+
+def test_an_outcome_with_nul_is_refused_whole(store: PostgresStore) -> None:
+    hand = Hand(store)
+    create(store, once(), once())
+    claims = hand.claim(T0)
+    with pytest.raises(InvalidInput, match="NUL"):
+        hand.record(claims, T0, Completed('"a\0b"'))
+    assert {the_run(store, claim.run.id).status for claim in claims} == {"running"}
+    assert hand.record(claims, T0) == [Answer.RECORDED] * 2
+
+
+def test_what_is_too_large_for_an_index_is_refused(store: PostgresStore) -> None:
+    import random
+
+    noise = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=9000))
+    with pytest.raises(InvalidInput, match="too large"):
+        store.create([once(), once(owner=noise)])
+    assert store.search(ScheduleQuery()).total == 0
+
+
+def test_a_claim_reads_the_queue_in_its_order_and_no_further(store: PostgresStore) -> None:
+    """Whatever the planner knows or does not know about the tables."""
+    create(store, *[once(T0 + number) for number in range(2000)])
+    for _ in range(2):
+        with store._writers.lend() as connection:
+            text = SQL["due_entries"].replace("%s", "{}").format("'job'", T0 + SECOND, 5)
+            plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {text}".encode()))
+            connection.rollback()
+        assert "Sort" not in plan
+        assert "Seq Scan" not in plan
+        assert "Hash" not in plan
+        assert "Index Scan using due_pkey on due" in plan.replace("Index Only Scan", "Index Scan")
+        with store._readers.lend() as connection:
+            connection.execute("ANALYZE")
+
+
+def test_durability_is_never_switched_off(postgres_url: str) -> None:
+    store = PostgresStore(f"{postgres_url}&options=-csynchronous_commit%3Doff")
+    with store._writers.lend() as connection:
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    store.close()
+
+
+def test_the_server_tells_the_time(store: PostgresStore) -> None:
+    first, second = store.now(), store.now()
+    assert first is not None
+    assert second is not None
+    assert T0 - 10**15 < first <= second
+
+
+def test_own_commits_wake_nobody_here_and_distant_ones_nobody_at_all(store: PostgresStore, postgres_url: str) -> None:
+    other = PostgresStore(postgres_url)
+    assert store.wait(0) is False
+    create(store, once())
+    create(other, once(T0 + 3600 * SECOND))
+    assert store.wait(0.05) is False
+    create(other, once())
+    assert store.wait(30) is True
+    other.close()
+
+
+def test_more_threads_than_connections_take_turns(store: PostgresStore) -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(5):
+                create(store, once())
+                store.search(ScheduleQuery(limit=1))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert store.search(ScheduleQuery()).total == 60
+    sessions = store._rows("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'duetime'", ())[0][0]
+    assert sessions <= 9
+
+
+def test_without_the_driver_the_error_says_what_to_install() -> None:
+    code = "import sys; sys.modules['psycopg'] = None\nimport duetime.stores.postgres"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "install duetime[postgres]" in done.stderr

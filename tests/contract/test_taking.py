@@ -1,0 +1,218 @@
+"""Waiting runs: who finds them, who gets them, and how they end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from duetime.core.clock import HOUR, MINUTE, Instant
+from duetime.core.kind import Caller
+from duetime.core.model import Run, RunId, RunStatus, ScheduleId
+from duetime.core.outcome import Completed, Failed, Waiting
+from duetime.core.policy import changing
+from duetime.core.policy.writes import Writes
+from duetime.core.result import Err
+from duetime.core.scheduler import LEASE, Scheduler
+from duetime.core.store import RunQuery
+from duetime.simulation import SettableClock
+from duetime.stores.flow import FlowingStore
+from tests.contract.conftest import Opener
+from tests.support.drafts import T0, once
+from tests.support.hand import Hand, create, create_one, the_run, value_of
+
+LANES = ("prompt", "prompt:exact", "prompt:solo")
+ANN, BEN = Caller("ada", holder="ann"), Caller("ada", holder="ben")
+
+
+def due(store: FlowingStore, hand: Hand, count: int = 1, **given: object) -> list[ScheduleId]:
+    """Prompts that came due a microsecond apart and wait, in the order in which they were due."""
+    drafts = [once(T0 + number, kind="prompt", **given) for number in range(count)]
+    made = [schedule.definition.id for schedule in create(store, *drafts)]
+    hand.record(hand.claim(T0 + count, limit=1000, lanes=LANES), T0 + count, Waiting())
+    return made
+
+
+def free(store: FlowingStore, now: int = T0 + MINUTE, **query: object) -> list[int]:
+    found = store.runs(RunQuery(free_at=Instant(now), oldest_first=True, **query))  # type: ignore[arg-type]
+    assert found.total == len(found.items)
+    return [run.schedule for run in found.items]
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(Instant(T0 + MINUTE))
+
+
+@pytest.fixture
+def scheduler(store: FlowingStore, opener: Opener, clock: SettableClock) -> Scheduler:
+    """On a way in of its own, as another process would have."""
+    return Scheduler(opener(), {}, clock)
+
+
+def take(scheduler: Scheduler, caller: Caller = ANN, subject: str | None = None) -> Run | None:
+    held = value_of(scheduler.take(caller, "prompt", subject))
+    return None if held is None else held.run
+
+
+def taken(scheduler: Scheduler, caller: Caller = ANN) -> Run:
+    run = take(scheduler, caller)
+    assert run is not None
+    return run
+
+
+def refusal(scheduler: Scheduler, caller: Caller, run: int) -> str:
+    result = scheduler.finish(caller, run, Completed())
+    assert isinstance(result, Err)
+    return result.message
+
+
+def test_free_runs_are_found_by_owner_kind_and_subject(store: FlowingStore, hand: Hand) -> None:
+    (a,) = due(store, hand, subject="inbox")
+    (b,) = due(store, hand, subject="coder")
+    (c,) = due(store, hand, owner="bob", subject="inbox")
+    create_one(store, once(kind="prompt", subject="inbox"))
+    assert sorted(free(store)) == [a, b, c]
+    assert sorted(free(store, owner="ada")) == [a, b]
+    assert free(store, owner="ada", subject="coder") == [b]
+    assert free(store, kind="job") == []
+    assert free(store, subject="nobody") == []
+
+
+def test_what_is_held_or_paused_is_not_free(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    a, b, c = due(store, hand, 3)
+    run = taken(scheduler)
+    assert run.schedule == a
+    value_of(store.change(b, T0, changing.pause))
+    assert free(store) == [c]
+    assert free(store, T0 + MINUTE + LEASE - 1) == [c]
+    assert free(store, T0 + MINUTE + LEASE) == [a, c]
+    value_of(store.change(b, T0, changing.resume))
+    assert free(store) == [b, c]
+
+
+def test_pages_of_free_runs_come_oldest_first(store: FlowingStore, hand: Hand) -> None:
+    """The last to be made are due first."""
+    made = create(store, *[once(T0 - number, kind="prompt") for number in range(7)])
+    hand.record(hand.claim(T0, lanes=LANES), T0, Waiting())
+    seen: list[int] = []
+    cursor: str | None = None
+    while True:
+        page = store.runs(RunQuery(free_at=Instant(T0), oldest_first=True, limit=3, cursor=cursor))
+        seen += [run.schedule for run in page.items]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == [schedule.definition.id for schedule in made][::-1]
+
+
+def test_oldest_first_within_one_schedule(store: FlowingStore, hand: Hand) -> None:
+    (schedule,) = due(store, hand)
+    value_of(store.change_run(RunId(store.runs(RunQuery()).items[0].id), T0, changing.cancel_run))
+    for step in (1, 2):
+        value_of(store.change(schedule, Instant(T0 + step * MINUTE), changing.fire))
+        hand.record(hand.claim(T0 + step * MINUTE, lanes=LANES), T0 + step * MINUTE)
+    dues = [run.due for run in store.runs(RunQuery(schedule=schedule, oldest_first=True)).items]
+    assert dues == [T0, T0 + MINUTE, T0 + 2 * MINUTE]
+
+
+def test_the_oldest_is_taken_first_and_only_by_its_owner(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    a, b = due(store, hand, 2)
+    for stranger in (Caller("bob"), Caller("bob", operator=True)):
+        assert take(scheduler, stranger) is None
+    first, second = taken(scheduler), taken(scheduler, BEN)
+    assert (first.schedule, second.schedule) == (a, b)
+    assert (first.holder, first.attempt, first.expires) == ("ann", 1, T0 + MINUTE + LEASE)
+    assert take(scheduler) is None
+
+
+def test_a_timeout_of_its_own_is_how_long_it_is_held(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    due(store, hand, timeout=HOUR)
+    assert taken(scheduler).expires == T0 + MINUTE + HOUR
+
+
+def test_only_who_took_it_finishes_it(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    due(store, hand, 2)
+    run = taken(scheduler)
+    for stranger in (BEN, Caller("bob", holder="ann"), Caller("bob", operator=True, holder="ann")):
+        assert refusal(scheduler, stranger, run.id) == f"Run {run.id} is not yours to finish."
+    assert refusal(scheduler, ANN, run.id + 1) == f"Run {run.id + 1} is not yours to finish."
+    for nothing in (0, -1, 2**63, 4711):
+        assert refusal(scheduler, ANN, nothing) == f"Run {nothing} is not yours to finish."
+    assert isinstance(scheduler.finish(ANN, run.id, Completed(), "job"), Err)
+    value_of(scheduler.finish(ANN, run.id, Completed('"done"'), "prompt"))
+    assert (the_run(store, run.id).status, the_run(store, run.id).result) == (RunStatus.COMPLETED, '"done"')
+    assert refusal(scheduler, ANN, run.id) == f"Run {run.id} is not yours to finish."
+
+
+@pytest.mark.parametrize("worker_looks", [False, True])
+def test_when_its_time_is_up_it_is_anybodys_again(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock, worker_looks: bool
+) -> None:
+    """With a worker or without one: nobody waits for a worker that may not be there."""
+    due(store, hand)
+    run = taken(scheduler)
+    clock.move_to(Instant(clock.now() + LEASE - 1))
+    assert take(scheduler, BEN) is None
+    clock.move_to(Instant(clock.now() + 1))
+    if worker_looks:
+        assert hand.claim(clock.now(), lanes=LANES) == []
+    assert refusal(scheduler, ANN, run.id) == f"Run {run.id} is not yours to finish."
+    again = taken(scheduler, BEN)
+    assert (again.id, again.holder, again.attempt) == (run.id, "ben", 2)
+    assert refusal(scheduler, ANN, run.id) == f"Run {run.id} is not yours to finish."
+    value_of(scheduler.finish(BEN, run.id, Completed()))
+
+
+def test_a_failure_is_an_attempt_and_comes_back_by_policy(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
+) -> None:
+    due(store, hand, max_attempts=2, backoff=MINUTE)
+    run = taken(scheduler)
+    assert value_of(scheduler.finish(ANN, run.id, Failed("no model"))).status == RunStatus.PENDING
+    assert take(scheduler) is None
+    clock.move_to(Instant(clock.now() + MINUTE))
+    hand.record(hand.claim(clock.now(), lanes=LANES), clock.now(), Waiting())
+    again = taken(scheduler)
+    assert (again.id, again.attempt) == (run.id, 2)
+    assert value_of(scheduler.finish(ANN, run.id, Failed("still none"))).status == RunStatus.FAILED
+    assert [(each.number, each.error) for each in store.attempts(run.id)] == [(1, "no model")]
+    assert the_run(store, run.id).error == "still none"
+
+
+def test_what_cannot_be_read_is_passed_over(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    broken, whole = due(store, hand, 2)
+    with store._write() as tx:
+        found = tx.lock_schedule(broken)
+        assert found is not None
+        writes = Writes(definitions=[found.definition._replace(policy="nonsense")])
+        tx.apply(writes, T0)
+    assert taken(scheduler).schedule == whole
+    assert take(scheduler) is None
+
+
+def test_a_run_beyond_its_patience_is_not_taken(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    create_one(store, once(kind="prompt"))
+    hand.record(hand.claim(T0, lanes=LANES), T0, Waiting(Instant(T0 + MINUTE)))
+    assert take(scheduler) is None
+
+
+def test_takers_at_once_never_get_the_same(opener: Opener, store: FlowingStore, hand: Hand) -> None:
+    made = due(store, hand, 40)
+    begin = threading.Barrier(4)
+    got: list[list[int]] = [[] for _ in range(4)]
+    clock = SettableClock(Instant(T0 + MINUTE))
+    doors = [Scheduler(opener(), {}, clock) for _ in got]
+
+    def work(index: int) -> None:
+        begin.wait()
+        while (run := take(doors[index], Caller("ada", holder=f"agent-{index}"))) is not None:
+            got[index].append(run.schedule)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [schedule for part in got for schedule in part]
+    assert sorted(everything) == made

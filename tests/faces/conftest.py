@@ -1,0 +1,30 @@
+"""The command line, called in this process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from duetime.cli import main
+from tests.support.cli import Answer, Cli
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """In an empty folder, with no settings but those given; on `my.db` unless another store is named."""
+    for name in [name for name in os.environ if name.startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Answer:
+        stored = arguments[:1] in (("job",), ("doctor",)) and len(arguments) > (arguments[0] == "job")
+        given = arguments if not stored or {"--db", "--help"} & set(arguments) else (*arguments, "--db", "my.db")
+        capsys.readouterr()
+        code = main(given)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call

@@ -1,0 +1,313 @@
+"""The command line as people and programs meet it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from duetime.cli.checks import file_system
+from duetime.cli.frame import without_password
+from duetime.cli.rooms import ROOMS
+from duetime.cli.text import clean, span
+from duetime.compose import build
+from duetime.core.clock import HOUR, MINUTE, SECOND
+from duetime.settings import Settings
+from tests.support.cli import Cli, environment, start
+
+EVIL = "evil\x1b[31m[bold]name[/bold]\x9b2J\u202e\r\nsecond [red]line"
+
+
+def add(cli: Cli, name: str = "report", *more: str) -> str:
+    every = () if {"--at", "--cron", "--rrule", "--every"} & set(more) else ("--every", "2h")
+    answer = cli("job", "add", name, "--task", "echo", *every, "--json", *more)
+    assert answer.code == 0, answer
+    return str(answer.document["id"])
+
+
+# -- words ------------------------------------------------------------------------------------------------------
+
+
+def test_next_shows_local_time_utc_english_and_warnings(cli: Cli) -> None:
+    answer = cli("next", "30 2 * * *", "--tz", "Europe/Berlin", "-n", "3")
+    assert answer.code == 0
+    assert answer.out.startswith("every day at 02:30 (Europe/Berlin)\n")
+    assert len(answer.out.splitlines()) == 4
+    assert "does not exist in Europe/Berlin" in answer.err
+    assert "comes twice in Europe/Berlin" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("expression", "english"),
+    [
+        ("@daily", "every day at 00:00"),
+        ("every 2h", "every 2 hours"),
+        ("every 90 minutes", "every 1 hour 30 minutes"),
+        ("RRULE:FREQ=DAILY;COUNT=3", "every day"),
+        ("*/10 * * * * *", "every 10th second"),
+        ("tomorrow 9am", "once, on "),
+    ],
+)
+def test_next_reads_every_form(cli: Cli, expression: str, english: str) -> None:
+    document = cli("next", expression, "--tz", "Asia/Tokyo", "--json").document
+    assert document["reads_as"].startswith(english)
+    assert document["timezone"] == "Asia/Tokyo"
+    assert 1 <= len(document["next"]) <= 5
+    for instant in document["next"]:
+        assert datetime.fromisoformat(instant["local"]) == datetime.fromisoformat(instant["utc"])
+
+
+def test_next_makes_no_store(cli: Cli, tmp_path: Path) -> None:
+    assert cli("next", "@hourly").code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_next_takes_the_wall_clock_literally_when_asked(cli: Cli) -> None:
+    literal = cli("next", "30 2 * * *", "--tz", "Europe/Berlin", "--dst", "literal", "--json").document
+    assert any("does not run then" in warning for warning in literal["warnings"])
+
+
+def test_help_and_version(cli: Cli) -> None:
+    assert cli("--version").out.startswith("duetime ")
+    assert "Exit codes: 0 done" in cli("--help").out
+    assert all(f"\n  {name} " in cli("--help").out for name in ROOMS)
+    bare = cli()
+    assert (bare.code, bare.out) == (2, "")
+    assert "Commands:" in bare.err
+    assert "--max-attempts" in cli("job", "add", "--help").out
+
+
+# -- a job's life -----------------------------------------------------------------------------------------------
+
+
+def test_a_job_from_add_to_delete(cli: Cli) -> None:
+    added = cli("job", "add", "report", "--task", "echo", "--arg", "hi", "--cron", "0 9 * * 1-5", "--tz", "Asia/Tokyo")
+    assert added.code == 0
+    assert "at 09:00 on Monday through Friday (Asia/Tokyo)" in added.out
+    assert "no worker is running" in added.err
+    assert "duetime worker --db my.db" in added.err
+    (job,) = cli("job", "list", "--json").document["jobs"]
+    id = job["id"]
+    assert job["payload"] == {"task": "echo", "args": ["hi"], "kwargs": {}}
+    assert id in cli("job", "list").out
+    assert cli("job", "pause", id).code == 0
+    assert cli("job", "list", "--json", "--status", "paused").document["total"] == 1
+    assert "next" in cli("job", "resume", id).out
+    assert cli("job", "run", id, "--json").document["run"]["cause"] == "manual"
+    assert cli("job", "cancel", id, "--json").document["status"] == "cancelled"
+    assert cli("job", "cancel", id).code == 0
+    assert cli("job", "delete", id, "--json").document == {"id": id, "deleted": True}
+    assert cli("job", "show", id).code == 3
+    (run,) = cli("job", "history", id, "--json").document["runs"]
+    assert run["status"] == "cancelled"
+
+
+def test_values_are_json_or_else_text(cli: Cli) -> None:
+    add(cli, "values", "--kwarg", 'value={"a": [1, true, null]}')
+    add(cli, "text", "--arg", "NaN")
+    add(cli, "pair", "--kwarg", "value=a=b")
+    payloads = {job["name"]: job["payload"] for job in cli("job", "list", "--json").document["jobs"]}
+    assert payloads["values"]["kwargs"] == {"value": {"a": [1, True, None]}}
+    assert payloads["text"]["args"] == ["NaN"]
+    assert payloads["pair"]["kwargs"] == {"value": "a=b"}
+
+
+def test_policy_options_reach_the_policy(cli: Cli) -> None:
+    options = ["--max-runs", "3", "--max-attempts", "4", "--timeout", "30s", "--backoff", "1m"]
+    id = add(cli, "p", *options, "--catch-up", "all", "--overlap", "queue")
+    shown = cli("job", "show", id, "--json").document
+    assert shown["policy"] == {
+        "max_runs": 3,
+        "max_attempts": 4,
+        "timeout": 30 * SECOND,
+        "backoff": 1 * MINUTE,
+        "catch_up": "all",
+        "overlap": "queue",
+    }
+    assert len(shown["next_instants"]) == 3
+    assert "4 attempts" in cli("job", "show", id).out
+    assert cli("job", "show", add(cli, "q", "--at-most-once"), "--json").document["policy"] == {"at_most_once": True}
+
+
+def test_a_time_that_could_be_meant_otherwise_is_said_back(cli: Cli) -> None:
+    answer = cli("job", "add", "x", "--task", "echo", "--at", "tomorrow", "--tz", "Europe/Berlin", "--json")
+    assert any("no time given: read as 00:00" in warning for warning in answer.document["warnings"])
+
+
+def test_edit_changes_only_what_is_given(cli: Cli) -> None:
+    id = add(cli, "old", "--arg", "1", "--max-attempts", "2")
+    edited = cli("job", "edit", id, "--name", "new", "--every", "1d", "--timeout", "5s", "--json").document
+    assert (edited["name"], edited["reads_as"].split(" (")[0]) == ("new", "every day")
+    assert edited["policy"] == {"max_attempts": 2, "timeout": 5 * SECOND}
+    assert edited["payload"]["args"] == [1]
+    assert cli("job", "edit", id, "--task", "shorten", "--arg", "a text").code == 0
+    assert cli("job", "show", id, "--json").document["payload"]["task"] == "shorten"
+
+
+def test_one_key_adds_once(cli: Cli) -> None:
+    assert add(cli, "a", "--key", "k") == add(cli, "a", "--key", "k")
+    assert cli("job", "list", "--json").document["total"] == 1
+
+
+def test_lists_are_limited_paged_and_complete_on_request(cli: Cli) -> None:
+    ids = [add(cli, f"job {number}") for number in range(5)]
+    page = cli("job", "list", "--limit", "2", "--json").document
+    assert (len(page["jobs"]), page["total"]) == (2, 5)
+    more = cli("job", "list", "--limit", "3", "--cursor", page["next_cursor"], "--json").document
+    assert [job["id"] for job in page["jobs"] + more["jobs"]] == ids[::-1]
+    assert "2 of 5; --all shows every one" in cli("job", "list", "--limit", "2").out
+    assert len(cli("job", "list", "--all", "--json").document["jobs"]) == 5
+    assert "There are no jobs with the status failed" in cli("job", "list", "--status", "failed").out
+
+
+def test_a_live_worker_silences_the_warning_and_a_dead_one_does_not(cli: Cli, tmp_path: Path) -> None:
+    app = build(Settings(db=str(tmp_path / "my.db")))
+    now = app.clock.now()
+    app.store.register("dead:1", ["job"], False, type(now)(now - 10 * MINUTE))
+    assert "no worker is running" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    app.store.register("other:1", ["prompt"], False, now)
+    assert "no worker is running" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    app.store.register("session:1", ["job"], True, now)
+    assert "as long as some client is open" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    app.store.register("live:1", ["job"], False, now)
+    assert cli("job", "add", "a", "--task", "echo", "--every", "2h").err == ""
+    app.close()
+
+
+# -- text is data -----------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_was_written_by_others_moves_the_terminal(cli: Cli) -> None:
+    id = add(cli, EVIL, "--arg", EVIL)
+    answers = [cli("job", "list"), cli("job", "show", id), cli("job", "pause", id), cli("job", "resume", id)]
+    answers += [cli("job", "run", id), cli("job", "history", id), cli("job", "show", EVIL), cli("next", EVIL)]
+    answers += [cli("job", "add", EVIL, "--task", EVIL, "--every", "2h"), cli("doctor"), cli("job", "delete", id)]
+    for answer in answers:
+        for line in (answer.out + answer.err).splitlines():
+            assert line.isprintable(), ascii(line)
+    assert "[bold]name[/bold]" in answers[0].out
+    assert "\\x1b[31m" in answers[0].out
+
+
+def test_json_keeps_the_text_and_escapes_what_terminals_obey(cli: Cli) -> None:
+    add(cli, EVIL)
+    answer = cli("job", "list", "--json")
+    assert answer.document["jobs"][0]["name"] == EVIL
+    assert all(line.isprintable() for line in answer.out.splitlines())
+
+
+def test_clean_keeps_what_is_only_text() -> None:
+    assert clean("naïve 日本語 👩\u200d🔬") == "naïve 日本語 👩\u200d🔬"
+    assert clean("a\nb\x00\ud800") == "a\\nb\\x00\\ud800"
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        (-5, "0 ms"), (500, "<1 ms"), (12_000, "12 ms"), (3_400_000, "3.4 s"), (59 * SECOND, "59 s"),
+        (HOUR, "1 h"), (HOUR + 5 * MINUTE + 3 * SECOND, "1 h 5 min"), (HOUR + 3 * SECOND, "1 h"),
+    ],
+)  # fmt: skip
+def test_spans(microseconds: int, text: str) -> None:
+    assert span(microseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("my.db", "my.db"),
+        ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://host/db?user=me&password=secret", "postgresql://host/db?user=me&password=***"),
+    ],
+)
+def test_hints_show_no_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+# -- doctor -----------------------------------------------------------------------------------------------------
+
+
+def test_doctor_without_a_store_makes_none(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("doctor", "--json")
+    assert answer.code == 0
+    assert {"store": "warn"}.items() <= {
+        check["subject"]: check["status"] for check in answer.document["checks"]
+    }.items()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_names_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from duetime.kinds.registry import task\n\n@task\ndef doctor_only(): ...\n")
+    answer = cli("job", "add", "later", "--task", "doctor_only", "--every", "2h", "--tasks", "mine.py")
+    assert answer.code == 0, answer
+    add(cli, "due", "--at", "now")
+    report = cli("doctor")
+    assert report.code == 0
+    assert "none is running, so nothing fires" in report.out
+    broken = cli("doctor", "--tasks", "no_such_module", "--json")
+    assert broken.code == 1
+    assert not broken.document["ok"]
+    failed = [check for check in broken.document["checks"] if check["status"] == "fail"]
+    assert [check["subject"] for check in failed] == ["tasks"]
+
+
+def test_doctor_fails_where_the_store_is_no_store(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "my.db").write_text("this is not a database, however long it may be " * 50)
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert "is not a SQLite database" in answer.out
+
+
+def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("a / ext4 rw 0 0\nb /srv nfs4 rw 0 0\nc /srv/my\\040disk xfs rw 0 0\n")
+    assert file_system(Path("/srv/x/y"), mounts) == "nfs4"
+    assert file_system(Path("/srv/my disk/y"), mounts) == "xfs"
+    assert file_system(Path("/home"), mounts) == "ext4"
+    assert file_system(Path("/home"), tmp_path / "none") is None
+
+
+def test_everything_works_on_postgresql(cli: Cli, postgres_url: str) -> None:
+    id = add(cli, "there", "--db", postgres_url)
+    assert cli("job", "list", "--db", postgres_url, "--json").document["total"] == 1
+    assert cli("job", "show", id, "--db", postgres_url).code == 0
+    report = cli("doctor", "--db", postgres_url)
+    assert report.code == 0
+    assert "this machine and the database agree" in report.out
+
+
+# -- processes --------------------------------------------------------------------------------------------------
+
+
+def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
+    """What makes a command start slowly: each of these costs as much as all of ours."""
+    script = (
+        "import json, sys\nfrom duetime.cli import main\n"
+        "code = main(sys.argv[1:])\nprint(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
+    )
+    for arguments, absent in (
+        (["--help"], {"pydantic", "rich", "apsw", "mcp", "duetime.compose"}),
+        (["next", "@daily"], {"pydantic", "rich", "apsw", "psycopg", "asyncio", "duetime.compose", "duetime.stores"}),
+        (["job", "list", "--json", "--db", "x.db"], {"pydantic", "rich", "psycopg", "asyncio", "duetime.core.engine"}),
+        (["job", "add", "x", "--task", "echo", "--every", "2h", "--db", "x.db"], {"pydantic", "rich", "psycopg"}),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        code, modules = json.loads(done.stderr.splitlines()[-1])
+        assert code == 0
+        assert absent & set(modules) == set(), arguments
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    process = start("next", "@hourly", "-n", "1000", folder=tmp_path)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.wait(30) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()

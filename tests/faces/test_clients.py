@@ -1,0 +1,107 @@
+"""What `duetime serve` prints for each client."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.cli.clients import CLIENTS, Reach, instructions
+from tests.support.cli import Cli
+
+URL = "http://127.0.0.1:8765/mcp"
+REACH = Reach(URL, "a.b.c", ["/opt/my python/bin/python", "-m", "duetime", "mcp"])
+JSON = ("claude-desktop", "cursor", "vscode", "gemini", "opencode")
+
+
+def entry(document: Any) -> Any:
+    (servers,) = document.values()
+    return servers["duetime"]
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_one_configuration_alone_can_be_printed(cli: Cli, name: str, tmp_path: Path) -> None:
+    answer = cli("serve", "--print-config", name)
+    assert answer.code == 0
+    token = (tmp_path / "data" / "duetime" / "auth" / "local.token").read_text().strip()
+    assert f"Bearer {token}" in answer.out
+    assert URL in answer.out
+    if name in JSON:
+        entry(answer.document)
+
+
+@pytest.mark.parametrize("name", ["cursor", "vscode", "gemini", "opencode"])
+def test_http_carries_the_token_in_a_header(name: str) -> None:
+    found = entry(json.loads(CLIENTS[name].http(REACH)))
+    assert found["headers"] == {"Authorization": "Bearer a.b.c"}
+    assert URL in (found.get("url"), found.get("httpUrl"))
+
+
+def test_claude_code_takes_a_command() -> None:
+    assert shlex.split(CLIENTS["claude-code"].http(REACH))[-2:] == ["--header", "Authorization: Bearer a.b.c"]
+    assert shlex.split(CLIENTS["claude-code"].stdio(REACH))[-5:] == ["--", *REACH.command]
+
+
+def test_claude_desktop_keeps_the_blank_out_of_the_arguments() -> None:
+    found = entry(json.loads(CLIENTS["claude-desktop"].http(REACH)))
+    assert found["env"] == {"DUETIME_AUTHORIZATION": "Bearer a.b.c"}
+    assert not any(" " in argument for argument in found["args"])
+
+
+def test_codex_reads_toml() -> None:
+    found = tomllib.loads(CLIENTS["codex"].http(REACH))["mcp_servers"]["duetime"]
+    assert found == {"url": URL, "http_headers": {"Authorization": "Bearer a.b.c"}}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_stdio_takes_one_line(name: str) -> None:
+    line = CLIENTS[name].stdio(REACH)
+    assert "\n" not in line
+    assert "a.b.c" not in line
+    if name in JSON:
+        found = entry(json.loads(line))
+        started = found["command"] if name == "opencode" else [found["command"], *found["args"]]
+        assert started == REACH.command
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_without_tokens_none_is_shown(cli: Cli, name: str, tmp_path: Path) -> None:
+    answer = cli("serve", "--no-auth", "--print-config", name)
+    assert "uthorization" not in answer.out
+    assert not (tmp_path / "data").exists()
+
+
+def test_all_of_them_together() -> None:
+    text = instructions(REACH)
+    assert all(f"{client.title}: " in text for client in CLIENTS.values())
+    assert text.count("a.b.c") == len(CLIENTS)
+
+
+def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:
+    from duetime.cli.serve import stdio_command
+    from duetime.settings import Settings
+
+    command = stdio_command(Settings(db="my.db", tasks=("mine.py", "package.tasks"), tools=("jobs",)))
+    assert command == [
+        sys.executable, "-m", "duetime", "mcp", "--db", str(tmp_path / "my.db"),
+        "--tasks", str(tmp_path / "mine.py"), "--tasks", "package.tasks", "--tools", "jobs",
+    ]  # fmt: skip
+    assert "secret" not in " ".join(stdio_command(Settings(db="postgresql://me:secret@host/db")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--print-config", "emacs"), "there is no client 'emacs'"),
+        (("--print-config", "codex", "--port", "0"), "--port"),
+    ],
+)
+def test_what_cannot_be_printed_is_said(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
+    answer = cli("serve", *arguments)
+    assert answer.code == 2
+    assert words in answer.err

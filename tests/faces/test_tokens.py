@@ -1,0 +1,299 @@
+"""Tokens: what they say, why one is refused, and the files behind them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+
+from duetime.core.clock import DAY, SECOND, Instant, SystemClock
+from duetime.core.errors import InvalidInput
+from duetime.faces.http.private import Exposed
+from duetime.faces.http.secret import load_secret
+from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.simulation import SettableClock
+from tests.support.cli import Cli
+from tests.support.tokens import SECRET, START, claims, forged
+
+LIFE = 30 * DAY
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(START)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path, clock: SettableClock) -> Tokens:
+    return Tokens(SECRET, tmp_path / "auth", clock, issuer="duetime", audience="duetime")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# -- what they say ----------------------------------------------------------------------------------------------
+
+
+def test_a_token_says_who_calls(tokens: Tokens) -> None:
+    made = tokens.issue("ada@example.org", LIFE, email="ada@example.org", timezone="Europe/Berlin")
+    grant = tokens.verify(made)
+    assert (grant.subject, grant.owner, grant.email, grant.zone) == (
+        "ada@example.org",
+        "ada@example.org",
+        "ada@example.org",
+        "Europe/Berlin",
+    )
+    assert (grant.operator, grant.scopes, grant.depth) == (False, (), 0)
+    assert grant.expires - grant.issued == 30 * 24 * 3600
+
+
+def test_a_team_shares_an_owner_and_an_operator_has_a_scope(tokens: Tokens) -> None:
+    grant = tokens.verify(tokens.issue("ada@example.org", LIFE, owner="team", scopes=["operator"], depth=2))
+    assert (grant.subject, grant.owner, grant.operator, grant.depth) == ("ada@example.org", "team", True, 2)
+
+
+def test_the_algorithm_is_hs512(tokens: Tokens) -> None:
+    assert jwt.get_unverified_header(tokens.issue("ada", LIFE))["alg"] == "HS512"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"email": "no address"}, "email:"),
+        ({"timezone": "Mars/Olympus"}, "Unknown time zone"),
+        ({"scopes": ["root"]}, "scope: there is no scope 'root'"),
+        ({"owner": ""}, "owner:"),
+        ({"owner": "two\nlines"}, "owner:"),
+    ],
+)
+def test_what_cannot_be_issued_is_named(tokens: Tokens, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        tokens.issue("ada", LIFE, **given)
+
+
+@pytest.mark.parametrize("life", [0, -DAY, 3651 * DAY])
+def test_a_life_has_bounds(tokens: Tokens, life: int) -> None:
+    with pytest.raises(InvalidInput, match="expires-in"):
+        tokens.issue("ada", life)
+
+
+# -- why one is refused -----------------------------------------------------------------------------------------
+
+
+def test_a_token_ends_by_our_own_clock(tokens: Tokens, clock: SettableClock) -> None:
+    made = tokens.issue("ada", LIFE)
+    clock.move_to(Instant(START + LIFE - SECOND))
+    tokens.verify(made)
+    clock.move_to(Instant(START + LIFE))
+    with pytest.raises(InvalidToken, match="expired on 2026-03-31 00:00 UTC"):
+        tokens.verify(made)
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        pytest.param(forged(claims(iss="somebody")), "another issuer", id="issuer"),
+        pytest.param(forged(claims(aud="elsewhere")), "another audience", id="audience"),
+        pytest.param(forged(claims(), secret=b"y" * 64), "not signed with this server's secret", id="secret"),
+        pytest.param(forged(claims(), algorithm="HS256"), "not signed with HS512", id="HS256"),
+        pytest.param(forged(claims(), algorithm="HS384"), "not signed with HS512", id="HS384"),
+        pytest.param(forged(claims(), algorithm="none", secret=None), "not signed with HS512", id="none"),
+        pytest.param(forged(claims(exp=None)), "no claim exp", id="no expiry"),
+        pytest.param(forged(claims(jti=None)), "no claim jti", id="no id"),
+        pytest.param(forged(claims(sub=None)), "no claim sub", id="no subject"),
+        pytest.param(forged(claims(aud=None)), "another audience|no claim aud", id="no audience"),
+        pytest.param(forged(claims(iss=None)), "no claim iss", id="no issuer"),
+        pytest.param(forged(claims(exp="tomorrow")), "exp is no number", id="expiry is text"),
+        pytest.param(forged(claims(exp=True)), "exp is no number", id="expiry is a boolean"),
+        pytest.param(forged(claims(exp=10**18)), "exp is no number", id="expiry beyond time"),
+        pytest.param(forged(claims(jti="../../etc/passwd")), "scope or jti", id="an id that is a path"),
+        pytest.param(forged(claims(owner=7)), "owner cannot be used", id="owner is a number"),
+        pytest.param(forged(claims(owner="")), "owner cannot be used", id="empty owner"),
+        pytest.param(forged(claims(scope=["operator"])), "scope or jti", id="scope is a list"),
+        pytest.param(forged(claims(zoneinfo="Mars/Olympus")), "zoneinfo cannot be used", id="zone"),
+        pytest.param(forged(claims(depth=-1)), "depth is no number", id="negative depth"),
+        pytest.param(forged(claims(iat=START // SECOND + 3600)), "not valid yet", id="issued in the future"),
+        pytest.param(forged(claims(nbf=START // SECOND + 3600)), "not valid yet", id="not before"),
+        pytest.param("", "cannot be read", id="empty"),
+        pytest.param("a.b.c", "cannot be read", id="no token"),
+        pytest.param("\udcff", "cannot be read", id="no text"),
+    ],
+)
+def test_a_forged_token_is_refused_and_told_why(tokens: Tokens, token: str, words: str) -> None:
+    with pytest.raises(InvalidToken, match=words):
+        tokens.verify(token)
+
+
+def test_what_was_tampered_with_is_refused(tokens: Tokens) -> None:
+    header, body, signature = tokens.issue("ada", LIFE).split(".")
+    said = json.loads(base64.urlsafe_b64decode(body + "=="))
+    other = base64.urlsafe_b64encode(json.dumps({**said, "scope": "operator"}).encode()).rstrip(b"=").decode()
+    with pytest.raises(InvalidToken, match="not signed with this server's secret"):
+        tokens.verify(f"{header}.{other}.{signature}")
+
+
+def test_a_revocation_is_seen_by_every_process_at_once(tokens: Tokens, tmp_path: Path, clock: SettableClock) -> None:
+    elsewhere = Tokens(SECRET, tmp_path / "auth", clock, issuer="duetime", audience="duetime")
+    made = tokens.issue("ada", LIFE)
+    id = elsewhere.verify(made).id
+    assert tokens.revoke(id)
+    with pytest.raises(InvalidToken, match="was revoked"):
+        elsewhere.verify(made)
+    assert not elsewhere.revoke(id), "it was revoked before"
+    assert [(record.id, record.revoked) for record in elsewhere.issued()] == [(id, True)]
+
+
+def test_an_id_is_no_path(tokens: Tokens, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no id of a token"):
+        tokens.revoke("../../secret")
+    assert not list(tmp_path.glob("*.revoked"))
+
+
+# -- the local token --------------------------------------------------------------------------------------------
+
+
+def test_the_local_token_is_made_once_and_used_again(tokens: Tokens, clock: SettableClock) -> None:
+    made = tokens.local()
+    clock.jump(timedelta(days=365))
+    assert tokens.local() == made
+    grant = tokens.verify(made)
+    assert (grant.subject, grant.owner, grant.operator) == ("local", "local", False)
+
+
+def test_a_local_token_that_is_of_no_use_any_more_is_made_anew(tokens: Tokens, tmp_path: Path) -> None:
+    first = tokens.local()
+    tokens.revoke(tokens.verify(first).id)
+    second = tokens.local()
+    tokens.verify(second)
+    other_secret = Tokens(b"z" * 64, tmp_path / "auth", SystemClock(), issuer="duetime", audience="duetime")
+    third = other_secret.local()
+    assert len({first, second, third}) == 3
+    other_secret.verify(third)
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+def test_the_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "auth"
+    old = os.umask(0)
+    try:
+        secret = load_secret(folder, {})
+    finally:
+        os.umask(old)
+    assert load_secret(folder, {}) == secret
+    assert len(secret) >= 64
+    assert (mode(folder.parent), mode(folder), mode(folder / "secret")) == (0o700, 0o700, 0o600)
+    assert [path.name for path in folder.iterdir()] == ["secret"]
+
+
+def test_everything_that_is_kept_is_for_its_owner_alone(tokens: Tokens, tmp_path: Path) -> None:
+    tokens.revoke(tokens.verify(tokens.issue("ada", LIFE)).id)
+    made = tokens.local()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {mode(path) for path in files} == {0o600}
+    assert {mode(path) for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}
+    holding = [path.name for path in files if made.rpartition(".")[2] in path.read_text()]
+    assert holding == ["local.token"], "no record holds a token"
+
+
+@pytest.mark.parametrize("wide", [0o640, 0o604, 0o660])
+def test_a_secret_that_others_may_have_read_is_refused(tmp_path: Path, wide: int) -> None:
+    load_secret(tmp_path, {})
+    (tmp_path / "secret").chmod(wide)
+    with pytest.raises(Exposed, match=rf"can be read by others \(mode {wide:o}\).*chmod 600"):
+        load_secret(tmp_path, {})
+
+
+def test_a_secret_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("x" * 64)
+    (tmp_path / "auth").mkdir(mode=0o700)
+    (tmp_path / "auth" / "secret").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Exposed, match="has to be a file of your own"):
+        load_secret(tmp_path / "auth", {})
+
+
+def test_a_folder_that_was_left_open_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "auth").mkdir(mode=0o755)
+    load_secret(tmp_path / "auth", {})
+    assert mode(tmp_path / "auth") == 0o700
+
+
+def test_the_environment_gives_the_secret(tmp_path: Path) -> None:
+    assert load_secret(tmp_path / "auth", {"DUETIME_SECRET": "x" * 64}) == b"x" * 64
+    assert not (tmp_path / "auth").exists()
+
+
+@pytest.mark.parametrize("short", ["", "x" * 63])
+def test_a_short_secret_is_refused(tmp_path: Path, short: str) -> None:
+    with pytest.raises(InvalidInput, match=f"has {len(short)} bytes, at least 64 are needed; make one: python3"):
+        load_secret(tmp_path, {"DUETIME_SECRET": short})
+    load_secret(tmp_path, {})
+    (tmp_path / "secret").write_text("short")
+    with pytest.raises(InvalidInput, match="has 5 bytes"):
+        load_secret(tmp_path, {})
+
+
+# -- the command line -------------------------------------------------------------------------------------------
+
+
+def issued(cli: Cli, *more: str) -> Any:
+    answer = cli("token", "issue", "--email", "ada@example.org", "--expires-in", "30d", "--json", *more)
+    assert answer.code == 0, answer
+    return answer.document
+
+
+def test_issue_show_list_revoke(cli: Cli) -> None:
+    made = issued(cli, "--owner", "team", "--timezone", "Europe/Berlin", "--scope", "operator")
+    shown = cli("token", "show", made["token"], "--json").document
+    assert shown["valid"] is True
+    assert (shown["owner"], shown["timezone"], shown["scope"]) == ("team", "Europe/Berlin", "operator")
+    (listed,) = cli("token", "list", "--json").document["tokens"]
+    assert (listed["id"], listed["status"]) == (made["id"], "valid")
+    assert made["token"] not in cli("token", "list").out
+    assert cli("token", "revoke", made["id"]).out == f"Token {made['id']} is revoked.\n"
+    assert cli("token", "list", "--json").document["tokens"][0]["status"] == "revoked"
+    again = cli("token", "show", made["token"])
+    assert again.code == 4
+    assert "no: the token was revoked" in again.out
+
+
+def test_the_token_alone_goes_to_standard_output(cli: Cli) -> None:
+    answer = cli("token", "issue", "--email", "ada@example.org")
+    assert answer.out.count("\n") == 1
+    assert answer.out.count(".") == 2
+    assert "for ada@example.org, owner ada@example.org, until " in answer.err
+    assert answer.out.strip() not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("issue",), 2, "--email"),
+        (("issue", "--email", "nobody"), 2, "email: must be an address"),
+        (("issue", "--email", "a@b.c", "--expires-in", "soon"), 2, "--expires-in: could not parse"),
+        (("issue", "--email", "a@b.c", "--scope", "root"), 2, "no scope 'root'"),
+        (("issue", "--email", "a@b.c", "--timezone", "Berlin"), 2, "Europe/Berlin"),
+        (("show", "nonsense"), 1, "cannot even be read"),
+        (("revoke", "0000000000"), 3, "no token with the id"),
+    ],
+)
+def test_what_cannot_be_done_is_said(cli: Cli, arguments: tuple[str, ...], code: int, words: str) -> None:
+    answer = cli("token", *arguments)
+    assert answer.code == code
+    assert words in answer.err
+
+
+def test_a_short_secret_in_the_environment_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_SECRET", "short")
+    answer = cli("token", "list")
+    assert (answer.code, answer.out) == (2, "")
+    assert "DUETIME_SECRET: the secret has 5 bytes" in answer.err

@@ -1,0 +1,103 @@
+"""A process that dies in mid-run: its work goes on elsewhere, and a job that kills is kept from killing for ever."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from duetime.core.drafting import NewSchedule
+from tests.faults.conftest import LEASE, ONE_STORE
+from tests.support.workers import CLOCK, Crew, WorkerProcess, eventually
+
+MARGIN = 2.0
+
+
+def died_before_the_end(worker: WorkerProcess, team: Crew, number: int) -> bool:
+    def died() -> bool:
+        return worker.process.poll() is not None
+
+    eventually(lambda: died() or finished(team, number), 20, "the worker dies, or the work is done")
+    return died()
+
+
+def finished(team: Crew, number: int) -> bool:
+    return sum(team.statuses()[status] for status in ("completed", "failed", "lost")) == number
+
+
+def test_the_runs_of_a_killed_worker_finish_elsewhere_within_its_lease_and_two_seconds(
+    team: Crew,
+) -> None:
+    gate = team.gate()
+    (victim,) = team.start(1)
+    held = [f"held{number}" for number in range(6)]
+    team.add("hold", held, gate=str(gate))
+    once = ["once0", "once1"]
+    team.add("hold", once, policy={"at_most_once": True}, gate=str(gate))
+    eventually(lambda: len(team.events("begun")) == 8, 10, "the victim has everything in hand")
+    team.start(3)
+    team.add("mark", [f"k{number}" for number in range(200)])
+    died = victim.kill()
+    gate.touch()  # whoever begins from now on ends at once
+
+    team.settled(LEASE + 10, 208)
+    seconds = CLOCK.monotonic() - died
+    print(f"after the kill, everything had ended within {seconds:.2f} s")  # noqa: T201 - a figure for the reader
+    assert seconds <= LEASE + MARGIN
+
+    runs = {run.name: run for run in team.runs()}
+    assert {(runs[key].status, runs[key].deaths, team.count("begun")[key]) for key in held} == {("completed", 1, 2)}
+    assert {(runs[key].status, team.count("begun")[key]) for key in once} == {("lost", 1)}, "at most once"
+    assert Counter(run.status for name, run in runs.items() if name.startswith("k")) == {"completed": 200}
+    team.check()
+
+
+def test_a_killed_worker_loses_nothing_of_what_stood_in_line(team: Crew) -> None:
+    """Killed at full speed: every occurrence was executed, and its outcome is recorded once."""
+    victim, *_ = team.start(4)
+    keys = [f"k{number}" for number in range(4_000)]
+    team.add("mark", keys)
+    eventually(lambda: [e for e in team.events("ran") if e.pid == victim.pid], 20, "the victim is at work")
+    died = victim.kill()
+    team.settled(30, 4_000)
+    print(f"after the kill, 4,000 had ended within {CLOCK.monotonic() - died:.2f} s")  # noqa: T201 - as above
+    executed = Counter(key.split("@")[0] for key in team.count("ran").elements())
+    assert set(executed) == set(keys)
+    runs = team.runs()
+    assert len(runs) == 4_000
+    assert {run.status for run in runs} == {"completed"}
+    repeated = [key for key, number in executed.items() if number > 1]
+    rescued = {run.name for run in runs if run.deaths}
+    assert set(repeated) <= rescued, "only what a dead process held was run again"
+    team.check()
+
+
+@ONE_STORE
+def test_a_job_that_kills_its_process_is_quarantined_and_its_neighbours_are_not(team: Crew) -> None:
+    neighbours = [f"n{number}" for number in range(30)]
+    killer = NewSchedule(
+        "job", "killer", "interval", {"seconds": 3600, "start": "2026-01-01T00:00:00+00:00"},
+        {"task": "die", "kwargs": {"key": "killer"}},
+    )  # fmt: skip
+    gate = team.gate()
+    gate.touch()
+    (schedule,) = team.create([killer], ago=3600)
+    team.add("hold", neighbours, gate=str(gate))
+
+    deaths = 0
+    worker = team.start(1, wait=False, lease=1.0)[0]
+    while died_before_the_end(worker, team, 31):
+        deaths += 1
+        worker = team.start(1, wait=False, lease=1.0)[0]  # as a supervisor would
+
+    assert deaths == 3
+    runs = {run.name: run for run in team.runs()}
+    assert runs["killer"].status == "failed"
+    assert runs["killer"].deaths == 3
+    assert "quarantined" in str(runs["killer"].error)
+    assert team.count("begun")["killer"] == 3
+    found = team.app.store.get(schedule.definition.id)
+    assert found is not None
+    assert found.progress.state == "paused"
+    assert "quarantined" in str(found.progress.note)
+    assert {runs[key].status for key in neighbours} == {"completed"}
+    assert max(runs[key].deaths for key in neighbours) <= 1
+    team.check()

@@ -1,0 +1,62 @@
+"""Four processes on one store: what is due is run once, by one of them, and nothing is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from duetime.core.clock import SECOND, Instant, datetime_of
+from duetime.core.drafting import NewSchedule
+from tests.support.workers import CLOCK, Crew
+
+ONE_OFFS, REPEATING, OCCURRENCES = 9_000, 100, 10
+
+
+def repeating(number: int) -> NewSchedule:
+    """Ten occurrences in the past second or so, all to be caught up with, each behind the one before it."""
+    started = datetime_of(Instant(CLOCK.now() - 20 * SECOND)).isoformat()
+    key = f"r{number}"
+    return NewSchedule(
+        "job",
+        key,
+        "interval",
+        {"seconds": 1, "start": started},
+        {"task": "mark", "kwargs": {"key": key}},
+        {"catch_up": "all", "overlap": "queue", "max_runs": OCCURRENCES},
+    )
+
+
+def test_ten_thousand_occurrences_run_once_each(team: Crew) -> None:
+    team.add("mark", [f"k{number}" for number in range(ONE_OFFS)])
+    team.create([repeating(number) for number in range(REPEATING)], ago=15)
+    number = ONE_OFFS + REPEATING * OCCURRENCES
+    team.start(4)
+    team.settled(60, number)
+
+    executed = team.count("ran")
+    assert len(executed) == number
+    assert set(executed.values()) == {1}
+    keys = Counter(key.split("@")[0] for key in executed)
+    assert [keys[f"k{number}"] for number in range(ONE_OFFS)] == [1] * ONE_OFFS
+    assert [keys[f"r{number}"] for number in range(REPEATING)] == [OCCURRENCES] * REPEATING
+
+    runs = team.runs(status="completed")
+    assert len(runs) == number
+    assert {run.attempt for run in runs} == {1}
+    assert {(run.deaths, run.fence <= 2) for run in runs} == {(0, True)}
+    assert len({event.pid for event in team.events("ran")}) == 4, "every worker had its share"
+    assert "dead" not in team.logs(), "nobody took a living worker for dead"
+    team.check()
+
+
+def test_four_workers_that_are_asked_to_stop_in_mid_work_leave_nothing_behind(team: Crew) -> None:
+    """Two of four stop gracefully while the others go on; a fifth joins."""
+    team.add("mark", [f"k{number}" for number in range(2_000)])
+    first, second, *_ = team.start(4)
+    assert first.terminate() == 0
+    team.start(1)
+    assert second.terminate() == 0
+    team.settled(30, 2_000)
+    executed = team.count("ran")
+    assert (len(executed), set(executed.values())) == (2_000, {1})
+    assert {run.attempt for run in team.runs()} == {1}, "what was given back did not count as an attempt"
+    team.check()

@@ -1,0 +1,122 @@
+"""A worker that is stopped past its lease and resumed: others have its work, and it notices before it does harm."""
+
+from __future__ import annotations
+
+import signal
+
+import apsw
+import pytest
+
+from tests.faults.conftest import LEASE, ONE_STORE
+from tests.support.workers import Crew, WorkerProcess, eventually
+
+
+def stop_between_transactions(team: Crew, worker: WorkerProcess) -> None:
+    """SQLite has one writer: a process that is stopped while it writes keeps everybody waiting until it goes on."""
+    while True:
+        worker.signal(signal.SIGSTOP)
+        if team.url.startswith("postgresql") or _writable(team.url):
+            return
+        worker.signal(signal.SIGCONT)
+
+
+def _writable(path: str) -> bool:
+    connection = apsw.Connection(path)
+    try:
+        connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
+    """Half of its runs hear that they should stop; the others end late and say that they succeeded."""
+    gate = team.gate()
+    (sleeper,) = team.start(1, threads=4)
+    begun = [f"begun{number}" for number in range(4)]
+    team.add("hold", begun[:2], gate=str(gate))
+    team.add("insist", begun[2:], gate=str(gate))
+    eventually(lambda: len(team.events("begun")) == 4, 10, "its threads are busy")
+    stop_between_transactions(team, sleeper)
+    team.start(1)
+    gate.touch()  # the rescuer's attempts end at once
+
+    team.settled(LEASE + 10, 4)
+    others = {run.name: run for run in team.runs()}
+    assert {run.status for run in others.values()} == {"completed"}
+    assert {run.deaths for run in others.values()} == {1}
+    assert team.count("ended") == dict.fromkeys(begun, 1)
+
+    sleeper.signal(signal.SIGCONT)
+    eventually(lambda: "registers anew" in sleeper.log, 10, "the sleeper finds out")
+    eventually(
+        lambda: (
+            len([event for event in team.events() if event.pid == sleeper.pid and event.verb in ("ended", "told")]) == 4
+        ),
+        10,
+        "its threads come back",
+    )
+    team.workers[1].terminate()
+    team.add("mark", [f"after{number}" for number in range(20)])
+    team.settled(10, 24)
+    now = {run.name: run for run in team.runs()}
+    assert {name: now[name] for name in begun} == others, "the rows are what the rescuer wrote"
+    assert {event.pid for event in team.events("ran")} == {sleeper.pid}, "it goes on working"
+    assert {run.status for run in now.values()} == {"completed"}
+    assert sleeper.terminate() == 0
+    team.check()
+
+
+@ONE_STORE
+def test_a_worker_begins_nothing_of_its_old_line_after_it_was_stopped(team: Crew) -> None:
+    """More is claimed than there are threads: what stood in line belongs to others when the worker wakes up."""
+    gate = team.gate()
+    (sleeper,) = team.start(1, threads=2)
+    team.add("mark", [f"warm{number}" for number in range(600)])  # a fast pace: it claims ahead
+    team.settled(20, 600)
+    team.add("hold", ["busy0", "busy1"], gate=str(gate))
+    eventually(lambda: len(team.events("begun")) == 2, 10, "its threads are busy")
+    in_line = [f"line{number}" for number in range(20)]
+    team.add("hold", in_line, gate=str(gate))
+    eventually(lambda: len(team.runs(status="running")) == 22, 5, "it has claimed what it has no thread for")
+    stop_between_transactions(team, sleeper)
+    team.start(1)
+    gate.touch()
+    team.settled(LEASE + 10, 622)
+    sleeper.signal(signal.SIGCONT)
+    eventually(lambda: "registers anew" in sleeper.log, 10, "the sleeper finds out")
+    team.add("mark", ["after"])
+    team.settled(10, 623)
+    assert not [event for event in team.events("begun") if event.pid == sleeper.pid and event.key in in_line]
+    assert {team.count("begun")[key] for key in in_line} == {1}
+    assert set(team.statuses()) == {"completed"}
+    assert sleeper.terminate() == 0
+    team.check()
+
+
+@ONE_STORE
+def test_a_worker_alone_that_was_stopped_goes_on_with_its_work(team: Crew) -> None:
+    """Nobody rescued anything: it was cut short by no fault of its own, and the run is not a failure."""
+    gate = team.gate()
+    (sleeper,) = team.start(1)
+    team.add("hold", ["h"], gate=str(gate))
+    team.add("hold", ["once"], gate=str(gate), policy={"at_most_once": True})
+    eventually(lambda: len(team.events("begun")) == 2, 10, "they are under way")
+    stop_between_transactions(team, sleeper)
+    with pytest.raises(AssertionError, match="past its lease"):
+        eventually(lambda: False, LEASE + 0.5, "past its lease")
+    sleeper.signal(signal.SIGCONT)
+    eventually(lambda: team.count("told") == {"h": 1, "once": 1}, 10, "both are told to stop")
+    eventually(lambda: team.count("begun")["h"] == 2, 10, "it is begun again")
+    gate.touch()
+    team.settled(10, 2)
+    runs = {run.name: run for run in team.runs()}
+    assert (runs["h"].status, runs["h"].attempt, runs["h"].deaths) == ("completed", 1, 0)
+    assert runs["once"].status == "failed"
+    assert "lost its lease" in str(runs["once"].error)
+    assert team.count("begun")["once"] == 1
+    assert "registers anew" not in sleeper.log
+    assert sleeper.terminate() == 0
+    team.check()

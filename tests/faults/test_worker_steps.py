@@ -1,0 +1,367 @@
+"""Interleavings of a worker's steps that no signal can time: played step by step, on the real store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from duetime.core.clock import SECOND, Instant, SystemClock, instant_of
+from duetime.core.errors import StoreUnusable, WorkerGone
+from duetime.core.executing import InHand
+from duetime.core.kind import StopReason
+from duetime.core.lease import REVIVAL, Judge, Lease
+from duetime.core.model import WorkerId, WorkerRow
+from duetime.core.store import Exchange, RunQuery
+from duetime.core.worker import LONGEST_SLEEP, Worker, WorkerOptions
+from duetime.simulation import SettableClock
+from tests.faults.conftest import RealStore
+from tests.support.drafts import once
+from tests.support.hand import create, the
+from tests.support.invariants import invariants
+from tests.support.unreliable import Line, Play, Unreliable
+
+CLOCK = SystemClock()
+KINDS = {"job": Play("job"), "other": Play("other")}
+
+
+def due(number: int, *, ago: float = 1.0, **given: Any) -> list[Any]:
+    now = CLOCK.now() - int(ago * SECOND)
+    return [once(now, created=now, **given) for _ in range(number)]
+
+
+def worker_on(store: Any, size: int, **options: Any) -> tuple[Worker, Line]:
+    worker = Worker(store, KINDS, CLOCK, WorkerOptions(**options))
+    worker.carrier = line = Line(size)
+    worker.register()
+    return worker, line
+
+
+def dies(store: RealStore, worker: Worker) -> None:
+    """Somebody finds this worker dead."""
+    (row,) = [row for row in store.workers() if row.id == worker.id]
+    assert store.rescue(row.id, row.beat, CLOCK.now()) is not None
+
+
+def make_fast(worker: Worker) -> None:
+    """Work that takes microseconds: the worker claims ahead of its threads."""
+    worker._pace = 0.0001
+
+
+def finish(worker: Worker, line: Line, number: int) -> None:
+    for _ in range(number):
+        worker.execute(line.items.pop(0))
+
+
+# -- one death, heard of twice --------------------------------------------------------------------------------------
+
+
+def test_a_death_that_beat_and_exchange_both_hear_of_ends_one_life(store: RealStore) -> None:
+    """The beat's answer is on its way while the exchange has started anew already."""
+    worker, _ = worker_on(store, 4)
+    create(store, *due(2))
+    first = worker.id
+    dies(store, worker)
+
+    class Slow(Unreliable):
+        def beat(self, *given: Any) -> Any:
+            worker.store = store
+            worker.exchange()  # the other thread is faster: it starts anew
+            worker.notice()
+            worker.exchange()  # … and claims
+            return store.beat(*given)
+
+    worker.store = cast(Any, Slow(store))
+    with pytest.raises(WorkerGone):
+        worker.beat()
+    second = worker.id
+    assert second != first
+    held = dict(worker.hands)
+    assert len(held) == 2
+    worker.exchange()
+    assert worker.id == second, "the new life goes on"
+    assert worker.hands == held
+    assert [row.id for row in store.workers()] == [second]
+
+
+def test_the_outcomes_of_an_earlier_life_are_dropped_and_its_runs_can_be_ours_again(store: RealStore) -> None:
+    """A run of which an old outcome is still around is claimed anew, in a commit of which nobody hears."""
+    unsure = Unreliable(store, {})
+    worker, line = worker_on(unsure, 4)
+    create(store, *due(1))
+    worker.exchange()
+    (old,) = line.items
+    dies(store, worker)
+    with pytest.raises(WorkerGone):
+        worker.beat()
+    worker.exchange()  # starts anew; the run is a suspect by now, and in hand again
+    worker.notice()
+    worker.exchange()
+    worker.execute(old)  # its thread comes back late
+    assert old.stop.reason is StopReason.LEASE
+    new = next(iter(worker.hands.values()))
+    assert new is not old
+    worker.exchange()
+    assert worker.hands == {new.id: new}, "the old outcome took nothing away"
+    worker._doubt = True
+    worker.exchange()
+    assert len([item for item in line.items if item is not old]) == 1, "it is started once"
+    worker.execute(new)
+    worker.exchange()
+    (run,) = store.runs(RunQuery()).items
+    assert (run.status, run.deaths, run.attempt) == ("completed", 1, 2)
+    invariants(store)
+
+
+def test_a_dropped_run_keeps_its_thread_until_it_returns(store: RealStore) -> None:
+    """Otherwise a worker that starts anew claims for threads that are not there."""
+    worker, line = worker_on(store, 2)
+    create(store, *due(2))
+    worker.exchange()
+    strays = [line.items.pop(), line.items.pop()]
+    for item in strays:
+        item.begun = True
+    line.free = 0
+    dies(store, worker)
+    with pytest.raises(WorkerGone):
+        worker.beat()
+    worker.exchange()
+    create(store, *due(5, kind="other"))
+    worker.notice()
+    worker.exchange()
+    assert line.items == [], "both threads are still busy with what was dropped"
+    assert worker.seconds_to_look() == LONGEST_SLEEP, "and nobody spins meanwhile"
+    strays[0].over = True
+    line.free = 1
+    worker.notice()
+    worker.exchange()
+    assert len(line.items) == 1
+    invariants(store)
+
+
+# -- work that needs a thread of its own -----------------------------------------------------------------------------
+
+
+def test_at_most_once_work_is_claimed_for_idle_threads_and_stands_first(store: RealStore) -> None:
+    """Of two kinds together no more than there are idle threads, in front of what was claimed with it."""
+    worker, line = worker_on(store, 6)
+    make_fast(worker)
+    line.free = 3
+    create(store, *due(5, at_most_once=True), *due(5, at_most_once=True, kind="other"), *due(40))
+    worker.exchange()
+    exact = [item for item in line.items if "at_most_once" in item.claim.definition.policy]
+    assert len(exact) == 3
+    assert line.items[:3] == exact
+    assert len(line.items) == 43
+    invariants(store)
+
+
+def test_at_most_once_work_is_not_claimed_for_threads_that_are_spoken_for(store: RealStore) -> None:
+    """What was claimed ahead of its instant waits with the timer: the threads that it needs are not idle."""
+    worker, line = worker_on(store, 4, lead=10 * SECOND)
+    make_fast(worker)
+    waiting: list[InHand] = []
+    worker.start_later = lambda seconds, item: waiting.append(item)  # type: ignore[method-assign]
+    create(store, *[once(CLOCK.now() + 5 * SECOND, created=CLOCK.now()) for _ in range(4)])
+    worker.exchange()
+    assert len(waiting) == 4
+    create(store, *due(2, at_most_once=True))
+    worker.notice()
+    worker.exchange()
+    assert line.items == []
+
+
+def test_at_most_once_work_gets_its_turn_beside_a_line_that_is_always_full(store: RealStore) -> None:
+    worker, line = worker_on(store, 2, batch=50)
+    make_fast(worker)
+    create(store, *due(300))
+    worker.exchange()
+    create(store, *due(1, at_most_once=True))
+    line.free = 0
+    for _ in range(100):
+        make_fast(worker)
+        worker._looked_aside = 0.0
+        worker.notice()
+        worker.exchange()
+        if any("at_most_once" in item.claim.definition.policy for item in worker.hands.values()):
+            break
+        finish(worker, line, min(20, len(line.items)))
+        line.free = max(0, 2 - len(line.items))
+    else:
+        raise AssertionError("it starved")
+    assert store.health(CLOCK.now()).due > 100, "it did not have to wait for all the others"
+
+
+def test_one_suspect_at_a_time_whatever_its_kind(store: RealStore) -> None:
+    """A further death must be counted for the run that killed."""
+    victim, _ = worker_on(store, 10)
+    create(store, *due(3), *due(3, kind="other"))
+    victim.exchange()
+    assert len(victim.hands) == 6
+    dies(store, victim)
+    worker, line = worker_on(store, 10)
+    for number in range(6):
+        worker.notice()
+        worker.exchange()
+        assert len(worker.hands) == 1, "one suspect in hand, none in line"
+        finish(worker, line, 1)
+        before = store.runs(RunQuery(status="completed")).total
+        assert before == number
+    worker.exchange()
+    assert {(run.status, run.deaths) for run in store.runs(RunQuery()).items} == {("completed", 1)}
+    invariants(store)
+
+
+def test_a_slot_that_a_record_frees_is_filled_by_the_same_transaction(store: RealStore) -> None:
+    worker, line = worker_on(store, 1)
+    create(store, *due(3))
+    worker.exchange()
+    for _ in range(2):
+        finish(worker, line, 1)
+        worker.notice()
+        worker.exchange()
+        assert len(line.items) == 1
+    assert store.runs(RunQuery(status="completed")).total == 2
+
+
+def test_at_most_once_work_is_looked_for_again_when_a_thread_turns_out_to_be_idle(store: RealStore) -> None:
+    """Its outcome is recorded a moment before the thread says that it is free: no further record comes to remind us."""
+    worker, line = worker_on(store, 1)
+    create(store, *due(2, at_most_once=True))
+    worker.exchange()
+    finish(worker, line, 1)
+    line.free = 0
+    worker.exchange()
+    assert line.items == []
+    line.free = 1
+    worker.exchange()  # the thread woke the engine
+    assert len(line.items) == 1
+
+
+# -- standing in line ------------------------------------------------------------------------------------------------
+
+
+def test_an_old_backlog_is_not_given_back_because_it_is_old(store: RealStore) -> None:
+    worker, line = worker_on(store, 2)
+    make_fast(worker)
+    create(store, *due(50, ago=30))
+    worker.exchange()
+    line.free = 0
+    worker.leave_to_others(2.0)
+    assert len(line.items) == 50
+
+
+def test_what_stalls_is_left_to_others_and_not_claimed_back(store: RealStore) -> None:
+    worker, line = worker_on(store, 2)
+    make_fast(worker)
+    create(store, *due(50))
+    worker.exchange()
+    running = [line.items.pop(0), line.items.pop(0)]
+    line.free = 0
+    worker.leave_to_others(0.0)
+    worker.exchange()
+    worker.notice()
+    worker.exchange()
+    assert line.items == []
+    assert set(worker.hands) == {item.id for item in running}
+    pending = store.runs(RunQuery(status="pending", limit=100)).items
+    assert {(run.attempt, run.deaths) for run in pending} == {(0, 0)}
+    assert len(pending) == 48
+    other, elsewhere = worker_on(store, 60)
+    other.exchange()
+    assert len(elsewhere.items) == 48
+    invariants(store)
+
+
+# -- when to look again ----------------------------------------------------------------------------------------------
+
+
+def test_what_another_worker_is_just_claiming_is_no_reason_to_spin(store: RealStore) -> None:
+    class Contended(Unreliable):
+        def exchange(self, *given: Any) -> Exchange:
+            return Exchange([], [])  # as with SKIP LOCKED: due, but in somebody else's transaction
+
+    worker, _ = worker_on(Contended(store), 4)
+    create(store, *due(3))
+    worker.notice()
+    assert worker.exchange() is False
+    assert 0 < worker.seconds_to_look() <= 0.011
+
+
+def test_a_write_during_the_look_ahead_is_looked_at_again(store: RealStore) -> None:
+    class Busy(Unreliable):
+        def earliest(self, lanes: Any) -> Any:
+            found = store.earliest(lanes)
+            create(store, *due(1))
+            worker.notice()  # as the store's listener does
+            return found
+
+    worker, line = worker_on(Busy(store), 4)
+    worker.exchange()
+    worker.store = store
+    assert worker.seconds_to_look() == 0
+    worker.exchange()
+    assert len(line.items) == 1
+
+
+# -- a store that cannot be used ---------------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_be_used_breaks_no_schedule_and_loses_no_outcome(store: RealStore) -> None:
+    class Unusable(Unreliable):
+        def exchange(self, *given: Any) -> Exchange:
+            raise StoreUnusable("read-only")
+
+    worker, line = worker_on(store, 4)
+    create(store, *due(1))
+    worker.exchange()
+    waiting = create(store, *due(1, at_most_once=True))[0].definition.id
+    worker.store = cast(Any, Unusable(store))
+    for _ in range(2):  # with nothing to record, and with something
+        worker.notice()
+        with pytest.raises(StoreUnusable):
+            worker.exchange()
+        if line.items:
+            finish(worker, line, 1)
+    assert the(store, waiting).progress.state == "active"
+    worker.store = store
+    worker.exchange()
+    finish(worker, line, 1)
+    worker.exchange()
+    assert {run.status for run in store.runs(RunQuery()).items} == {"completed"}
+    assert worker.hands == {}
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(instant_of(datetime(2026, 1, 1, tzinfo=UTC)))
+
+
+def pass_time(clock: SettableClock, seconds: float) -> None:
+    clock.move_to(Instant(clock.now() + int(seconds * SECOND)))
+
+
+def test_answers_heard_out_of_order_shorten_no_lease(clock: SettableClock) -> None:
+    lease = Lease(clock, 10)
+    pass_time(clock, 5)
+    lease.renew(clock.boottime())
+    lease.renew(clock.boottime() - 4)
+    pass_time(clock, 9)
+    assert not lease.expired()
+
+
+def test_after_an_outage_others_get_time_to_find_the_store_again(clock: SettableClock) -> None:
+    """Nobody knocks all the time: whoever is first to be back must not take the others for dead."""
+    judge = Judge(clock, lease=2, interval=0.1)
+    row = WorkerRow(WorkerId(2), "w", "job", 0, Instant(0), 7, Instant(0), lease=2 * SECOND)
+    judge.forget()
+    judge.observe([row], WorkerId(1))
+    waited = 0.0
+    while not judge.observe([row], WorkerId(1)):
+        pass_time(clock, 0.1)
+        waited += 0.1
+    assert waited == pytest.approx(2 + REVIVAL, abs=0.15)

@@ -1,0 +1,50 @@
+"""An agent played by a test: it calls tools as the server would, without any transport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from duetime.core.kind import Caller
+from duetime.faces.desk import Desk
+from duetime.faces.mcp.arguments import checked
+from duetime.faces.mcp.families import FAMILIES, resources_of, tools_of
+from duetime.faces.mcp.resource import Resource
+from duetime.faces.mcp.tool import Call, Reply
+
+TOOLS = {tool.name: tool for tool in tools_of(FAMILIES)}
+RESOURCES = resources_of(FAMILIES)
+
+
+class Agent:
+    def __init__(self, desk: Desk, caller: Caller, zone: str | None = None) -> None:
+        self.call = Call(desk, caller, zone or desk.zone)
+
+    def use(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> Reply:
+        """`given` is for arguments that Python cannot name, such as `from`."""
+        chosen = TOOLS[tool]
+        return chosen.answer(self.call, checked(chosen.input, {**(given or {}), **more}))
+
+    def hears(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> str:
+        """The text of an answer."""
+        words = self.use(tool, given, **more).text
+        assert words is not None
+        return words
+
+    def knows(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """The structured content of an answer, which has to be what the tool's schema names."""
+        structured = dict(self.use(tool, given, **more).structured)
+        assert set(structured) <= set(TOOLS[tool].output["properties"])
+        return structured
+
+    def reads(self, uri: str) -> dict[str, Any] | None:
+        resource, hole = self._resource(uri)
+        return resource.read(self.call, hole)
+
+    def digest(self, uri: str) -> object:
+        resource, hole = self._resource(uri)
+        assert resource.digest is not None
+        return resource.digest(self.call, hole)
+
+    def _resource(self, uri: str) -> tuple[Resource, str]:
+        return next((each, hole) for each in RESOURCES if (hole := each.match(uri)) is not None)

@@ -1,0 +1,73 @@
+"""The notification tools without a transport: arguments are checked as the server checks them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from duetime.compose import App
+from duetime.core.kind import Caller
+from duetime.core.model import Run
+from duetime.core.store import RunQuery
+from duetime.faces.desk import Desk
+from duetime.faces.local_notifications import LocalNotifications
+from duetime.faces.mcp import notification_resources, notifications
+from duetime.faces.mcp.arguments import checked
+from duetime.faces.mcp.tool import Call, ToolProblem
+
+START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
+"""15:00 in Berlin, 06:00 in Los Angeles."""
+TOOLS = {tool.name: tool for tool in notifications.TOOLS}
+RESOURCES = {resource.uri: resource for resource in notification_resources.RESOURCES}
+
+
+class Agent:
+    """Somebody who calls the tools."""
+
+    def __init__(self, app: App, caller: Caller, zone: str = "Europe/Berlin", *, patience: float = 5.0) -> None:
+        self.app = app
+        service = LocalNotifications(app.scheduler, patience=patience)
+        self.call = Call(Desk(app.scheduler, app.registry.describe, service), caller, zone)
+
+    def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        chosen = TOOLS[tool]
+        structured = dict(chosen.answer(self.call, checked(chosen.input, arguments)).structured)
+        assert set(structured) <= set(chosen.output["properties"]), structured
+        assert set(chosen.output["required"]) <= set(structured), structured
+        return structured
+
+    def problem(self, tool: str, /, **arguments: Any) -> str:
+        """The text of the tool error that this call ends in."""
+        try:
+            answer = self(tool, **arguments)
+        except ToolProblem as problem:
+            return str(problem)
+        raise AssertionError(f"not refused: {answer}")
+
+    def read(self, uri: str, hole: str = "") -> dict[str, Any] | None:
+        return RESOURCES[uri].read(self.call, hole)
+
+    def digest(self, topic: str) -> object:
+        look = RESOURCES["schedules://{topic}"].digest
+        assert look is not None
+        return look(self.call, topic)
+
+    def cron(self, **changes: Any) -> str:
+        given = {"message": "hi", "notification_topic": "alerts", "cron": "0 9 * * *", "timezone": "Europe/Berlin"}
+        made = self("schedule_cron_notification", **{**given, **changes})
+        assert made["success"] is True
+        return str(made["schedule_id"])
+
+    def once(self, **changes: Any) -> str:
+        when = {} if {"datetime", "time", "delay"} & set(changes) else {"delay": "1h"}
+        made = self("schedule_notification", **{"message": "hi", "notification_topic": "alerts", **when, **changes})
+        assert made["success"] is True
+        return str(made["message_id"])
+
+    def listed(self, **arguments: Any) -> tuple[list[str], list[str]]:
+        found = self("list_scheduled_notifications", **arguments)
+        assert found["count"] == len(found["schedules"])
+        return [row["schedule_id"] for row in found["schedules"]], [row["message_id"] for row in found["messages"]]
+
+    def runs(self) -> list[Run]:
+        return self.app.store.runs(RunQuery(owner=self.call.caller.owner)).items

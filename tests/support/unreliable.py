@@ -1,0 +1,87 @@
+"""A store whose answers get lost, and work that a test decides about: for faults that no signal can time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from duetime.core.clock import Instant
+from duetime.core.errors import StoreUnavailable
+from duetime.core.executing import InHand
+from duetime.core.kind import Caller, Prepared, Work
+from duetime.core.model import RunId
+from duetime.core.outcome import Completed, Outcome
+
+BEFORE, AFTER = "before", "after"
+
+
+class Unreliable:
+    """Passes everything on. A call of `method` that the plan names fails before it is written, or after."""
+
+    def __init__(self, store: Any, plan: Mapping[int, str] | None = None, method: str = "exchange") -> None:
+        self._store, self._plan, self._method = store, plan or {}, method
+        self.calls = 0
+        self.answers: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        return self._unsure(found) if name == self._method else found
+
+    def _unsure(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            fault = self._plan.get(self.calls)
+            if fault == BEFORE:
+                raise StoreUnavailable("lost on the way there")
+            result = method(*args, **kwargs)
+            if self._method == "exchange":
+                self.answers += result.answers
+            if fault == AFTER:
+                raise StoreUnavailable("lost on the way back")
+            return result
+
+        return call
+
+
+class Play:
+    """A kind that does what the test says, and remembers which runs it was given."""
+
+    def __init__(self, name: str = "job", act: Callable[[Work], Outcome] | None = None) -> None:
+        self.name = name
+        self._act = act
+        self.begun: list[RunId] = []
+        self._lock = threading.Lock()
+
+    def public_id(self, now: Instant, trigger_type: str) -> str:
+        return f"{self.name}_{{id}}"
+
+    def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
+        return Prepared(payload, self.name)
+
+    def execute(self, work: Work) -> Outcome:
+        with self._lock:
+            self.begun.append(work.claim.run.id)
+        return Completed() if self._act is None else self._act(work)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Line:
+    """A carrier whose threads a test moves by hand: it remembers what was put, in order."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.free = size
+        self.items: list[InHand] = []
+
+    def put(self, items: Sequence[InHand]) -> None:
+        self.items += items
+
+    def take_back(self) -> list[InHand]:
+        items, self.items = self.items, []
+        return items
+
+    def head(self) -> InHand | None:
+        return self.items[0] if self.items else None

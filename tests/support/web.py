@@ -1,0 +1,105 @@
+"""The HTTP face on a real socket of this machine, in a thread, and requests to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Mount, Route
+
+from duetime.compose import App, build, web
+from duetime.core.clock import Clock
+from duetime.faces.http.server import HttpServer, listen
+from duetime.faces.http.tokens import Tokens
+from duetime.settings import Settings
+from tests.support.tokens import SECRET
+
+ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+MODERN = {"MCP-Protocol-Version": "2026-07-28"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "a test", "version": "1"},
+    },
+}
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def message(self) -> Any:
+        """The JSON-RPC message of an answer that may be a stream of one event."""
+        lines = self.body.decode().splitlines()
+        data = [line.removeprefix("data:") for line in lines if line.startswith("data:")]
+        return json.loads(data[-1] if data else self.body)
+
+
+class Site:
+    def __init__(self, app: Starlette, room: App, tokens: Tokens | None, port: int) -> None:
+        self.app, self.room, self.port = app, room, port
+        self._tokens = tokens
+
+    @property
+    def tokens(self) -> Tokens:
+        assert self._tokens is not None
+        return self._tokens
+
+    def bearer(self, subject: str = "ada", **more: Any) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens.issue(subject, 3600 * 1_000_000, **more)}"}
+
+    def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> Reply:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def post(self, message: Any, headers: Mapping[str, str] | None = None) -> Reply:
+        return self.ask("POST", "/mcp", {**ACCEPT, **(headers or {})}, json.dumps(message).encode())
+
+
+@contextmanager
+def site(folder: Path, clock: Clock | None = None, *, auth: bool = True, hosts: tuple[str, ...] = ()) -> Iterator[Site]:
+    room = build(Settings(db=str(folder / "my.db"), timezone="UTC", hosts=hosts), tasks=False)
+    tokens = Tokens(SECRET, folder / "auth", clock or room.clock, issuer="duetime", audience="duetime")
+    app = web(room, tokens if auth else None)
+    bound = listen("127.0.0.1", 0, only_loopback=not auth)
+    server = HttpServer(app, bound)
+    server.start()
+    try:
+        yield Site(app, room, tokens if auth else None, bound.getsockname()[1])
+    finally:
+        server.stop()
+        bound.close()
+        room.close()
+
+
+def paths(routes: list[BaseRoute], prefix: str = "") -> list[str]:
+    """Every path that is served, found from the application's own routes."""
+    found: list[str] = []
+    for route in routes:
+        if isinstance(route, Route):
+            found.append(prefix + route.path)
+        elif isinstance(route, Mount):
+            found += paths(list(route.routes), prefix + route.path)
+        else:
+            raise AssertionError(f"a kind of route that this test does not know: {route}")
+    return found

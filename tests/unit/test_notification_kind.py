@@ -1,0 +1,179 @@
+"""What a notification may hold, how it is named, and that without a channel it arrives in the inbox."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import Instant
+from duetime.core.errors import InvalidInput
+from duetime.core.kind import Caller, StopReason, StopSignal, Work
+from duetime.core.model import RunId, RunStatus, ScheduleId
+from duetime.core.outcome import Cancelled, Completed
+from duetime.core.policy.claiming import Claim
+from duetime.core.policy.creating import begin
+from duetime.core.policy.rows import new_run
+from duetime.core.topics import is_topic
+from duetime.faces.notifications import without_secrets
+from duetime.kinds.notification import NotificationKind
+from tests.support.drafts import T0, once
+
+ANN = Caller("ann")
+PLAIN = {"message": "Water the plants", "topic": "home"}
+FULL = {
+    **PLAIN,
+    "title": "Garden",
+    "priority": 4,
+    "tags": ["seedling", "water"],
+    "markdown": True,
+    "click": "https://example.org/garden",
+    "actions": [
+        {"action": "view", "label": "Open", "url": "geo:52.5,13.4", "clear": True},
+        {
+            "action": "http",
+            "label": "Sprinkle",
+            "url": "https://example.org/sprinkler",
+            "method": "PUT",
+            "headers": {"X-A": "1", "X-Empty": ""},
+            "body": "",
+        },
+        {"action": "broadcast", "label": "Snooze", "intent": "io.app.SNOOZE", "extras": {"minutes": "5"}},
+    ],
+    "icon": "https://example.org/icon.png",
+    "attach": "http://example.org/plan.pdf",
+    "filename": "plan.pdf",
+    "label": "garden.daily_1-a",
+}
+
+
+@pytest.fixture
+def kind() -> NotificationKind:
+    return NotificationKind()
+
+
+def work(payload: dict[str, Any]) -> Work:
+    draft = once(kind="notification", payload=json.dumps(payload), public_id="msg_1")
+    definition = begin(draft, ScheduleId(1))[0]
+    run = new_run(RunId(1), definition, T0, RunStatus.RUNNING)
+    return Work(Claim(run, definition, T0), StopSignal(), lambda text: None)
+
+
+@pytest.mark.parametrize("payload", [PLAIN, FULL], ids=["plain", "full"])
+def test_what_is_right_is_kept_as_it_is_and_filed_under_its_topic(
+    kind: NotificationKind, payload: dict[str, Any]
+) -> None:
+    prepared = kind.prepare(payload, ANN)
+    assert prepared.payload == payload
+    assert prepared.subject == "home"
+    assert kind.prepare({**payload, "title": None, "icon": None}, ANN).subject == "home"
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("message", None, "Water the plants"),
+    ("message", "  ", "Water the plants"),
+    ("message", 7, "Water the plants"),
+    ("message", "a\x00b", "NUL"),
+    ("message", "a\ud800b", "surrogates"),
+    ("topic", None, "home-alerts"),
+    ("topic", "", "home-alerts"),
+    ("topic", "Home", "home-alerts"),
+    ("topic", "home_alerts", "home-alerts"),
+    ("topic", "-home", "home-alerts"),
+    ("topic", "home-", "home-alerts"),
+    ("topic", "home--alerts", "home-alerts"),
+    ("topic", "home\n", "home-alerts"),
+    ("topic", "höme", "home-alerts"),
+    ("topic", "a" * 201, "home-alerts"),
+    ("title", "", "Backup failed"),
+    ("priority", 0, "4"),
+    ("priority", 6, "4"),
+    ("priority", True, "4"),
+    ("priority", 2.0, "4"),
+    ("tags", "warning", '["warning", "backup"]'),
+    ("tags", [1], '["warning", "backup"]'),
+    ("tags", ["a"] * 21, "at most 20"),
+    ("markdown", "yes", "true"),
+    ("click", "example.org", "https://example.org"),
+    ("click", "javascript:alert(1)", "https://example.org"),
+    ("click", "JavaScript:alert(1)", "https://example.org"),
+    ("click", "file:///etc/passwd", "https://example.org"),
+    ("click", "https://a b", "https://example.org"),
+    ("click", "x:" + "a" * 3000, "https://example.org"),
+    ("icon", "ftp://example.org/a.png", "https://example.org"),
+    ("icon", "https://", "https://example.org"),
+    ("icon", "http://[", "https://example.org"),
+    ("attach", "mailto:a@example.org", "https://example.org"),
+    ("filename", "../a", "report.pdf"),
+    ("filename", "..", "report.pdf"),
+    ("label", "", "weekly-report"),
+    ("label", "weekly report", "weekly-report"),
+    ("label", "weekly\n", "weekly-report"),
+    ("label", "Übung", "weekly-report"),
+    ("actions", {"action": "view"}, '"action": "view"'),
+    ("actions", [{"action": "view", "label": "Open", "url": "https://example.org"}] * 4, "at most 3"),
+    ("actions", ["view"], "view, http or broadcast"),
+    ("actions", [{"action": "explode", "label": "Boom"}], "view, http or broadcast"),
+    ("actions", [{"action": "view", "label": "Open"}], "needs url"),
+    ("actions", [{"action": "http", "url": "https://example.org"}], "needs label"),
+    ("actions", [{"action": "http", "label": "Go", "url": "geo:1,2"}], "https://example.org"),
+    ("actions", [{"action": "http", "label": "Go", "url": "https://a.org", "method": "BREW"}], "POST"),
+    ("actions", [{"action": "http", "label": "Go", "url": "https://a.org", "headers": {"a": 1}}], "actions"),
+    ("actions", [{"action": "view", "label": "Go", "url": "https://a.org", "intent": "x"}], "no 'intent'"),
+    ("actions", [{"action": "broadcast", "label": "Go", "extras": []}], "objects of texts"),
+    ("colour", "red", "no such field"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "said"), WRONG)
+def test_what_is_wrong_is_named_with_an_example(kind: NotificationKind, field: str, value: Any, said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        kind.prepare({**PLAIN, field: value}, ANN)
+    assert refused.value.field == field
+    assert refused.value.message.startswith(f"{field}: ")
+    assert said in refused.value.message
+    assert len(refused.value.message) < 400
+
+
+def test_ids_cannot_be_guessed_and_tell_what_fires_once(kind: NotificationKind) -> None:
+    ids = {kind.public_id(Instant(0), "once") for _ in range(100)}
+    assert len(ids) == 100
+    assert all(each.startswith("msg_") and len(each) == 36 for each in ids)
+    for recurring in ("cron", "interval", "rrule"):
+        assert kind.public_id(Instant(0), recurring).startswith("scd_")
+
+
+def test_without_a_channel_it_arrives_in_the_inbox(kind: NotificationKind) -> None:
+    outcome = kind.execute(work(FULL))
+    assert isinstance(outcome, Completed)
+    assert outcome.result is not None
+    assert json.loads(outcome.result) == {"channel": "inbox", "notification_id": "msg_1", **FULL}
+    kind.close()
+
+
+def test_one_that_was_taken_back_does_not_go_out(kind: NotificationKind) -> None:
+    taken_back = work(PLAIN)
+    taken_back.stop.set(StopReason.CANCELLED)
+    assert isinstance(kind.execute(taken_back), Cancelled)
+
+
+@pytest.mark.parametrize("topic", ["a", "0", "home-alerts", "a1-b2-c3"])
+def test_topics(topic: str) -> None:
+    assert is_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("401 from https://me:pass@example.org/v2", "401 from https://***@example.org/v2"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ('{"token": "abc", "a": 1}', '{"token": "***", "a": 1}'),
+        ("GET /x?api_key=abc&b=1", "GET /x?api_key=***&b=1"),
+        ("QSTASH_TOKEN=abc was refused", "QSTASH_TOKEN=*** was refused"),
+        ("bad eyJhbGciOi.eyJzdWIi.c2ln here", "bad *** here"),
+        ("the schedule is busy", "the schedule is busy"),
+    ],
+)
+def test_secrets_do_not_come_out(said: str, shown: str) -> None:
+    assert without_secrets(said) == shown

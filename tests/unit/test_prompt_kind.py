@@ -1,0 +1,52 @@
+"""What a prompt may hold, and that a due one waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import Instant
+from duetime.core.errors import InvalidInput
+from duetime.core.kind import Caller
+from duetime.kinds.prompt import PromptKind
+
+ADA = Caller("ada")
+
+
+def test_a_prompt_is_filed_under_its_agent() -> None:
+    kind = PromptKind()
+    assert kind.prepare({"prompt": "look"}, ADA) == ({"prompt": "look"}, "inbox")
+    whole = {"prompt": "look", "agent": "inbox", "deliver_to": "daily-report"}
+    assert kind.prepare(whole, ADA) == (whole, "inbox")
+    assert kind.prepare({"prompt": "look", "agent": None, "deliver_to": None}, ADA).payload == {"prompt": "look"}
+    assert PromptKind(("coder", "inbox")).prepare({"prompt": "look"}, ADA).subject == "coder"
+
+
+def test_its_id_is_its_number() -> None:
+    assert PromptKind().public_id(Instant(0), "once") == "{id}"
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "words"),
+    [
+        ({}, "prompt", "must be a text"),
+        ({"prompt": ""}, "prompt", "must be a text"),
+        ({"prompt": " \n"}, "prompt", "must be a text"),
+        ({"prompt": 7}, "prompt", "must be a text"),
+        ({"prompt": "a\0b"}, "prompt", "NUL"),
+        ({"prompt": "a\ud800"}, "prompt", "surrogates"),
+        ({"prompt": "a", "agent": "coder"}, "agent", "there is no 'coder'; there is inbox"),
+        ({"prompt": "a", "agent": ""}, "agent", "there is no ''"),
+        ({"prompt": "a", "agent": ["inbox"]}, "agent", "there is no 'list'"),
+        ({"prompt": "a", "deliver_to": "Not a topic"}, "deliver_to", "such as daily-report"),
+        ({"prompt": "a", "deliver_to": "topic\n"}, "deliver_to", "such as daily-report"),
+        ({"prompt": "a", "deliver_to": "a" * 300}, "deliver_to", "such as daily-report"),
+        ({"prompt": "a", "deliver_to": 7}, "deliver_to", "such as daily-report"),
+        ({"prompt": "a", "shell": "rm"}, "shell", "no such part"),
+    ],
+)
+def test_what_is_refused_names_its_field(payload: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as refusal:
+        PromptKind().prepare(payload, ADA)
+    assert refusal.value.field == field
