@@ -24,8 +24,8 @@ help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## a worker with sample tasks on a SQLite file, shown live; Ctrl-C stops it
-	@$(BIN)/duetime worker --demo
+run: $(VENV)/.run ## MCP over HTTP and a worker with sample tasks, shown live; Ctrl-C stops it
+	@$(BIN)/duetime serve --demo
 
 test: $(VENV)/.dev ## lint, types, imports and unit: what has to pass before a merge
 	$(call stage,test,$(MAKE) --no-print-directory lint types imports unit)

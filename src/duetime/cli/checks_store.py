@@ -1,0 +1,108 @@
+"""Checks of a store that answers: its schema, its clock, its workers, and what does not go well."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from duetime.api import LOCAL, taken
+from duetime.cli.checks import Check
+from duetime.cli.frame import program, without_password
+from duetime.cli.text import clean, plural, relative, span
+from duetime.compose import App, build
+from duetime.core.clock import MINUTE, SECOND, Clock, Instant
+from duetime.core.scheduler import Scheduler
+from duetime.core.store import Health, ScheduleQuery
+from duetime.faces.present import is_alive
+from duetime.kinds.registry import Registry
+from duetime.settings import Settings
+
+SKEW = 1 * SECOND
+LOOKED_AT = 1000
+"""Jobs whose tasks are looked up: enough to notice what is missing, in a moment."""
+
+OPERATOR = frozenset({"backup_database", "prune_history"})
+
+
+def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
+    app = build(settings, clock=clock, tasks=False)
+    try:
+        health = app.store.health(clock.now())
+        yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
+        yield Check("ok", "schema", f"version {health.schema}, {plural(health.schedules, 'schedule')}")
+        yield from _clock(app, clock)
+        alive = yield from _workers(app, clock.now())
+        yield from _overdue(health, alive, clock.now())
+        yield from _troubled(app.scheduler)
+        yield from _unknown_tasks(app.scheduler, registry)
+    finally:
+        app.close()
+
+
+def _clock(app: App, clock: Clock) -> Iterator[Check]:
+    before = clock.now()
+    there = app.store.now()
+    if there is None:
+        return  # a store in a file has no clock of its own
+    apart = there - (before + clock.now()) // 2
+    if abs(apart) > SKEW:
+        side = "ahead of" if apart > 0 else "behind"
+        message = f"the database's clock is {span(abs(apart))} {side} this machine's; set both by NTP"
+        yield Check("warn", "clock", message)
+    else:
+        yield Check("ok", "clock", f"this machine and the database agree within {span(abs(apart))}")
+
+
+def _workers(app: App, now: Instant) -> Generator[Check, None, int]:
+    rows = app.scheduler.workers()
+    alive = [row for row in rows if is_alive(row, now)]
+    for row in rows:
+        seen = relative(row.seen, now)
+        if row in alive:
+            yield Check("ok", "worker", f"{clean(row.name)}, last beat {seen}")
+        else:
+            yield Check("warn", "worker", f"{clean(row.name)} is silent, last beat {seen}; its runs wait for a worker")
+    if not alive:
+        db = app.settings.db
+        how = program("worker", *(("--db", without_password(db)) if db else ()))
+        yield Check("warn", "worker", f"none is running, so nothing fires; start one: {how}")
+    return len(alive)
+
+
+def _overdue(health: Health, alive: int, now: Instant) -> Iterator[Check]:
+    oldest = health.oldest_due
+    if not health.overdue or oldest is None:
+        yield Check("ok", "due", f"nothing is overdue; {plural(health.running, 'run')} in hand")
+    elif alive and now - oldest < MINUTE:
+        yield Check("ok", "due", f"{health.overdue:,} due now, the oldest since {span(now - oldest)}")
+    else:
+        cause = "the workers do not keep up: start more, or give them --threads" if alive else "start a worker"
+        yield Check("warn", "due", f"{health.overdue:,} overdue, the oldest by {span(now - oldest)}; {cause}")
+
+
+def _troubled(scheduler: Scheduler) -> Iterator[Check]:
+    for status, verdict, advice in (
+        ("broken", "fail", "mend the trigger with `job edit`, or delete it"),
+        ("failed", "warn", "`job history ID` shows why"),
+    ):
+        page = taken(scheduler.search(LOCAL, ScheduleQuery(status=status, newest_first=True, limit=3)))
+        if not page.items:
+            yield Check(
+                "ok", status, f"no schedule is {status}" if status == "broken" else "no schedule failed last time"
+            )
+            continue
+        named = ", ".join(f"{clean(item.definition.name)} ({item.definition.public_id})" for item in page.items)
+        more = "" if page.total <= len(page.items) else " and others"
+        yield Check("fail" if verdict == "fail" else "warn", status, f"{page.total:,}: {named}{more}; {advice}")
+
+
+def _unknown_tasks(scheduler: Scheduler, registry: Registry) -> Iterator[Check]:
+    unknown: dict[str, int] = {}
+    for status in ("pending", "running", "paused"):
+        page = taken(scheduler.search(LOCAL, ScheduleQuery(kind="job", status=status, limit=LOOKED_AT)))
+        for item in page.items:
+            if registry.get(item.definition.subject) is None and item.definition.subject not in OPERATOR:
+                unknown[item.definition.subject] = unknown.get(item.definition.subject, 0) + 1
+    if unknown:
+        named = ", ".join(f"{clean(name)} ({number})" for name, number in sorted(unknown.items())[:5])
+        advice = "the worker needs their modules: --tasks MODULE, or tasks in duetime.toml"
+        yield Check("warn", "tasks", f"jobs call tasks that are not known here: {named}; {advice}")

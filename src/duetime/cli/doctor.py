@@ -1,0 +1,56 @@
+"""`duetime doctor`: is everything there and well, and what to do where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import typer
+
+from duetime.cli import screen
+from duetime.cli.checks import Check, machine_checks, store_file_checks, task_checks
+from duetime.cli.checks_store import store_checks
+from duetime.cli.door import FAILED, failure_of
+from duetime.cli.frame import Db, Json, Tasks
+from duetime.cli.plain import PlainCommand
+from duetime.core.clock import SystemClock
+from duetime.core.errors import DuetimeError
+from duetime.settings import Settings, load_settings
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(cls=PlainCommand)
+def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
+    """Check the machine, the store, the workers and the tasks. Exit code 1 when something is broken."""
+    checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
+    worst = "fail" if any(check.status == "fail" for check in checks) else "ok"
+    if json_:
+        screen.print_json({"ok": worst == "ok", "checks": [asdict(check) for check in checks]})
+    else:
+        rows = [(screen.status_text(check.status), check.subject, check.message) for check in checks]
+        screen.lines(rows)
+    if worst == "fail":
+        raise typer.Exit(FAILED)
+
+
+def _checks(flags: dict[str, object]) -> Iterator[Check]:
+    try:
+        settings = load_settings(flags)
+    except DuetimeError as error:
+        yield Check("fail", "settings", error.message)
+        settings = Settings(db=str(flags.get("db") or ""))
+    else:
+        yield Check("ok", "settings", ", ".join(settings.sources) or "the defaults")
+    yield from machine_checks(settings)
+    registry, loaded = task_checks(settings)
+    yield from loaded
+    usable = True
+    for check in store_file_checks(settings.path_of_db()):
+        usable = usable and check.status != "fail" and check.subject != "store"
+        yield check
+    if usable:
+        try:
+            yield from store_checks(settings, registry, SystemClock())
+        except DuetimeError as error:
+            yield Check("fail", "store", failure_of(error).message)

@@ -1,0 +1,119 @@
+"""What the rooms share: common options, opening the store, reading values, and how to call Duetime."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duetime.core.clock import Instant
+from duetime.core.errors import InvalidInput, UnreadableTime
+from duetime.core.times import read_duration, read_time
+
+if TYPE_CHECKING:
+    from duetime.compose import App
+
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="URL", help="A file, or postgresql://...; otherwise as the settings say."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--tasks", metavar="MODULE", help="A module, or a .py file, that registers tasks. May be repeated."),
+]
+Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="An IANA zone such as Europe/Berlin.")]
+
+
+@contextmanager
+def opened(db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False) -> Iterator[App]:
+    """Task modules are loaded only for a command that checks or calls tasks."""
+    from duetime.compose import build
+    from duetime.settings import load_settings
+
+    app = build(load_settings({"db": db, "tasks": tuple(tasks) if tasks else None}), tasks=load_tasks)
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def worker_warnings(app: App, db: str | None, tasks: Sequence[str] | None = None) -> list[str]:
+    from duetime.faces.present import idle_warnings
+
+    named = [part for module in tasks or () for part in ("--tasks", module)]
+    how = program("worker", *(("--db", without_password(db)) if db else ()), *named)
+    return idle_warnings(app.scheduler.workers(), "job", app.clock.now(), how)
+
+
+def program(*arguments: str) -> str:
+    """A command line that works when it is copied, also where the command is not on the path."""
+    called = Path(sys.argv[0])
+    if shutil.which("duetime"):
+        start = "duetime"
+    elif called.name == "duetime":
+        start = str(called)
+    else:
+        start = "python -m duetime"
+    return " ".join((start, *map(shlex.quote, arguments)))
+
+
+def without_password(url: str) -> str:
+    """Hints end up in logs, so that a password in them would too."""
+    return re.sub(r"(?<=[?&]password=)[^&]*|(?<=://)([^:/@]*):[^/]*@", _masked, url)
+
+
+def _masked(found: re.Match[str]) -> str:
+    return "***" if found[1] is None else f"{found[1]}:***@"
+
+
+def version() -> str:
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("duetime")
+    except PackageNotFoundError:
+        return "(from source)"
+
+
+def duration(text: str, option: str) -> int:
+    """Microseconds of `30s`, `2h30m`, or words such as `90 minutes`."""
+    tidy = " ".join(text.split()).lower()
+    try:
+        found = read_duration(tidy)
+    except UnreadableTime as error:
+        try:
+            found = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
+        except UnreadableTime:
+            raise InvalidInput(f"{option}: {error.message}") from None
+    if found <= 0:
+        raise InvalidInput(f"{option}: must be longer than nothing, such as 30s or 2h")
+    return found
+
+
+def value_of(text: str) -> Any:
+    """JSON where it is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def pair_of(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInput(f"--kwarg: write it as name=value, not {text[:60]!r}")
+    return name.strip(), value_of(value)

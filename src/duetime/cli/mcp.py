@@ -1,0 +1,127 @@
+"""`duetime mcp`: MCP over stdin and stdout, for clients that start their servers themselves."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from duetime.cli.door import OK
+from duetime.cli.frame import Db, Tasks
+from duetime.cli.options import Tools
+from duetime.cli.plain import PlainCommand
+
+if TYPE_CHECKING:
+    from duetime.compose import App
+    from duetime.core.standin import StandIn
+    from duetime.faces.mcp.tool import Call
+    from duetime.faces.mcp.wire import Wire
+
+PATIENCE = 0.1
+"""Seconds for what runs to end when the client goes."""
+
+DEADLINE = 0.7
+"""Seconds after which the process ends, whatever still hangs: a client that waits in vain kills."""
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(cls=PlainCommand)
+def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
+    """Serve one agent over stdin and stdout. What it schedules stays; `service install` has it fire always."""
+    if sys.stdin.isatty():
+        print(
+            "This speaks MCP over stdin and stdout, for a client that starts it; people want `duetime serve`.",
+            file=sys.stderr,
+        )
+    gc.disable()  # a fifth of the time until the first answer would go into looking for garbage that is not there
+    from duetime.faces.mcp.wire import claim
+
+    wire = claim()
+    leaving = Leaving()
+    leaving.on_signals()
+    _serve({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}, wire, leaving)
+    leaving.now()
+
+
+def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
+    """Imports here, where a signal is heard already: the SDK takes a second."""
+    from functools import partial
+
+    from duetime.compose import build, mcp_face
+    from duetime.core.standin import StandIn
+    from duetime.faces.mcp.stdio import serve_stdio
+    from duetime.settings import load_settings
+
+    _log_to_standard_error()
+    settings = load_settings(flags)
+    room = build(settings)
+    stand_in = StandIn(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
+    leaving.tidies(room, stand_in)
+    face, watcher = mcp_face(settings.tools, _identify(room, stand_in))
+    gc.freeze()
+    gc.enable()
+    stand_in.start()
+    serve_stdio(face, watcher, wire)
+
+
+def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
+    from duetime.faces.local import as_local
+
+    desk = room.desk()
+
+    def identify() -> Call:
+        # Whether anything would fire is only known once this process has looked for other workers.
+        stand_in.decided.wait(1.0)
+        return as_local(desk)
+
+    return identify
+
+
+def _log_to_standard_error() -> None:
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("duetime").setLevel(logging.INFO)
+
+
+class Leaving:
+    """Ends the process once and soon, whoever asks for it: a signal, or the end of the input.
+
+    The thread that reads the input cannot be interrupted, and a task may hang; neither is waited for.
+    """
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._parts: tuple[App, StandIn] | None = None
+        threading.Thread(target=self._wait, name="duetime-leaving", daemon=True).start()
+
+    def tidies(self, room: App, stand_in: StandIn) -> None:
+        self._parts = (room, stand_in)
+
+    def on_signals(self) -> None:
+        """Clients send SIGINT and, shortly after, SIGTERM: the second one changes nothing."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._asked.set())
+
+    def now(self) -> None:
+        self._asked.set()
+        threading.Event().wait()  # for the other thread to end the process
+
+    def _wait(self) -> None:
+        self._asked.wait()
+        tidying = threading.Thread(target=self._tidy, name="duetime-tidying", daemon=True)
+        tidying.start()
+        tidying.join(DEADLINE)
+        os._exit(OK)
+
+    def _tidy(self) -> None:
+        if self._parts is not None:
+            room, stand_in = self._parts
+            stand_in.stop(PATIENCE)
+            room.close()

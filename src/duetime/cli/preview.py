@@ -1,0 +1,93 @@
+"""`duetime next`: what a trigger means and when it fires, before anything is scheduled. Opens no store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from duetime.cli import screen
+from duetime.cli.frame import Json, Zone, duration
+from duetime.cli.plain import PlainCommand
+from duetime.cli.text import clean, relative
+from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.core.errors import InvalidInput, UnreadableTime
+from duetime.core.times import read_time
+from duetime.core.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.faces.present import preview_view
+from duetime.settings import load_settings, local_zone
+
+EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(name="next", cls=PlainCommand)
+def show_next(
+    expression: Annotated[
+        str,
+        typer.Argument(metavar="EXPR", help=f"{EXAMPLES}."),
+    ],
+    tz: Zone = None,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="How many instants.")] = 5,
+    dst: Annotated[
+        str, typer.Option(metavar="HOW", help="For cron: debian, or literal (the wall clock to the letter).")
+    ] = "debian",
+    json_: Json = False,
+) -> None:
+    """Show when an expression fires next. In local time and UTC, with what it says in English and what may surprise."""
+    now = SystemClock().now()
+    zone = known_zone(tz).key if tz else local_zone(load_settings())
+    kind, config = read_expression(expression)
+    if kind == "cron":
+        config["dst"] = dst
+    trigger, notes = _built(kind, config, zone, now)
+    instants = upcoming(trigger, now, count)
+    warnings = notes + warnings_for(trigger, now)
+    if json_:
+        screen.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
+        return
+    print(clean(describe(trigger)))
+    for instant in instants:
+        local = datetime_of(instant).astimezone(known_zone(zone))
+        utc = datetime_of(instant)
+        print(f"  {_shown(local)}   {utc:%Y-%m-%d %H:%M:%S}Z   {relative(instant, now)}")
+    screen.warn(warnings)
+
+
+def _built(kind: str, config: dict[str, Any], zone: str, now: Instant) -> tuple[Trigger, list[str]]:
+    if kind != "once":
+        return build_trigger(kind, config, zone=zone, now=now), []
+    try:
+        note = read_time(config["run_at"], zone=zone, now=now).note
+    except UnreadableTime:
+        raise UnreadableTime(f'EXPR: "{config["run_at"][:60]}" cannot be read; give {EXAMPLES}') from None
+    return build_trigger(kind, config, zone=zone, now=now), [note] if note else []
+
+
+def _shown(local: Any) -> str:
+    return f"{local:%a %Y-%m-%d %H:%M:%S} {local.tzname()}"
+
+
+def read_expression(text: str) -> tuple[str, dict[str, Any]]:
+    """Which trigger a person means, and its configuration."""
+    tidy = " ".join(text.split())
+    lower = tidy.lower()
+    if not tidy:
+        raise InvalidInput(f"EXPR: is empty; give {EXAMPLES}")
+    if lower.startswith("every "):
+        return "interval", {"seconds": duration(tidy[6:], "every") / SECOND}
+    if lower.startswith(("rrule:", "freq=")):
+        return "rrule", {"rrule": tidy[6:] if lower.startswith("rrule:") else tidy}
+    if lower.startswith("@") or len(tidy.split(" ")) >= 5 or "*" in tidy:
+        return "cron", {"expression": tidy}
+    return "once", {"run_at": tidy}
+
+
+def upcoming(trigger: Trigger, now: Instant, count: int) -> list[Instant]:
+    instants: list[Instant] = []
+    following = trigger.next_after(Instant(now - 1))
+    while following is not None and len(instants) < count:
+        instants.append(following)
+        following = trigger.next_after(following)
+    return instants

@@ -1,0 +1,183 @@
+"""`duetime service`: have the system keep `duetime serve` running, so that what is scheduled always fires."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duetime.cli import screen
+from duetime.cli.door import FAILED
+from duetime.cli.frame import Db, Json, Tasks, program
+from duetime.cli.options import Tools
+from duetime.cli.plain import PlainCommand, PlainGroup
+from duetime.cli.text import clean
+from duetime.cli.units import Unit, launchd_agent, systemd_unit
+from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.faces.http.secret import VARIABLE
+from duetime.settings import PREFIX, load_settings
+
+app = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False)
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+KEPT = ("PATH", "XDG_DATA_HOME")
+"""What a service has to know of this environment, besides the settings: where programs and where its own data are."""
+
+
+class NoManager(DuetimeError):
+    """There is nothing here that keeps a service running."""
+
+    code = "no_manager"
+
+
+@app.callback()
+def service() -> None:
+    """Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS."""
+
+
+@app.command(cls=PlainCommand)
+def install(
+    db: Db = None,
+    tasks: Tasks = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Where to serve; 8765 unless set.")] = None,
+    tools: Tools = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Show the file, write it, and start the service. It runs in this folder, with its duetime.toml."""
+    load_settings({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})  # is it readable?
+    unit = _unit(_command(db, tasks, port, tools))
+    print(f"{clean(unit.path)}:\n\n{unit.text}")
+    if VARIABLE in os.environ:
+        screen.warn([f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"])
+    if dry_run:
+        _show("Would then run", unit.load)
+        return
+    _need(unit)
+    if not yes and not _agreed("Write this file and start the service?"):
+        print("Nothing was changed.")
+        return
+    for command in unit.renew if unit.path.exists() else ():
+        _asked(command)
+    _write(unit)
+    for command in unit.load:
+        _run(command)
+    print(f"Installed and started. {unit.after}")
+    print(f"To connect a client: {program('serve', '--print-config', 'claude-code', *_given('--port', port))}")
+
+
+@app.command(cls=PlainCommand)
+def status(json_: Json = False) -> None:
+    """Whether the service is installed and runs. Exit code 1 when it does not."""
+    unit = _unit(())
+    installed = unit.path.exists()
+    running = installed and shutil.which(unit.manager) is not None and _asked(unit.state)
+    if json_:
+        screen.print_json({"installed": installed, "running": running, "file": str(unit.path)})
+    else:
+        word = "runs" if running else "is installed, but does not run" if installed else "is not installed"
+        print(f"The service {word} ({clean(unit.path)}).")
+    if not running:
+        raise typer.Exit(FAILED)
+
+
+@app.command(cls=PlainCommand)
+def uninstall(dry_run: DryRun = False, yes: Yes = False) -> None:
+    """Stop the service and remove its file. Schedules and their store stay."""
+    unit = _unit(())
+    if not unit.path.exists():
+        print(f"The service is not installed ({clean(unit.path)}).")
+        return
+    if dry_run:
+        _show("Would run", unit.unload)
+        print(f"and remove {clean(unit.path)}")
+        return
+    _need(unit)
+    if not yes and not _agreed(f"Stop the service and remove {clean(unit.path)}?"):
+        print("Nothing was changed.")
+        return
+    for command in unit.unload:
+        _run(command)
+    unit.path.unlink()
+    for command in unit.forget:
+        _asked(command)
+    print("The service is stopped and removed.")
+
+
+def _command(db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
+    """`--quiet`, so that no token ends up in a journal."""
+    named = [part for each in tasks or () for part in ("--tasks", each)]
+    given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
+    return [sys.executable, "-m", "duetime", "serve", "--quiet", *given]
+
+
+def _given(option: str, value: object) -> list[str]:
+    return [] if value is None else [option, str(value)]
+
+
+def _unit(command: Sequence[str]) -> Unit:
+    kept = {name: value for name, value in sorted(os.environ.items()) if _is_kept(name) and value}
+    try:
+        if sys.platform == "darwin":
+            return launchd_agent(command, Path.cwd(), kept)
+        if sys.platform.startswith("linux"):
+            return systemd_unit(command, Path.cwd(), kept)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    raise NoManager(f"services are made for Linux and macOS; have {program('serve')} started when this machine starts")
+
+
+def _is_kept(name: str) -> bool:
+    """The secret alone is left out: a unit file is no place for it."""
+    return name in KEPT or (name.startswith(PREFIX) and name != VARIABLE)
+
+
+def _need(unit: Unit) -> None:
+    if shutil.which(unit.manager) is None:
+        raise NoManager(
+            f"there is no {unit.manager} on this machine; have its own supervisor keep {program('serve', '--quiet')} "
+            "running, or see the file above with --dry-run"
+        )
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"{question} There is nobody here to ask; say --yes, or look with --dry-run")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _write(unit: Unit) -> None:
+    """For its owner alone: the address of a database may hold a password."""
+    try:
+        unit.path.parent.mkdir(parents=True, exist_ok=True)
+        made = unit.path.with_suffix(".new")
+        made.touch(mode=0o600)
+        made.write_text(unit.text, encoding="utf-8")
+        made.replace(unit.path)
+    except OSError as error:
+        raise NoManager(f"{unit.path} cannot be written ({error.strerror})") from error
+
+
+def _show(words: str, commands: Sequence[Sequence[str]]) -> None:
+    print(f"{words}: {'; '.join(shlex.join(command) for command in commands)}")
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise NoManager(
+            f"`{shlex.join(command)}` failed: {said}; mend that and repeat it, or run duetime serve yourself"
+        )
+
+
+def _asked(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,88 @@
+"""How a long-running command is stopped: the first signal drains, the second one leaves at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from duetime.cli.door import INTERRUPTED
+from duetime.cli.live import Stream
+from duetime.cli.text import clean, span
+from duetime.core.clock import SECOND
+from duetime.settings import Settings
+
+if TYPE_CHECKING:
+    from duetime.core.engine import Engine
+
+LOOK = 0.2
+"""Seconds between two looks at the store while it is shown live."""
+
+
+class StoppedAtOnce(KeyboardInterrupt):
+    """The second signal."""
+
+
+class StopButton:
+    """The first signal asks, the second one interrupts whatever is being waited for."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def __call__(self, _number: int, _frame: Any) -> None:
+        if self.asked.is_set():
+            raise StoppedAtOnce
+        self.asked.set()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def log_to(path: str | None) -> None:
+    """Traces of failed tasks are for the operator: on standard error, or in a file beside a demo."""
+    if path is not None:
+        Path(path).parent.mkdir(exist_ok=True)
+    handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("duetime")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def drain(engine: Engine, settings: Settings, stream: Stream | None, json_: bool) -> int:
+    held = [clean(item.claim.definition.name) for item in list(engine.worker.hands.values()) if item.begun]
+    if stream is not None:
+        stream.close()
+    if not json_:
+        waiting = f", waiting at most {settings.drain:g} s for {', '.join(held[:5])}" if held else ""
+        more = f" and {len(held) - 5} more" if len(held) > 5 else ""
+        print(f"Stopping{waiting}{more} ...", flush=True)
+    left = engine.stop(settings.drain)
+    if stream is not None and engine.failure is None:
+        stream.refresh()
+    return left
+
+
+def leave_at_once(engine: Engine, stream: Stream | None) -> NoReturn:
+    """Nothing is waited for, not even threads; what was running is taken over when the lease is over."""
+    if stream is not None:
+        stream.close()
+    left = len(engine.worker.hands)
+    lease = span(int(engine.options.lease * SECOND))
+    print(f"Stopped at once. Unfinished runs: {left}; another worker takes them over after {lease}.", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)

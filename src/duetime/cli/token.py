@@ -1,0 +1,157 @@
+"""`duetime token`: who may call over HTTP. A token is printed once, where it was asked for, and kept nowhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from duetime.api import Refused
+from duetime.cli import screen
+from duetime.cli.door import REFUSED
+from duetime.cli.frame import Json, duration
+from duetime.cli.plain import PlainCommand, PlainGroup
+from duetime.cli.text import clean
+from duetime.compose import tokens_of
+from duetime.core.clock import SECOND, Instant, SystemClock
+from duetime.core.result import Err
+from duetime.core.times import iso_local
+from duetime.faces.http.tokens import Grant, InvalidToken, Record, Tokens, unverified
+from duetime.settings import load_settings, local_zone
+
+app = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def token() -> None:
+    """Issue, show, list and revoke the tokens that the HTTP server asks for."""
+
+
+def _tokens() -> tuple[Tokens, str]:
+    settings = load_settings()
+    return tokens_of(settings), local_zone(settings)
+
+
+def _instant(seconds: int, zone: str) -> str:
+    return iso_local(Instant(seconds * SECOND), zone)
+
+
+@app.command(cls=PlainCommand)
+def issue(
+    email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="Whose token it is.")],
+    expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 12h or 30d.")] = "30d",
+    owner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose schedules it sees, if not those of the address: a team's.")
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", "--tz", metavar="ZONE", help="Where they live, such as Europe/Berlin.")
+    ] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", metavar="SCOPE", help="`operator` sees all owners.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Make a token. It is shown once; `token list` knows its id, with which it can be revoked."""
+    tokens, zone = _tokens()
+    life = duration(expires_in, "--expires-in")
+    made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
+    grant = tokens.verify(made)
+    if json_:
+        screen.print_json({"token": made, **_grant_view(grant, zone)})
+        return
+    print(made)
+    words = f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}"
+    print(clean(words), file=sys.stderr)
+
+
+@app.command(cls=PlainCommand)
+def show(
+    token: Annotated[str, typer.Argument(help="The token, or - to read it from standard input.")],
+    json_: Json = False,
+) -> None:
+    """Decode a token, and say whether it is valid here or why it is not. Exit code 4 when it is not."""
+    text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
+    text = text.strip()
+    header, claims = unverified(text)
+    tokens, zone = _tokens()
+    try:
+        grant, problem = tokens.verify(text), None
+    except InvalidToken as error:
+        grant, problem = None, error.message
+    if json_:
+        facts: dict[str, Any] = {"valid": problem is None, "problem": problem, "header": header, "claims": claims}
+        screen.print_json(facts if grant is None else facts | _grant_view(grant, zone))
+    else:
+        screen.facts([
+            ("valid", "yes" if problem is None else f"no: {problem}"),
+            *((name, _readable(name, value, zone)) for name, value in claims.items()),
+            ("alg", header.get("alg")),
+        ])  # fmt: skip
+    if problem is not None:
+        raise typer.Exit(REFUSED)
+
+
+def _readable(name: str, value: object, zone: str) -> object:
+    if name in ("iat", "exp", "nbf") and type(value) is int and 0 <= value < 2**36:
+        return _instant(value, zone)
+    return value
+
+
+@app.command("list", cls=PlainCommand)
+def list_(json_: Json = False) -> None:
+    """The tokens that were issued here, oldest first."""
+    tokens, zone = _tokens()
+    now = SystemClock().now() // SECOND
+    views = [_record_view(record, zone, now) for record in tokens.issued()]
+    if json_:
+        screen.print_json({"tokens": views, "count": len(views)})
+    elif not views:
+        print("No token was issued yet.")
+    else:
+        headings = ("id", "status", "subject", "owner", "scope", "expires")
+        rows = [[view[name] for name in headings] for view in views]
+        screen.table([heading.upper() for heading in headings], rows)
+
+
+@app.command(cls=PlainCommand)
+def revoke(
+    id: Annotated[str, typer.Argument(help="As `token list` shows it.")],
+    json_: Json = False,
+) -> None:
+    """End a token before its time, in every process that uses this data folder."""
+    tokens, _ = _tokens()
+    known = any(record.id == id for record in tokens.issued())
+    if not known and not tokens.is_revoked(id):
+        raise Refused(Err("not_found", f"no token with the id {id!r} was issued here; `token list` shows them"))
+    fresh = tokens.revoke(id)
+    if json_:
+        screen.print_json({"id": id, "revoked": True, "before": not fresh})
+    else:
+        print(f"Token {clean(id)} is revoked." if fresh else f"Token {clean(id)} was revoked before.")
+
+
+def _grant_view(grant: Grant, zone: str) -> dict[str, Any]:
+    return {
+        "id": grant.id,
+        "subject": grant.subject,
+        "owner": grant.owner,
+        "timezone": grant.zone,
+        "scope": " ".join(grant.scopes),
+        "issued": _instant(grant.issued, zone),
+        "expires": _instant(grant.expires, zone),
+    }
+
+
+def _record_view(record: Record, zone: str, now: int) -> dict[str, Any]:
+    status = "revoked" if record.revoked else "expired" if record.expires <= now else "valid"
+    return {
+        "id": record.id,
+        "status": status,
+        "subject": record.subject,
+        "owner": record.owner,
+        "timezone": record.zone,
+        "scope": " ".join(record.scopes),
+        "issued": _instant(record.issued, zone),
+        "expires": _instant(record.expires, zone),
+    }

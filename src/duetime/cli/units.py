@@ -1,0 +1,100 @@
+"""The files that have a system keep `duetime serve` running, and the commands that load them."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+LABEL = "duetime"
+AGENT = "dev.duetime.serve"
+
+
+class Unit(NamedTuple):
+    """A file, and how its manager is told about it."""
+
+    manager: str
+    path: Path
+    text: str
+    load: Sequence[Sequence[str]]
+    unload: Sequence[Sequence[str]]
+    renew: Sequence[Sequence[str]]
+    """What comes before loading where the file was there before; it may fail."""
+    forget: Sequence[Sequence[str]]
+    """What comes after the file was removed; it may fail."""
+    state: Sequence[str]
+    after: str
+    """What people should know once it is installed."""
+
+
+def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Unit:
+    lines = [
+        "[Unit]",
+        "Description=Duetime: what was scheduled fires on time",
+        "",
+        "[Service]",
+        f"ExecStart={' '.join(_systemd_word(part) for part in command)}",
+        f"WorkingDirectory={_systemd_path(folder)}",
+        *(f"Environment={_systemd_word(f'{name}={value}', variables=False)}" for name, value in environment.items()),
+        "Restart=always",
+        "RestartSec=2",
+        "TimeoutStopSec=30",
+        "",
+        "[Install]",
+        "WantedBy=default.target",
+        "",
+    ]
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    name, reload = f"{LABEL}.service", ("systemctl", "--user", "daemon-reload")
+    return Unit(
+        "systemctl",
+        home / "systemd" / "user" / name,
+        "\n".join(lines),
+        load=(reload, ("systemctl", "--user", "enable", name), ("systemctl", "--user", "restart", name)),
+        unload=(("systemctl", "--user", "disable", "--now", name),),
+        renew=(),
+        forget=(reload,),
+        state=("systemctl", "--user", "is-active", name),
+        after="It stops when you log out, unless you allow it to stay: loginctl enable-linger",
+    )
+
+
+def launchd_agent(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Unit:
+    home = Path.home() / "Library"
+    path = home / "LaunchAgents" / f"{AGENT}.plist"
+    document = {
+        "Label": AGENT,
+        "ProgramArguments": list(command),
+        "WorkingDirectory": str(folder),
+        "EnvironmentVariables": dict(environment),
+        "RunAtLoad": True,
+        "KeepAlive": True,
+        "StandardErrorPath": str(home / "Logs" / "duetime.log"),
+    }
+    domain = f"gui/{os.getuid()}"
+    return Unit(
+        "launchctl",
+        path,
+        plistlib.dumps(document).decode(),
+        load=(("launchctl", "bootstrap", domain, str(path)),),
+        unload=(("launchctl", "bootout", f"{domain}/{AGENT}"),),
+        renew=(("launchctl", "bootout", f"{domain}/{AGENT}"),),
+        forget=(),
+        state=("launchctl", "print", f"{domain}/{AGENT}"),
+        after="Messages are kept in ~/Library/Logs/duetime.log",
+    )
+
+
+def _systemd_word(text: str, *, variables: bool = True) -> str:
+    """Between quotes; `%` begins a specifier everywhere, `$` a variable in commands."""
+    quoted = _systemd_path(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted.replace("$", "$$") if variables else quoted}"'
+
+
+def _systemd_path(text: object) -> str:
+    if re.search(r"[\x00-\x1f]", str(text)):
+        raise ValueError("a unit file cannot hold control characters")
+    return str(text).replace("%", "%%")

@@ -1,0 +1,158 @@
+"""`duetime serve` as a real process, and real clients of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from duetime.core.clock import SystemClock, datetime_of
+from tests.support.agents import ERAS, call, cut_off, over_http, serving, talk, until
+from tests.support.cli import Output, start
+from tests.support.workers import eventually
+
+CLIENTS = ("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex", "Gemini CLI", "opencode")
+TASKS = """
+import threading
+from pathlib import Path
+from duetime.kinds.registry import task
+
+@task
+def endless() -> None:
+    Path("begun").touch()
+    threading.Event().wait()
+"""
+
+
+def soon(seconds: float) -> dict[str, str]:
+    return {"run_at": (datetime_of(SystemClock().now()) + timedelta(seconds=seconds)).isoformat()}
+
+
+async def schedule(client: Client, name: str, seconds: float, task: str = "echo", **more: Any) -> dict[str, Any]:
+    args = {"args": [name]} if task == "echo" else {}
+    return await call(
+        client, "schedule_job", name=name, task=task, trigger_type="once", trigger_config=soon(seconds), **args, **more
+    )
+
+
+async def fired(client: Client, job_id: str, seconds: float = 15) -> None:
+    async def done() -> bool:
+        return str((await call(client, "job_status", job_id=job_id))["status"]) == "completed"
+
+    await until(done, seconds, f"{job_id} fires")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_schedules_and_it_fires(era: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+
+        async def say(client: Client) -> None:
+            assert "schedule_job" in {tool.name for tool in (await client.list_tools()).tools}
+            made = await schedule(client, "hello", 0.5)
+            assert "warnings" not in made, "a worker lives in the server"
+            await fired(client, made["job_id"])
+
+        talk(over_http(served.url, served.token, era), say)
+        served.process.send_signal(signal.SIGTERM)
+        assert "Stopped; everything is recorded." in served.output.rest()
+        assert served.process.wait(10) == 0
+        assert served.process.stderr is not None
+        assert served.process.stderr.read() == ""
+
+
+def test_what_was_acknowledged_survives_kill_9_and_fires(tmp_path: Path) -> None:
+    made: dict[str, Any] = {}
+    with serving(tmp_path) as served:
+
+        async def say(client: Client) -> None:
+            made.update(await schedule(client, "survivor", 1.5))
+            os.kill(served.process.pid, signal.SIGKILL)
+
+        cut_off(over_http(served.url, served.token, "2026-07-28"), say)
+        assert served.process.wait(10) == -signal.SIGKILL
+    with serving(tmp_path) as served:
+
+        async def look(client: Client) -> None:
+            await fired(client, made["job_id"])
+
+        talk(over_http(served.url, served.token, "legacy"), look)
+
+
+def test_ctrl_c_with_a_client_that_listens(tmp_path: Path) -> None:
+    """A stream that never ends by itself keeps nobody from stopping, and leaves no complaint behind."""
+    with serving(tmp_path) as served:
+
+        async def say(client: Client) -> None:
+            await client.list_tools()
+            served.process.send_signal(signal.SIGINT)
+            await until(_ended, 10, "the server ends")
+
+        async def _ended() -> bool:
+            return served.process.poll() is not None
+
+        cut_off(over_http(served.url, served.token, "legacy"), say)
+        assert served.process.wait(10) == 0
+        assert served.process.stderr is not None
+        assert served.process.stderr.read() == ""
+
+
+def test_the_second_signal_stops_at_once(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TASKS)
+    with serving(tmp_path, "--tasks", "mine.py") as served:
+
+        async def say(client: Client) -> None:
+            await schedule(client, "slow", 0.2, "endless")
+
+        talk(over_http(served.url, served.token, "2026-07-28"), say)
+        eventually((tmp_path / "begun").exists, 10, "it runs")
+        served.process.send_signal(signal.SIGINT)
+        served.output.until(lambda line: line.startswith("Stopping, waiting at most 10 s for slow"))
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(5) == 130
+
+
+def test_the_demo_shows_every_client_what_to_paste(tmp_path: Path) -> None:
+    with start("serve", "--demo", "--port", "0", folder=tmp_path) as process:
+        out, _ = _until_fired(process)
+        assert process.returncode == 0
+    for client in CLIENTS:
+        assert f"\n{client}: " in out
+    token = (tmp_path / "data" / "duetime" / "auth" / "local.token").read_text().strip()
+    assert out.count(token) == len(CLIENTS)
+    assert out.count("or, over stdio: ") == len(CLIENTS)
+    assert "Hello, Duetime!" in out
+
+
+def _until_fired(process: Any) -> tuple[str, None]:
+    output = Output(process)
+    try:
+        output.until(lambda line: "welcome" in line and "completed" in line)
+        process.send_signal(signal.SIGINT)
+        text = output.rest()
+        process.wait(20)
+        return text, None
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+def test_a_quiet_server_prints_no_token_and_uses_the_same_again(tmp_path: Path) -> None:
+    with serving(tmp_path, "--quiet") as served:
+        served.process.send_signal(signal.SIGTERM)
+        text = served.output.rest()
+        assert served.process.wait(10) == 0
+    assert "Bearer" not in text
+    tokens = {_printed(tmp_path, "codex"), _printed(tmp_path, "codex")}
+    assert len(tokens) == 1
+
+
+def _printed(folder: Path, client: str) -> str:
+    with start("serve", "--print-config", client, "--port", "8765", folder=folder) as process:
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    return out
