@@ -1,0 +1,79 @@
+"""The command line, called in this process or as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+ROOT = Path(__file__).parents[2]
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Cli(Protocol):
+    def __call__(self, *arguments: str) -> Answer: ...
+
+
+def environment() -> dict[str, str]:
+    """Nothing of the caller's settings; our own source first."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+    return own | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+
+
+def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "duetime", *arguments],
+        cwd=folder,
+        env=environment() | {"XDG_DATA_HOME": str(folder / "data")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Output:
+    """Lines of a process as they come, each waited for with a deadline."""
+
+    def __init__(self, process: subprocess.Popen[str], patience: float = 30.0) -> None:
+        self._patience = patience
+        self.lines: list[str] = []
+        self._queue: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, args=(process,), daemon=True)
+        self._reader.start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._queue.put(line.rstrip("\n"))
+        self._queue.put(None)
+
+    def until(self, wanted: Callable[[str], bool]) -> str:
+        """The next line that is wanted."""
+        while (line := self._queue.get(timeout=self._patience)) is not None:
+            self.lines.append(line)
+            if wanted(line):
+                return line
+        raise AssertionError("the output ended:\n" + "\n".join(self.lines))
+
+    def rest(self) -> str:
+        """Everything to the end."""
+        while (line := self._queue.get(timeout=self._patience)) is not None:
+            self.lines.append(line)
+        self._reader.join(self._patience)
+        return "\n".join(self.lines)
