@@ -6,7 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.burst import Burst, measure_burst
@@ -63,15 +63,8 @@ def _urls(store: str) -> Iterator[Scene]:
         if store == "sqlite":
             yield Scene(lambda number: str(Path(folder) / f"{number}.db"))
             return
-        with running_postgres() as server:
-            databases = []
-
-            def empty(number: int) -> str:
-                context = empty_database(server)
-                databases.append(context)
-                return context.__enter__()
-
-            yield Scene(empty)
+        with running_postgres() as server, ExitStack() as databases:
+            yield Scene(lambda _: databases.enter_context(empty_database(server)))
 
 
 def _print_bursts(store: str, bursts: list[Burst]) -> bool:

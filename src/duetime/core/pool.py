@@ -17,6 +17,7 @@ class Pool:
         self._line: deque[InHand] = deque()
         self._ready = threading.Condition()
         self._idle = 0
+        self._waking = False  # a thread was called and has not come yet
         self._stopped = False
         self.size = threads
         self._threads = [
@@ -30,8 +31,14 @@ class Pool:
 
     def put(self, items: Sequence[InHand]) -> None:
         self._line.extend(items)
+        self._call_one()
+
+    def _call_one(self) -> None:
+        """One thread at a time is called, and calls the next while the line is not empty: short work needs few."""
         with self._ready:
-            self._ready.notify(min(len(items), self._idle))
+            if self._idle and not self._waking:
+                self._waking = True
+                self._ready.notify()
 
     def take_back(self) -> list[InHand]:
         """Everything that no thread has drawn yet."""
@@ -79,13 +86,21 @@ class Pool:
         while True:
             self._busy[number] = True  # before drawing, so that `free` never counts a thread twice
             try:
-                return self._line.popleft()
+                item = self._line.popleft()
             except IndexError:
                 self._busy[number] = False
+            else:
+                if self._line and self._idle and not self._waking:
+                    self._call_one()
+                return item
             with self._ready:
                 if self._stopped:
                     return None
                 if not self._line:
-                    self._idle += 1
-                    self._ready.wait()
-                    self._idle -= 1
+                    self._wait()
+
+    def _wait(self) -> None:
+        self._idle += 1
+        self._ready.wait()
+        self._idle -= 1
+        self._waking = False

@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from duetime.core.clock import SECOND, Clock, Instant
-from duetime.core.errors import StoreUnavailable, StoreUnusable, WorkerGone
+from duetime.core.errors import StoreUnavailable, WorkerGone
 from duetime.core.executing import InHand, carry_out, give_back
 from duetime.core.kind import Kind, StopReason
 from duetime.core.lease import Judge, Lease
 from duetime.core.model import DueEntry, RunId, WorkerId, lane_of
-from duetime.core.outcome import Failed
-from duetime.core.policy.changing import Change, Decision, rewind
-from duetime.core.policy.claiming import LEAD, Claim, mark_broken
-from duetime.core.policy.settling import Finished
-from duetime.core.policy.writes import Writes
-from duetime.core.result import Err, Ok
+from duetime.core.policy.claiming import LEAD, Claim
 from duetime.core.store import Store, Want
+from duetime.core.storing import Done, count_from, exchange
 
 log = logging.getLogger("duetime.worker")
 
@@ -79,7 +75,7 @@ class Worker:
         self.lease = Lease(clock, options.lease)
         self.judge = Judge(clock, options.lease, self.watch_interval)
         self.hands: dict[RunId, InHand] = {}
-        self.done: deque[tuple[InHand, Finished]] = deque()
+        self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
         """True: nothing is begun any more; what was not started is given back."""
@@ -265,7 +261,7 @@ class Worker:
         if not batch and not wants:
             return False
         try:
-            claims = self._store(now, batch, wants)
+            claims = self._store(worker, now, batch, wants)
         except WorkerGone:
             self.start_anew(worker)
             return True
@@ -286,63 +282,17 @@ class Worker:
         assert self.id is not None
         return self.id
 
-    def _next_batch(self, worker: WorkerId) -> list[tuple[InHand, Finished]]:
+    def _next_batch(self, worker: WorkerId) -> list[Done]:
         """What finished, without what belonged to an earlier life: nobody waits for that."""
         batch = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
         return [pair for pair in batch if pair[0].worker == worker]
 
-    def _store(self, now: Instant, batch: Sequence[tuple[InHand, Finished]], wants: Sequence[Want]) -> list[Claim]:
-        """A batch that cannot be stored is halved until the culprit stands alone."""
-        assert self.id is not None
-        try:
-            known = {item.id: item.claim for item, _ in batch}
-            done = [finished for _, finished in batch]
-            result = self.store.exchange(self.id, now, done, wants, known, self.options.runs_per_hour)
-        except (WorkerGone, StoreUnavailable, StoreUnusable):
-            raise
-        except Exception as error:
-            return self._store_halves(now, batch, wants, error)
+    def _store(self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[Want]) -> list[Claim]:
+        claims = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour)
         for item, _ in batch:
             if self.hands.get(item.id) is item:  # given back and claimed again, it is in hand as another item
                 del self.hands[item.id]
-        return result.claims
-
-    def _store_halves(
-        self,
-        now: Instant,
-        batch: Sequence[tuple[InHand, Finished]],
-        wants: Sequence[Want],
-        error: Exception,
-    ) -> list[Claim]:
-        if batch and wants:
-            return self._store(now, batch, ()) + self._store(now, (), wants)
-        if len(batch) > 1:
-            middle = len(batch) // 2
-            return self._store(now, batch[:middle], ()) + self._store(now, batch[middle:], ())
-        if batch:
-            return self._store_unstorable(now, batch[0], error)
-        if len(wants) > 1:
-            return [claim for want in wants for claim in self._store(now, (), [want])]
-        if wants[0].limit > 1:
-            return self._store(now, (), [wants[0]._replace(limit=wants[0].limit // 2)])
-        self._break_first(wants[0], now, error)
-        return []
-
-    def _store_unstorable(self, now: Instant, pair: tuple[InHand, Finished], error: Exception) -> list[Claim]:
-        item, finished = pair
-        if isinstance(finished.outcome, Failed) and finished.outcome.permanent:
-            raise error
-        log.error("the outcome of run %s could not be stored: %s", item.id, error)
-        said = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
-        return self._store(now, [(item, finished._replace(outcome=said))], ())
-
-    def _break_first(self, want: Want, now: Instant, error: Exception) -> None:
-        entry = self.store.earliest([want.lane])
-        if entry is None:
-            raise error
-        log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
-
-        self.store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
+        return claims
 
     def _accept(self, claims: Sequence[Claim], now: Instant) -> None:
         assert self.id is not None
@@ -378,11 +328,8 @@ class Worker:
         """A clock that was ahead has claimed into the future: those schedules count from now again."""
         back = self._last_now == 0 or now < self._last_now - SECOND
         self._last_now = now
-        while back:
-            ahead = self.store.ahead(Instant(now + LEAD), self.options.batch)
-            for schedule in ahead:
-                self.store.change(schedule, now, _rewind)
-            back = len(ahead) == self.options.batch
+        if back:
+            count_from(self.store, now, self.options.batch)
 
     # -- executing ----------------------------------------------------------------------------------------------
 
@@ -424,21 +371,6 @@ class Worker:
         rescued = self.rescue()
         self.notice()
         return self.exchange() or bool(rescued)
-
-
-def _set_aside(change: Change, reason: str) -> Decision:
-    writes = Writes()
-    mark_broken(writes, change.schedule.progress, reason)
-    return Ok((writes, None))
-
-
-def _rewind(change: Change) -> Decision:
-    """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
-    try:
-        decision = rewind(change)
-    except Exception as error:
-        return _set_aside(change, type(error).__name__)
-    return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision
 
 
 class InlineCarrier:

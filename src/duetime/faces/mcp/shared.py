@@ -49,7 +49,7 @@ def policy_of(arguments: Arguments) -> dict[str, Any]:
     policy = {name: arguments.get(name) for name in ("max_attempts", "catch_up", "overlap", "max_runs")}
     seconds = arguments.get("timeout_seconds")
     if seconds is not None:
-        policy["timeout"] = int(min(seconds, 2**40) * SECOND) if math.isfinite(seconds) else -1
+        policy["timeout"] = int(max(-1, min(seconds, 2**40)) * SECOND) if math.isfinite(seconds) else -1
     return {name: value for name, value in policy.items() if value is not None}
 
 

@@ -1,0 +1,105 @@
+"""A worker's dealings with a store when something in it cannot be stored: the culprit is found, the rest goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from duetime.core.clock import Instant
+from duetime.core.errors import StoreUnavailable, StoreUnusable, WorkerGone
+from duetime.core.executing import InHand
+from duetime.core.model import WorkerId
+from duetime.core.outcome import Failed
+from duetime.core.policy.changing import Change, Decision, rewind
+from duetime.core.policy.claiming import LEAD, Claim, mark_broken
+from duetime.core.policy.settling import Finished
+from duetime.core.policy.writes import Writes
+from duetime.core.result import Err, Ok
+from duetime.core.store import Store, Want
+
+log = logging.getLogger("duetime.worker")
+
+Done: TypeAlias = tuple[InHand, Finished]
+
+
+def exchange(
+    store: Store,
+    worker: WorkerId,
+    now: Instant,
+    batch: Sequence[Done],
+    wants: Sequence[Want],
+    budget: int | None = None,
+) -> list[Claim]:
+    """A batch that cannot be stored is halved until the culprit stands alone."""
+    known = {item.id: item.claim for item, _ in batch}
+    finished = [finished for _, finished in batch]
+    try:
+        return store.exchange(worker, now, finished, wants, known, budget).claims
+    except (WorkerGone, StoreUnavailable, StoreUnusable):
+        raise
+    except Exception as error:
+        parts = _halves(store, now, batch, wants, error)
+    return [claim for done, wanted in parts for claim in exchange(store, worker, now, done, wanted, budget)]
+
+
+Part: TypeAlias = tuple[Sequence[Done], Sequence[Want]]
+
+
+def _halves(store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[Want], error: Exception) -> list[Part]:
+    """What to try instead; nothing where the culprit was dealt with."""
+    if batch and wants:
+        return [(batch, ()), ((), wants)]
+    if len(batch) > 1:
+        middle = len(batch) // 2
+        return [(batch[:middle], ()), (batch[middle:], ())]
+    if batch:
+        return [([_said_instead(batch[0], error)], ())]
+    if len(wants) > 1:
+        return [((), [want]) for want in wants]
+    if wants[0].limit > 1:
+        return [((), [wants[0]._replace(limit=wants[0].limit // 2)])]
+    _break_first(store, wants[0], now, error)
+    return []
+
+
+def _said_instead(done: Done, error: Exception) -> Done:
+    item, finished = done
+    if isinstance(finished.outcome, Failed) and finished.outcome.permanent:
+        raise error
+    log.error("the outcome of run %s could not be stored: %s", item.id, error)
+    said = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
+    return item, finished._replace(outcome=said)
+
+
+def _break_first(store: Store, want: Want, now: Instant, error: Exception) -> None:
+    entry = store.earliest([want.lane])
+    if entry is None:
+        raise error
+    log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
+    store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
+
+
+def _set_aside(change: Change, reason: str) -> Decision:
+    writes = Writes()
+    mark_broken(writes, change.schedule.progress, reason)
+    return Ok((writes, None))
+
+
+def count_from(store: Store, now: Instant, batch: int) -> None:
+    """After the clock had been ahead: schedules that were claimed into the future count from now again."""
+    more = True
+    while more:
+        ahead = store.ahead(Instant(now + LEAD), batch)
+        for schedule in ahead:
+            store.change(schedule, now, _rewind)
+        more = len(ahead) == batch
+
+
+def _rewind(change: Change) -> Decision:
+    """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
+    try:
+        decision = rewind(change)
+    except Exception as error:
+        return _set_aside(change, type(error).__name__)
+    return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision
