@@ -218,18 +218,24 @@ class Worker:
         size = self._threads()
         return size + min(4 * self.options.batch, int(size * self.options.ahead / max(self._pace, 1e-6)))
 
-    def _look_ahead(self, wants: Sequence[Want], now: Instant, claimed: bool) -> None:
+    def _look_ahead(self, wants: Sequence[Want], now: Instant, claimed: int) -> None:
         """When to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self.clock.monotonic()
         before = self._notices
-        entry = self.store.earliest([want.lane for want in wants])
-        look_at = None if entry is None else self._claimable_at(entry)
-        if look_at is not None and look_at <= now and not claimed:
-            look_at = Instant(self.clock.now() + CONTENDED)
-        self._look_at = look_at
+        if claimed >= max(want.limit for want in wants):
+            self._look_at = Instant(0)  # there is more, most likely: no need to ask
+        else:
+            self._look_at = self._next_look(wants, now, claimed)
         if self._notices != before:  # in this order: a notice between the two must not be overwritten
             self._look_at = Instant(0)
         self._giving_way = self._should_give_way(wants, now)
+
+    def _next_look(self, wants: Sequence[Want], now: Instant, claimed: int) -> Instant | None:
+        entry = self.store.earliest([want.lane for want in wants])
+        if entry is None:
+            return None
+        look_at = self._claimable_at(entry)
+        return Instant(self.clock.now() + CONTENDED) if look_at <= now and not claimed else look_at
 
     def _should_give_way(self, wants: Sequence[Want], now: Instant) -> bool:
         """Work that needs an idle thread would wait for ever beside a line that is always filled up again."""
@@ -271,7 +277,7 @@ class Worker:
             raise
         self._accept(claims, now)
         if wants:
-            self._look_ahead(wants, now, bool(claims))
+            self._look_ahead(wants, now, len(claims))
         return bool(batch or claims)
 
     def _living(self) -> WorkerId:

@@ -11,6 +11,7 @@ from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.model import LEASE, WorkerId
 from duetime.core.store import Health
 from duetime.stores.flow import FlowingStore, Taken
+from duetime.stores.postgres_arrays import texts
 from duetime.stores.postgres_connections import SETTINGS, WRITER_SETTINGS, Address, Connection, Connections
 from duetime.stores.postgres_driver import psycopg
 from duetime.stores.postgres_errors import translated
@@ -55,6 +56,9 @@ class PostgresStore(FlowingStore):
                 if isinstance(error, psycopg.errors.UniqueViolation):
                     raise Taken from error
                 raise
+
+    def _texts(self, values: Sequence[str]) -> str:
+        return texts(values)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Once more when the connection turns out to be lost: a read repeated is a read."""

@@ -103,6 +103,10 @@ class PostgresTransaction:
     def lock_worker(self, worker: WorkerId) -> bool:
         return bool(self._rows("lock_worker", worker))
 
+    def due_lanes(self, wants: Sequence[Want]) -> set[str]:
+        rows = self._rows("due_lanes", texts(want.lane for want in wants), numbers(want.until for want in wants))
+        return {row[0] for row in rows}
+
     def due_entries(self, want: Want) -> list[Entry]:
         rows = self._rows("due_entries", want.lane, want.until, want.limit)
         self._ids.extend(row[4] for row in rows if row[4] is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
 import uuid
@@ -155,6 +156,9 @@ class SqliteStore(FlowingStore):
     def _rollback(self) -> None:
         if not self._writer.getautocommit():
             self._writer.execute("ROLLBACK")
+
+    def _texts(self, values: Sequence[str]) -> str:
+        return json.dumps(values)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with translated(self.path), self._read_lock:

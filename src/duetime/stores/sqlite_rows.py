@@ -74,6 +74,9 @@ class SqliteTransaction:
     def lock_worker(self, worker: WorkerId) -> bool:
         return bool(self._rows("worker_lives", worker))
 
+    def due_lanes(self, wants: Sequence[Want]) -> set[str]:
+        return {want.lane for want in wants}
+
     def due_entries(self, want: Want) -> list[Entry]:
         rows = self._rows("due_entries", want.lane, want.until, want.limit)
         return [self._with_run(self._remember(entry_of(row))) for row in rows]

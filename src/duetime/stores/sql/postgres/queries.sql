@@ -99,7 +99,14 @@ WHERE d.schedule = u.schedule AND d.run = u.run
 DELETE FROM due WHERE schedule = ANY (?::bigint[])
 
 -- name: earliest
-SELECT lane, at, schedule, run FROM due WHERE lane = ? ORDER BY at, schedule, run LIMIT 1
+SELECT d.* FROM unnest(?::text[]) AS given (lane) CROSS JOIN LATERAL (
+  SELECT e.lane, e.at, e.schedule, e.run FROM due e WHERE e.lane = given.lane ORDER BY e.at, e.schedule, e.run LIMIT 1
+) d
+
+-- name: due_lanes
+-- One question instead of one per lane: most lanes are empty most of the time.
+SELECT given.lane FROM unnest(?::text[], ?::bigint[]) AS given (lane, until)
+WHERE EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.at <= given.until)
 
 -- name: due_entries
 -- Whatever somebody else has locked is passed over. A trigger's own entry brings the id for its run along, so that

@@ -70,7 +70,10 @@ DELETE FROM due WHERE schedule = ? AND run = ?
 DELETE FROM due WHERE schedule = ?
 
 -- name: earliest
-SELECT lane, at, schedule, run FROM due WHERE lane = ? ORDER BY at, schedule, run LIMIT 1
+SELECT d.lane, d.at, d.schedule, d.run FROM json_each(?) given
+CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
+  SELECT lane, at, schedule, run FROM due WHERE lane = given.value ORDER BY at, schedule, run LIMIT 1
+)
 
 -- name: due_entries
 SELECT d.lane, d.at, d.schedule, d.run, s.*, p.*
