@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CODE   := src tests $(wildcard bench)
+CODE   := src tests $(wildcard bench evaluation)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -10,7 +10,7 @@ LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run test lint types imports unit bench format lock clean
+.PHONY: full help run test lint types imports unit clients conformance evaluate bench bench-mcp format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -22,7 +22,7 @@ endef
 
 help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## MCP over HTTP and a worker with sample tasks, shown live; Ctrl-C stops it
 	@$(BIN)/duetime serve --demo
@@ -42,8 +42,24 @@ imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
 unit: $(VENV)/.dev ## pytest, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
 	$(call stage,unit,$(BIN)/python -m pytest -q $(ARGS))
 
+clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm
+	@$(BIN)/python -m tests.support.node
+	$(call stage,clients,$(BIN)/python -m pytest -q tests/e2e/test_mcp_clients.py $(ARGS))
+
+conformance: $(VENV)/.dev ## the MCP conformance suite from npm, both protocol eras, against a real server
+	$(call stage,conformance,$(BIN)/python -m tests.clients.conformance)
+
+evaluate: $(VENV)/.dev ## a model answers evaluation/evaluation.xml with the tools; needs ANTHROPIC_API_KEY
+	@$(BIN)/python -m evaluation $(ARGS)
+
+full: $(VENV)/.dev ## every test at its full size: all zones and their changes to 2037, both stores everywhere
+	$(call stage,full,DUETIME_FULL=1 $(BIN)/python -m pytest -q $(ARGS))
+
 bench: $(VENV)/.dev ## benchmarks on both stores; ARGS are passed on
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-mcp: $(VENV)/.dev ## what MCP over stdio costs beside a bare server of the SDK; fails beyond its bounds
+	@$(BIN)/python -m bench.mcp $(ARGS)
 
 format: $(VENV)/.dev ## rewrite the code the way lint wants it
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format $(CODE)
@@ -55,8 +71,8 @@ lock: $(VENV)/.lock ## pin dependencies anew after a change of pyproject.toml; U
 	@echo 'requirements/ is up to date with pyproject.toml'
 
 clean: ## remove the environment, caches and build products
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf $(VENV) .cache build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------------- set-up
 # A stamp is younger than what it was made from; a set-up that failed or is out of date is repeated.

@@ -62,6 +62,7 @@ class App:
             name=f"{platform.node()}:{os.getpid()}",
             known_schema=self.store.known_schema,
             runs_per_hour=self.settings.max_runs_per_hour or None,
+            retention=self.settings.retention_days * DAY / SECOND or None,
         )
         return Engine(self.store, self.kinds, self.clock, options)
 
@@ -147,6 +148,8 @@ def _operator_tasks(store: Store, settings: Settings, clock: Clock) -> tuple[Tas
 
 def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
     """In batches, so that no single transaction keeps the workers waiting."""
+    if not settings.retention_days:
+        return 0
     before = Instant(clock.now() - int(settings.retention_days * DAY))
     total = 0
     while deleted := store.prune(before, PRUNE_BATCH):

@@ -38,6 +38,7 @@ class Settings:
     drain: float = 10.0
     """How long a stopping worker waits for what runs."""
     retention_days: float = 30.0
+    """How long workers keep what is over; 0 keeps it for ever."""
     backup_folder: str = ""
     """Where `backup_database` writes; empty means `backups` in the data folder."""
     max_schedules: int = 10_000

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
-from duetime.core.clock import SECOND, Clock, FollowingClock
+from duetime.core.clock import SECOND, Clock, FollowingClock, Instant
 from duetime.core.errors import DuetimeError, StoreUnavailable, WorkerGone
 from duetime.core.executing import InHand
 from duetime.core.kind import Kind, StopReason
@@ -19,6 +19,11 @@ log = logging.getLogger("duetime.worker")
 
 WATCH = 0.2
 """Seconds that the watching thread stays away from its own stop signal."""
+
+TIDY_BATCH = 200
+TIDY_FIRST = 60.0
+TIDY_EVERY = 3600.0
+"""Seconds between two looks for history that is too old."""
 
 STALLED = 2.0
 """Seconds that a claimed run may stand in line before it is left to others."""
@@ -46,6 +51,7 @@ class Engine:
             for name, target in (("exchange", self._exchange), ("beat", self._beat), ("watch", self._watch))
         ]
         self._next_beat = 0.0
+        self._next_tidy = clock.monotonic() + TIDY_FIRST
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -152,11 +158,21 @@ class Engine:
             try:
                 if self._store.wait(WATCH):
                     self._noticed()
+                self._tidy()
             except StoreUnavailable:
                 self._stopping.wait(1.0)
             except Exception as error:
                 self._fail(error)
                 return
+
+    def _tidy(self) -> None:
+        """Deletes history that is too old, a small batch at a time: nobody has to wait for it."""
+        now = self._clock.monotonic()
+        if self.options.retention is None or now < self._next_tidy:
+            return
+        before = Instant(self._clock.now() - int(self.options.retention * SECOND))
+        more = self._store.prune(before, TIDY_BATCH) > 0
+        self._next_tidy = now + (WATCH if more else TIDY_EVERY)
 
     # -- stopping -----------------------------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class WorkerOptions:
     known_schema: int = 2**31
     runs_per_hour: int | None = None
     """Of one owner."""
+    retention: float | None = None
+    """Seconds after which history is deleted; None keeps it for ever."""
     lead: int = LEAD
     """Microseconds that a run may be claimed ahead of its instant."""
 
