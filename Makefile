@@ -25,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## MCP over HTTP and a worker with sample tasks, shown live; Ctrl-C stops it
-	@$(BIN)/duetime serve --demo
+	@$(BIN)/duetime serve --demo $(ARGS)
 
 test: $(VENV)/.dev ## lint, types, imports and unit: what has to pass before a merge
 	$(call stage,test,$(MAKE) --no-print-directory lint types imports unit)

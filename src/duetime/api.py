@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.compose import App, build
-from duetime.core.clock import Clock, Instant, datetime_of, instant_of
+from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, status_of
 from duetime.core.result import Err, Result
 from duetime.core.store import ScheduleQuery
+from duetime.core.times import read_duration
 from duetime.faces.present import is_alive, run_view, schedule_view
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings, load_settings
@@ -110,26 +111,39 @@ class Duetime:
 
     def schedule(
         self,
-        task: str,
+        task: str | Callable[..., Any],
         *,
         name: str | None = None,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         at: datetime | str | None = None,
-        every: timedelta | float | None = None,
+        every: timedelta | float | str | None = None,
         cron: str | None = None,
         rrule: str | None = None,
         timezone: str | None = None,
         key: str | None = None,
         **policy: Any,
     ) -> View:
-        """Schedules a registered task by exactly one of `at`, `every` (seconds), `cron`, `rrule`."""
+        """Schedules a registered task, by its name or itself, by exactly one of `at`, `every`, `cron`, `rrule`.
+
+        `every` is a timedelta, seconds, or a text such as `2h30m`. With a `key` the same call made again, such as by
+        a script that is started anew, returns the first schedule instead of making another.
+        """
+        task = self._name_of(task)
         type_, config = trigger_of(at=at, every=every, cron=cron, rrule=rrule)
         payload = {"task": task, "args": list(args), "kwargs": dict(kwargs or {})}
         new = NewSchedule("job", name or task, type_, config, payload, policy, timezone, key)
         made = taken(self.scheduler.create(self.caller, new))
         self._warn_if_idle()
         return self._view(made)
+
+    def _name_of(self, task: str | Callable[..., Any]) -> str:
+        if isinstance(task, str):
+            return task
+        for known in self.app.registry:
+            if known.function is task:
+                return known.name
+        raise InvalidInput(f"{task!r} is not registered; decorate it with @task", field="task")
 
     def list(self, status: str | None = None, *, kind: str | None = "job") -> Views:
         return [self._view(schedule) for schedule in self._search(ScheduleQuery(kind=kind, status=status))]
@@ -248,7 +262,7 @@ def taken(result: Result[T]) -> T:
 def trigger_of(
     *,
     at: datetime | str | None = None,
-    every: timedelta | float | None = None,
+    every: timedelta | float | str | None = None,
     cron: str | None = None,
     rrule: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
@@ -259,6 +273,8 @@ def trigger_of(
         raise InvalidInput(f"give exactly one of at, every, cron, rrule, not {', '.join(given) or 'none'}")
     if at is not None:
         return "once", {"run_at": at.isoformat() if isinstance(at, datetime) else at}
+    if isinstance(every, str):
+        return "interval", {"seconds": read_duration(every) / SECOND}
     if every is not None:
         return "interval", {"seconds": every.total_seconds() if isinstance(every, timedelta) else every}
     if cron is not None:

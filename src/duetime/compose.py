@@ -22,7 +22,7 @@ from duetime.kinds.loading import load, load_entry_points
 from duetime.kinds.notification import NotificationKind
 from duetime.kinds.prompt import PromptKind
 from duetime.kinds.registry import Registry, Task, default_registry
-from duetime.settings import Settings, local_zone
+from duetime.settings import Settings, data_folder, local_zone
 
 if TYPE_CHECKING:
     from duetime.core.engine import Engine
@@ -77,12 +77,20 @@ class App:
 
 
 def build(
-    settings: Settings, *, clock: Clock | None = None, registry: Registry | None = None, tasks: bool = True
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    registry: Registry | None = None,
+    tasks: bool = True,
+    must_exist: bool = False,
 ) -> App:
-    """Opens the store, brings its schema up to date and, unless they are not needed, loads the task modules."""
+    """Opens the store, brings its schema up to date and, unless they are not needed, loads the task modules.
+
+    `must_exist`: a store that was named and is not there is a mistake, not a new one.
+    """
     clock = clock or SystemClock()
     zone = local_zone(settings)
-    store = open_store(settings.path_of_db(), clock)
+    store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
         if tasks:
@@ -98,7 +106,7 @@ def build(
     return App(settings, clock, store, known, kinds, scheduler)
 
 
-def open_store(url: str, clock: Clock | None = None) -> Store:
+def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
     if url.startswith(("postgresql://", "postgres://")):
         from duetime.stores.postgres import PostgresStore
 
@@ -110,8 +118,11 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
 
     path = url.removeprefix("sqlite:///").removeprefix("sqlite://") or MEMORY
     if path != MEMORY:
-        _make_folder(Path(path).expanduser().parent)
         path = str(Path(path).expanduser())
+        if must_exist and not Path(path).exists():
+            raise StoreUnusable(f"there is no {path}; check --db")
+        if Path(path).is_relative_to(data_folder()):
+            _make_folder(Path(path).parent)
     return SqliteStore(path, clock)
 
 

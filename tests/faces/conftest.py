@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from duetime.cli import main
+from duetime.compose import build
+from duetime.settings import Settings
 from tests.support.cli import Answer, Cli
 
 
@@ -21,7 +23,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def call(*arguments: str) -> Answer:
         stored = arguments[:1] in (("job",), ("doctor",)) and len(arguments) > (arguments[0] == "job")
-        given = arguments if not stored or {"--db", "--help"} & set(arguments) else (*arguments, "--db", "my.db")
+        ours = stored and not {"--db", "--help"} & set(arguments)
+        if ours and arguments[0] == "job" and not (tmp_path / "my.db").exists():
+            build(Settings(db=str(tmp_path / "my.db"))).close()  # reading commands make no store of their own
+        given = (*arguments, "--db", "my.db") if ours else arguments
         capsys.readouterr()
         code = main(given)
         captured = capsys.readouterr()

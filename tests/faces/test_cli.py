@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from duetime.api import Duetime, taken
 from duetime.cli.checks import file_system
 from duetime.cli.frame import without_password
 from duetime.cli.rooms import ROOMS
 from duetime.cli.text import clean, span
 from duetime.compose import build
 from duetime.core.clock import HOUR, MINUTE, SECOND
+from duetime.core.drafting import NewSchedule
+from duetime.kinds.registry import Registry
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, start
 
@@ -292,8 +295,8 @@ def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
     for arguments, absent in (
         (["--help"], {"pydantic", "rich", "apsw", "mcp", "duetime.compose"}),
         (["next", "@daily"], {"pydantic", "rich", "apsw", "psycopg", "asyncio", "duetime.compose", "duetime.stores"}),
-        (["job", "list", "--json", "--db", "x.db"], {"pydantic", "rich", "psycopg", "asyncio", "duetime.core.engine"}),
         (["job", "add", "x", "--task", "echo", "--every", "2h", "--db", "x.db"], {"pydantic", "rich", "psycopg"}),
+        (["job", "list", "--json", "--db", "x.db"], {"pydantic", "rich", "psycopg", "asyncio", "duetime.core.engine"}),
     ):
         done = subprocess.run(
             [sys.executable, "-c", script, *arguments],
@@ -311,3 +314,20 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     assert process.wait(30) == 141
     assert process.stderr.read() == ""
     process.stderr.close()
+
+
+def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
+    assert cli("job", "list").code == 0
+    assert "Nothing has arrived" in cli("inbox", "--db", "my.db").out
+    payload = {"message": "water \x1b[31m[b]them[/b]", "topic": "home", "title": "Plants"}
+    with Duetime(str(tmp_path / "my.db"), registry=Registry()) as duetime:
+        new = NewSchedule("notification", "n", "once", {"run_at": "2100-01-01T00:00:00Z"}, payload)
+        made = taken(duetime.scheduler.create(duetime.caller, new))
+        duetime.run_now(made.definition.public_id)
+        deadline = duetime.app.clock.monotonic() + 20
+        while not duetime.history(made.definition.public_id)[0]["finished"]:
+            assert duetime.app.clock.monotonic() < deadline
+    shown = cli("inbox", "--db", "my.db").out
+    assert "[home]  Plants: water \\x1b[31m[b]them[/b]" in shown
+    assert cli("inbox", "--db", "my.db", "--json").document["messages"][0]["message"] == payload["message"]
+    assert cli("inbox", "--db", "my.db", "--topic", "garden", "--json").document["count"] == 0

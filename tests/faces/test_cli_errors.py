@@ -142,7 +142,9 @@ def test_a_store_from_the_future(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    is_one_clear_line(cli("job", "list", "--db", "file/my.db"), 5, "cannot be made", "--db")
+    is_one_clear_line(cli("job", "list", "--db", "file/my.db"), 5, "there is no file/my.db", "--db")
+    is_one_clear_line(cli(*ADD, "--every", "2h", "--db", "nowhere/my.db"), 5, "nowhere/my.db cannot be opened")
+    assert not (tmp_path / "nowhere").exists()
     (tmp_path / "folder").mkdir()
     is_one_clear_line(cli("job", "list", "--db", "folder"), 5, "folder cannot be opened")
 

@@ -306,3 +306,20 @@ def test_prompts_wait_and_overlap_by_policy(simulation: Simulation, overlap: str
     assert [run.status for run in runs] == expected[overlap]
     if overlap == "skip":
         assert runs[1].number == 2
+
+
+def test_a_run_waits_for_a_worker_that_knows_its_task(bench: Bench) -> None:
+    """In the hands of one that does not, it neither fails nor uses up an attempt, and says what is missing."""
+    registry = Registry()
+    registry.task(name="late")(lambda: bench.calls.append("late"))
+    with Simulation(START, registry=registry) as simulation:
+        simulation.duetime.schedule("late", at=START + HOUR)
+        known = registry._tasks.pop("late")
+        simulation.advance(2 * HOUR)
+        (run,) = simulation.runs()
+        assert (run.status, run.attempt, bench.calls) == ("pending", 0, [])
+        assert run.error is not None
+        assert run.error.startswith("Unknown task: late")
+        registry.add(known)
+        simulation.advance(timedelta(minutes=1))
+        assert statuses(simulation) == ["completed"]

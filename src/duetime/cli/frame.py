@@ -34,12 +34,15 @@ Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="An IANA 
 
 
 @contextmanager
-def opened(db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False) -> Iterator[App]:
-    """Task modules are loaded only for a command that checks or calls tasks."""
+def opened(
+    db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False, making: bool = False
+) -> Iterator[App]:
+    """Task modules are loaded only for a command that checks or calls tasks; only one that adds makes a new store."""
     from duetime.compose import build
     from duetime.settings import load_settings
 
-    app = build(load_settings({"db": db, "tasks": tuple(tasks) if tasks else None}), tasks=load_tasks)
+    settings = load_settings({"db": db, "tasks": tuple(tasks) if tasks else None})
+    app = build(settings, tasks=load_tasks, must_exist=db is not None and not making)
     try:
         yield app
     finally:

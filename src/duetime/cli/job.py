@@ -77,7 +77,7 @@ def add(
     policy = job_options.policy(max_runs, max_attempts, timeout, backoff, catch_up, overlap, at_most_once)
     payload = {"task": task, "args": job_options.args_of(arg), "kwargs": job_options.kwargs_of(kwarg)}
     new = NewSchedule("job", name, type_, config, payload, policy, tz, key)
-    with opened(db, tasks, load_tasks=True) as room:
+    with opened(db, tasks, load_tasks=True, making=True) as room:
         notes = _notes(room, at, tz)
         made = _taken(room, room.scheduler.create(LOCAL, new))
         _show(room, "Added", made, notes + worker_warnings(room, db, tasks), json_)

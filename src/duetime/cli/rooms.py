@@ -23,6 +23,7 @@ ROOMS = {
     "worker": Room("worker", "Run what is due."),
     "job": Room("job", "Jobs: add, edit, list, show, run, pause, cancel and more."),
     "next": Room("preview", "Show when an expression fires next."),
+    "inbox": Room("inbox", "Notifications that arrived in the built-in inbox."),
     "token": Room("token", "The tokens that the HTTP server asks for."),
     "service": Room("service", "Keep Duetime running in the background."),
     "doctor": Room("doctor", "Check the machine, the store, the workers and the tasks."),

@@ -44,7 +44,11 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Never started: given back by a worker that stops, without counting an attempt."""
+    """Not carried out here: given back, without counting an attempt, by a worker that stops or cannot do it."""
+
+    reason: str | None = None
+    after: int = 0
+    """Microseconds before anybody takes it again."""
 
 
 Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duetime.core.clock import SECOND, Instant, datetime_of
 from duetime.core.errors import InvalidInput, UnknownTask
 from duetime.core.kind import Caller, Prepared, StopReason, Work
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned
 from duetime.kinds.context import TaskContext
 from duetime.kinds.failures import outcome_of
 from duetime.kinds.plan import Plan, Planner
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from duetime.kinds.process import ProcessRunner
 
 log = logging.getLogger("duetime.jobs")
+UNKNOWN_WAIT = 10 * SECOND
+"""How long a run waits before a worker is asked again whether it knows the task."""
 _DONE = Completed()
 _decode = json.JSONDecoder().raw_decode
 """Half the cost of `json.loads`: a payload is what `prepare` made, without white space around it."""
@@ -43,6 +45,7 @@ class JobKind:
         self._starting = threading.Lock()
         self._async: AsyncLoop | None = None
         self._processes: ProcessRunner | None = None
+        self._told: set[str] = set()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return f"job_{{id}}_{now // SECOND}"
@@ -64,7 +67,7 @@ class JobKind:
             payload, _ = _decode(work.claim.definition.payload)
             plan = self._planner.known(payload["task"])
         except UnknownTask as error:
-            return Failed(f"{error}; start the worker with the module that registers it", permanent=True)
+            return self._unknown_here(f"{error}; start a worker with the module that registers it")
         try:
             return self._carry_out(plan, payload, work)
         except Stopped:
@@ -72,6 +75,13 @@ class JobKind:
         except BaseException as error:  # a task may even raise SystemExit: it ends its run, not our thread
             _log(work, error)
             return outcome_of(error)
+
+    def _unknown_here(self, reason: str) -> Outcome:
+        """Another worker may know it: the run waits for one, visibly, instead of failing in the wrong hands."""
+        if reason not in self._told:
+            self._told.add(reason)
+            log.warning("%s; until then its runs wait", reason)
+        return Returned(reason, UNKNOWN_WAIT)
 
     def close(self) -> None:
         with self._starting:

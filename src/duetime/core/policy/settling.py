@@ -81,7 +81,8 @@ def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Rea
     elif isinstance(outcome, Waiting):
         _wait(writes, held, run, outcome, now, reader)
     elif isinstance(outcome, Returned):
-        _go_on(writes, held, held.run._replace(attempt=run.attempt - 1, started=None), now, now, reader)
+        given_back = held.run._replace(attempt=run.attempt - 1, started=None, error=outcome.reason or held.run.error)
+        _go_on(writes, held, given_back, Instant(now + outcome.after), now, reader)
     elif isinstance(outcome, Failed | Retry):
         _retry_or_fail(writes, held, run, outcome, now, reader)
     else:

@@ -30,8 +30,9 @@ AWAY = "The store cannot be reached just now; try again in a moment."
 INSTRUCTIONS = (
     "Duetime makes things happen later. Jobs run registered functions (schedule_job), prompts wake an agent with "
     "instructions (schedule), notifications reach a person's phone (schedule_notification, "
-    "schedule_cron_notification). Times are read in the user's time zone: pass `timezone` when you know it. After "
-    "scheduling, tell the user the local time that the answer shows, and any warnings it carries."
+    "schedule_cron_notification). Pass the user's `timezone` (IANA) whenever you know it: without it, times are read "
+    "in the zone of the caller's token or of the server. After scheduling, tell the user the local time that the "
+    "answer shows, and any warnings it carries. A due prompt waits until an agent calls take_prompt."
 )
 
 

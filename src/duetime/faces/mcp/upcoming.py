@@ -11,7 +11,7 @@ from duetime.core.result import Err
 from duetime.core.scheduler import upcoming
 from duetime.core.store import ScheduleQuery
 from duetime.core.times import read_time
-from duetime.core.triggers import trigger_from_json
+from duetime.core.triggers import describe, trigger_from_json
 from duetime.faces.mcp.shared import ZONE, zone_of
 from duetime.faces.mcp.tool import (
     Arguments,
@@ -28,6 +28,8 @@ from duetime.faces.mcp.tool import (
 from duetime.faces.present import instant_view
 
 MOST = 100
+EACH = 3
+"""Occurrences of one schedule: a frequent one must not hide the others."""
 
 
 def list_upcoming(call: Call, given: Arguments) -> Reply:
@@ -60,7 +62,7 @@ def _instants(schedule: Schedule, until: Instant | None, count: int) -> list[Ins
     first = schedule.progress.next
     if first is None:
         return []
-    following = upcoming(trigger_from_json(schedule.definition.trigger), first, count - 1)
+    following = upcoming(trigger_from_json(schedule.definition.trigger), first, min(count, EACH) - 1)
     return [each for each in (first, *following) if until is None or each <= until]
 
 
@@ -71,6 +73,7 @@ def _row(instant: Instant, schedule: Schedule, zone: str) -> dict[str, Any]:
         "kind": definition.kind,
         "id": definition.public_id,
         "name": definition.name,
+        "reads_as": describe(trigger_from_json(definition.trigger)),
     }
 
 
@@ -81,7 +84,8 @@ TOOLS = [
         title="What fires next",
         description=(
             "Everything of the caller's that fires next, in time order, over jobs, prompts and notifications: use it "
-            "to answer 'what is scheduled?'. Each row has its kind and id; the id is what the tools of that kind take."
+            "to answer 'what is scheduled?'. Of a schedule that repeats, the next three times are shown; reads_as says "
+            "its rule. Each row has its kind and id; the id is what the tools of that kind take."
         ),
         input=object_schema(
             {
