@@ -11,7 +11,7 @@ from duetime.core.errors import StoreUnavailable
 from duetime.core.model import Run, Schedule, status_of
 from duetime.core.policy.values import policy_from_json
 from duetime.core.result import Err
-from duetime.core.store import ScheduleQuery
+from duetime.core.store import RunQuery, ScheduleQuery
 from duetime.core.triggers import trigger_from_json
 from duetime.faces.mcp.shared import KEY, POLICY, WARNINGS, ZONE, policy_of, with_warnings, zone_of
 from duetime.faces.mcp.tool import (
@@ -166,7 +166,7 @@ def job_status(call: Call, given: Arguments) -> Reply:
     found = call.scheduler.find(call.caller, given["job_id"], "job")
     if found is None:
         return Reply({"error": f"Job not found: {given['job_id']}"})
-    page = call.scheduler.history(call.caller, given["job_id"], limit=10)
+    page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10))
     runs = [] if isinstance(page, Err) else page.value.items
     return Reply({**detail(found, zone), "history": [history_row(run, zone) for run in runs]})
 
