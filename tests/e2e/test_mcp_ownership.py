@@ -330,6 +330,9 @@ def test_the_operator_sees_what_is_asked_for_by_its_id(belongings: Belongings, s
                 assert root.read(uri) == ada.read(uri)
         names = {task["name"] for task in root.knows("list_tasks")["tasks"]}
         assert {"backup_database", "prune_history"} <= names
+        owners = {job["job_id"]: job["owner"] for job in root.knows("list_jobs", limit=1000)["jobs"]}
+        assert owners[belongings.pending] == belongings.owner
+        assert all("owner" not in job for job in ada.knows("list_jobs")["jobs"])
 
 
 def test_not_even_the_operator_finishes_what_another_took(belongings: Belongings, shared_world: World) -> None:

@@ -13,7 +13,7 @@ from duetime.core.policy.values import policy_from_json
 from duetime.core.result import Err
 from duetime.core.store import RunQuery, ScheduleQuery
 from duetime.core.triggers import trigger_from_json
-from duetime.faces.mcp.shared import KEY, POLICY, WARNINGS, ZONE, policy_of, with_warnings, zone_of
+from duetime.faces.mcp.shared import KEY, POLICY, WARNINGS, ZONE, policy_of, with_owner, with_warnings, zone_of
 from duetime.faces.mcp.tool import (
     Arguments,
     Call,
@@ -138,11 +138,12 @@ def list_jobs(call: Call, given: Arguments) -> Reply:
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})
     query = ScheduleQuery(kind="job", status=status, limit=given.get("limit", 100), cursor=given.get("cursor"))
-    page = call.scheduler.search(call.caller._replace(operator=False), query)
+    page = call.scheduler.search(call.caller, query)
     if isinstance(page, Err):
         return _failed(page)
     found = page.value
-    answer: dict[str, Any] = {"jobs": [summary(item, zone) for item in found.items], "total": found.total}
+    rows = [with_owner(call, summary(item, zone), item.definition.owner) for item in found.items]
+    answer: dict[str, Any] = {"jobs": rows, "total": found.total}
     return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
 
 

@@ -29,7 +29,7 @@ from duetime.faces.mcp.prompt_words import (
     task_view,
     zone_in,
 )
-from duetime.faces.mcp.shared import policy_of, with_warnings
+from duetime.faces.mcp.shared import policy_of, with_owner, with_warnings
 from duetime.faces.mcp.tool import Arguments, Call, Reply
 from duetime.faces.present import instant_view
 
@@ -107,9 +107,9 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
         by_time=True,
         limit=MOST,
     )
-    page = accepted(call.scheduler.search(call.caller._replace(operator=False), query))
+    page = accepted(call.scheduler.search(call.caller, query))
     view: dict[str, Any] = {
-        "tasks": [task_view(found, zone) for found in page.items],
+        "tasks": [with_owner(call, task_view(found, zone), found.definition.owner) for found in page.items],
         "total": page.total,
         "timezone": zone,
     }

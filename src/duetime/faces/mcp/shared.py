@@ -64,6 +64,11 @@ def zone_of(call: Call, arguments: Arguments) -> str:
         raise ToolProblem(error.message) from error
 
 
+def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
+    """An operator's lists show all owners, so each row says whose it is."""
+    return {**view, "owner": owner} if call.caller.operator else view
+
+
 def with_warnings(call: Call, structured: dict[str, Any]) -> dict[str, Any]:
     """Where nothing would fire what was created, the result says so."""
     warnings = call.desk.warnings()

@@ -12,7 +12,7 @@ from duetime.core.scheduler import upcoming
 from duetime.core.store import ScheduleQuery
 from duetime.core.times import read_time
 from duetime.core.triggers import describe, trigger_from_json
-from duetime.faces.mcp.shared import ZONE, zone_of
+from duetime.faces.mcp.shared import ZONE, with_owner, zone_of
 from duetime.faces.mcp.tool import (
     Arguments,
     Call,
@@ -37,14 +37,14 @@ def list_upcoming(call: Call, given: Arguments) -> Reply:
     until = _until(call, given, zone)
     count = given.get("count", 20)
     query = ScheduleQuery(status="pending", due_to=until, by_time=True, limit=count)
-    page = call.scheduler.search(call.caller._replace(operator=False), query)
+    page = call.scheduler.search(call.caller, query)
     if isinstance(page, Err):
         raise ToolProblem(page.message)
     instants = sorted(
         ((instant, schedule) for schedule in page.value.items for instant in _instants(schedule, until, count)),
         key=lambda pair: pair[0],
     )[:count]
-    rows = [_row(instant, schedule, zone) for instant, schedule in instants]
+    rows = [with_owner(call, _row(at, schedule, zone), schedule.definition.owner) for at, schedule in instants]
     return Reply({"upcoming": rows, "count": len(rows), "timezone": zone})
 
 
