@@ -84,6 +84,9 @@ def local_zone(settings: Settings) -> str:
 _TYPES: dict[str, type] = {item.name: type(item.default) for item in fields(Settings) if item.name != "sources"}
 
 
+_LEAST: dict[str, float] = {"threads": 1, "lease": 1, "drain": 0, "retention_days": 1, "max_runs_per_hour": 0}
+
+
 def load_settings(
     flags: Mapping[str, Any] | None = None,
     *,
@@ -124,6 +127,9 @@ def _with(settings: Settings, values: Mapping[str, Any], source: str) -> Setting
     if unknown:
         raise InvalidInput(f"{source}: unknown setting {unknown[0]!r}; there are {', '.join(sorted(_TYPES))}")
     fitted = {name: _fit(name, value, source) for name, value in values.items()}
+    for name, value in fitted.items():
+        if name in _LEAST and value < _LEAST[name] and not (value == 0 and name == "retention_days"):
+            raise InvalidInput(f"{source}: {name} must be at least {_LEAST[name]}, not {value}", field=name)
     return replace(settings, **fitted, sources=(*settings.sources, source))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.policy.claiming import Claim
+from duetime.core.outcome import Returned
+from duetime.core.policy.claiming import LEAD, Claim
+from duetime.core.policy.settling import Finished
 from duetime.core.store import Want
 from duetime.stores.flow import FlowingStore
 from tests.support.drafts import T0, once
@@ -25,10 +27,10 @@ def test_what_is_beyond_the_limit_waits_for_the_next_hour(store: FlowingStore, h
     assert "3 runs an hour" in (held_back.note or "")
     entry = store.earliest(["job"])
     assert entry is not None
-    assert entry.at == NEXT_HOUR
+    assert entry.at == NEXT_HOUR + LEAD, "never its own instant, though it may be claimed ahead of it"
     assert claim(store, hand, T0 + MINUTE, budget=3) == []
-    later = claim(store, hand, NEXT_HOUR, budget=3)
-    hand.record(later, NEXT_HOUR)
+    later = claim(store, hand, NEXT_HOUR + LEAD, budget=3)
+    hand.record(later, NEXT_HOUR + LEAD)
     assert [each.definition.id for each in later] == schedules[3:]
     assert the(store, schedules[4]).progress.note is None
 
@@ -46,3 +48,20 @@ def test_the_limit_is_per_owner_and_counts_over_claims(store: FlowingStore, hand
 def test_without_a_limit_nothing_is_held_back(store: FlowingStore, hand: Hand) -> None:
     create(store, *(once(T0 + step) for step in range(5)))
     assert len(claim(store, hand, T0 + 10, budget=None)) == 5
+
+
+def test_what_was_given_back_is_not_charged(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(T0))
+    for step in range(5):
+        (held,) = claim(store, hand, T0 + step, budget=1)
+        item = Finished(held.run.id, held.run.fence, Returned(), None, Instant(T0 + step))
+        store.exchange(hand.id, Instant(T0 + step), [item], [], {held.run.id: held}, 1)
+    assert len(claim(store, hand, T0 + 9, budget=1)) == 1
+
+
+def test_being_held_back_is_not_being_late(store: FlowingStore, hand: Hand) -> None:
+    first, second = create(store, once(T0), once(T0 + 1, catch_up="skip"))
+    hand.record(claim(store, hand, T0 + 2, budget=1), T0 + 2)
+    (later,) = claim(store, hand, NEXT_HOUR + LEAD, budget=1)
+    assert later.definition.id == second.definition.id
+    assert first.definition.id != second.definition.id

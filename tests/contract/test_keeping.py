@@ -170,6 +170,16 @@ def test_a_one_off_that_is_over_goes_with_its_last_run(store: FlowingStore, hand
     assert store.get(living) is not None
 
 
+def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    (claim,) = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    hand.record([claim], T0 + 2 * MINUTE)
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.delete))
+    assert store.prune(Instant(T0 + DAY), 100) == 3
+    assert store.get(schedule) is None
+
+
 def test_ids_of_runs_are_never_used_again(store: FlowingStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)

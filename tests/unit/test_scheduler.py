@@ -214,3 +214,14 @@ def test_a_deleted_schedule_frees_its_key(scheduler: Scheduler) -> None:
     first = made(scheduler.create(ANN, keyed)).definition
     scheduler.delete(ANN, first.public_id)
     assert made(scheduler.create(ANN, keyed)).definition.id != first.id
+
+
+def test_a_key_that_was_used_otherwise_refuses_the_whole_bulk(scheduler: Scheduler) -> None:
+    made(scheduler.create(ANN, replace(JOB, idempotency_key="k1")))
+    bulk = [replace(JOB, idempotency_key="k2"), replace(JOB, name="other", idempotency_key="k1")]
+    assert refusal(scheduler.create_many(ANN, bulk)).code == "key_reused"
+    assert total(scheduler) == 1
+
+
+def test_keys_of_our_own_making_cannot_be_given(scheduler: Scheduler) -> None:
+    assert "idempotency_key" in refusal(scheduler.create(ANN, replace(JOB, idempotency_key="~gone-2"))).message

@@ -42,3 +42,10 @@ def test_a_bad_value_names_its_source(tmp_path: Path) -> None:
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         load_settings(environment={"DUETIME_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize("text", ["retention_days = -1", "retention_days = 0.5", "threads = 0", "lease = 0"])
+def test_a_value_that_would_do_harm_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "duetime.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="at least 1"):
+        load_settings(environment={}, folder=tmp_path)

@@ -164,6 +164,8 @@ class Drafter:
 
     def key(self, given: str | None, now: Instant) -> str:
         if given is not None:
+            if given.startswith("~"):
+                raise InvalidInput("idempotency_key: must not begin with ~", field="idempotency_key")
             return self._text("idempotency_key", given, self.limits.key_length)
         return f"~{now:016x}-{next(self._numbers):x}-{self._nonce}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from duetime.core.clock import SECOND, Clock, FollowingClock, Instant
 from duetime.core.errors import DuetimeError, StoreUnavailable, WorkerGone
@@ -50,6 +50,7 @@ class Engine:
             threading.Thread(target=target, name=f"duetime-{name}", daemon=True)
             for name, target in (("exchange", self._exchange), ("beat", self._beat), ("watch", self._watch))
         ]
+        self._forget_store: Callable[[], None] = lambda: None
         self._next_beat = 0.0
         self._next_tidy = clock.monotonic() + TIDY_FIRST
         self.failure: BaseException | None = None
@@ -57,7 +58,7 @@ class Engine:
     def start(self) -> None:
         self._following.follow(self._store.now)
         self.worker.register()
-        self._store.on_change(self._noticed)
+        self._forget_store = self._store.on_change(self._noticed)
         self.timer.start()
         self.pool.start()
         self._mind_the_lease()
@@ -191,13 +192,16 @@ class Engine:
             log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.hands), patience)
             self.worker.let_go(StopReason.SHUTDOWN)
             self._drain(self._clock.monotonic() + min(2.0, patience))
+        self._forget_store()
         self.timer.stop()
         self.pool.stop(wait=0.5)
         return self._leave()
 
     def _drain(self, deadline: float) -> None:
-        while self.worker.hands and (left := deadline - self._clock.monotonic()) > 0:
+        left = 1.0
+        while self.worker.hands and left > 0:  # at least once: what was given back is recorded
             self._wake.clear()
+            left = max(0.0, deadline - self._clock.monotonic())
             try:
                 if not self.worker.exchange():
                     self._wake.wait(min(left, 0.2))

@@ -13,6 +13,7 @@ from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.settling import Finished
 from duetime.core.policy.values import policy_for_ending
+from duetime.core.results import error_text
 
 log = logging.getLogger("duetime.worker")
 
@@ -66,7 +67,7 @@ def _outcome(item: InHand, kinds: Mapping[str, Kind]) -> Outcome:
         return kind.execute(Work(item.claim, item.stop, item.tell))
     except BaseException as error:  # a task must not end the thread that carries it out, whatever it raises
         log.exception("run %s of %s failed", item.id, item.claim.definition.public_id)
-        return Failed(f"{type(error).__name__}: {error}"[:2000])
+        return Failed(error_text(error))
 
 
 def _judge(item: InHand, outcome: Outcome) -> Outcome:

@@ -50,6 +50,7 @@ class Judge:
 
     def __init__(self, clock: Clock, lease: float, interval: float) -> None:
         self._clock = clock
+        self._interval = interval
         self._longest_gap = max(4 * interval, lease / 4)
         self._seen: dict[WorkerId, _Seen] = {}
         self._first = 0.0
@@ -68,7 +69,9 @@ class Judge:
             return _Seen(row.beat, self._first, now)
         if seen.beat != row.beat or now - seen.last_read > self._longest_gap:
             return _Seen(row.beat, 0.0, now)
-        return _Seen(row.beat, seen.unchanged + now - seen.last_read, now)
+        return _Seen(
+            row.beat, seen.unchanged + min(now - seen.last_read, max(self._interval, row.lease / SECOND / 4)), now
+        )
 
     def forget(self) -> None:
         """After a read that failed: the store was away, for the others as well."""

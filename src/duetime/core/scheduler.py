@@ -124,15 +124,18 @@ class Scheduler:
     def _made_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]] | None:
         """The first results, looked up before anything is checked: by now the time asked for may be over."""
         found: list[Schedule] = []
+        asked: dict[str, str] = {}
         for new in news:
-            key = new.idempotency_key
-            schedule = None if key is None else self.store.by_key(caller.owner, self.drafter.key(key, Instant(0)))
-            if schedule is None:
-                return None
-            if schedule.definition.fingerprint != fingerprint(new):
+            if new.idempotency_key is None:
+                continue
+            key, said = self.drafter.key(new.idempotency_key, Instant(0)), fingerprint(new)
+            schedule = self.store.by_key(caller.owner, key)
+            first = asked.setdefault(key, said if schedule is None else schedule.definition.fingerprint)
+            if first != said:
                 return KEY_REUSED
-            found.append(schedule)
-        return Ok(found) if found else None
+            if schedule is not None:
+                found.append(schedule)
+        return Ok(found) if found and len(found) == len(news) else None
 
     def _create(self, drafts: Sequence[Draft], limits: Mapping[str, int]) -> Result[list[Created]]:
         """Every draft has a key, so that a commit whose acknowledgement was lost can be asked for again."""

@@ -38,6 +38,7 @@ class Want(NamedTuple):
 class Exchange(NamedTuple):
     answers: list[Answer]
     claims: list[Claim]
+    seen: int = 0  # due entries that were dealt with, whether or not a run came of them
 
 
 class Beat(NamedTuple):
@@ -177,8 +178,8 @@ class Store(Protocol):
     def wait(self, timeout: float) -> bool:
         """Blocks until another process wrote (True) or the time is over. For one watching thread."""
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Calls back after every write of this process that may have made work due earlier."""
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls back after every write of this process that may have made work due earlier, until told not to."""
 
     def health(self, now: Instant) -> Health: ...
 

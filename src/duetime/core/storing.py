@@ -20,6 +20,8 @@ from duetime.core.store import Store, Want
 
 log = logging.getLogger("duetime.worker")
 
+UNSTORABLE = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
+
 Done: TypeAlias = tuple[InHand, Finished]
 
 
@@ -30,17 +32,19 @@ def exchange(
     batch: Sequence[Done],
     wants: Sequence[Want],
     budget: int | None = None,
-) -> list[Claim]:
+) -> tuple[list[Claim], int]:
     """A batch that cannot be stored is halved until the culprit stands alone."""
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
-        return store.exchange(worker, now, finished, wants, known, budget).claims
+        done = store.exchange(worker, now, finished, wants, known, budget)
+        return done.claims, done.seen
     except (WorkerGone, StoreUnavailable, StoreUnusable):
         raise
     except Exception as error:
         parts = _halves(store, now, batch, wants, error)
-    return [claim for done, wanted in parts for claim in exchange(store, worker, now, done, wanted, budget)]
+    made = [exchange(store, worker, now, done, wanted, budget) for done, wanted in parts]
+    return [claim for claims, _ in made for claim in claims], sum(seen for _, seen in made)
 
 
 Part: TypeAlias = tuple[Sequence[Done], Sequence[Want]]
@@ -65,11 +69,10 @@ def _halves(store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[W
 
 def _said_instead(done: Done, error: Exception) -> Done:
     item, finished = done
-    if isinstance(finished.outcome, Failed) and finished.outcome.permanent:
+    if finished.outcome == UNSTORABLE:
         raise error
     log.error("the outcome of run %s could not be stored: %s", item.id, error)
-    said = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
-    return item, finished._replace(outcome=said)
+    return item, finished._replace(outcome=UNSTORABLE)
 
 
 def _break_first(store: Store, want: Want, now: Instant, error: Exception) -> None:

@@ -220,24 +220,24 @@ class Worker:
         size = self._threads()
         return size + min(4 * self.options.batch, int(size * self.options.ahead / max(self._pace, 1e-6)))
 
-    def _look_ahead(self, wants: Sequence[Want], now: Instant, claimed: int) -> None:
+    def _look_ahead(self, wants: Sequence[Want], now: Instant, seen: int) -> None:
         """When to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self.clock.monotonic()
         before = self._notices
-        if claimed >= max(want.limit for want in wants):
+        if seen >= max(want.limit for want in wants):
             self._look_at = Instant(0)  # there is more, most likely: no need to ask
         else:
-            self._look_at = self._next_look(wants, now, claimed)
+            self._look_at = self._next_look(wants, now, seen)
         if self._notices != before:  # in this order: a notice between the two must not be overwritten
             self._look_at = Instant(0)
         self._giving_way = self._should_give_way(wants, now)
 
-    def _next_look(self, wants: Sequence[Want], now: Instant, claimed: int) -> Instant | None:
+    def _next_look(self, wants: Sequence[Want], now: Instant, seen: int) -> Instant | None:
         entry = self.store.earliest([want.lane for want in wants])
         if entry is None:
             return None
         look_at = self._claimable_at(entry)
-        return Instant(self.clock.now() + CONTENDED) if look_at <= now and not claimed else look_at
+        return Instant(self.clock.now() + CONTENDED) if look_at <= now and not seen else look_at
 
     def _should_give_way(self, wants: Sequence[Want], now: Instant) -> bool:
         """Work that needs an idle thread would wait for ever beside a line that is always filled up again."""
@@ -269,7 +269,7 @@ class Worker:
         if not batch and not wants:
             return False
         try:
-            claims = self._store(worker, now, batch, wants)
+            claims, seen = self._store(worker, now, batch, wants)
         except WorkerGone:
             self.start_anew(worker)
             return True
@@ -279,8 +279,8 @@ class Worker:
             raise
         self._accept(claims, now)
         if wants:
-            self._look_ahead(wants, now, len(claims))
-        return bool(batch or claims)
+            self._look_ahead(wants, now, seen)
+        return bool(batch or seen)
 
     def _living(self) -> WorkerId:
         if self.id is not None and self.id == self._gone:
@@ -295,12 +295,14 @@ class Worker:
         batch = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
         return [pair for pair in batch if pair[0].worker == worker]
 
-    def _store(self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[Want]) -> list[Claim]:
-        claims = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour)
+    def _store(
+        self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[Want]
+    ) -> tuple[list[Claim], int]:
+        stored = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour)
         for item, _ in batch:
             if self.hands.get(item.id) is item:  # given back and claimed again, it is in hand as another item
                 del self.hands[item.id]
-        return claims
+        return stored
 
     def _accept(self, claims: Sequence[Claim], now: Instant) -> None:
         assert self.id is not None

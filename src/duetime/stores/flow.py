@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput, WorkerGone
 from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.outcome import Returned
 from duetime.core.policy.budget import hold_back, hour_of
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim, Entry, plan_claims
@@ -108,11 +109,12 @@ class FlowingStore(Store, ABC):
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Reads, with `?` for parameters."""
 
-    def on_change(self, listener: Callable[[], None]) -> None:
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def _announce(self) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             listener()
 
     def create(self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}) -> Result[list[Created]]:
@@ -186,8 +188,10 @@ class FlowingStore(Store, ABC):
             if not tx.lock_worker(worker):
                 raise WorkerGone
             answers = _settle(tx, worker, now, finished, known) if finished else []
-            claims = _take(tx, worker, now, wants, budget) if wants else []
-        return Exchange(answers, claims)
+            claims, seen = _take(tx, worker, now, wants, budget) if wants else ([], 0)
+            if budget is not None:
+                _charge(tx, now, claims, _given_back(finished, answers, known))
+        return Exchange(answers, claims, seen)
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         with self._write() as tx:
@@ -328,12 +332,15 @@ def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> di
     return held
 
 
-def _take(tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want], budget: int | None) -> list[Claim]:
+def _take(
+    tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want], budget: int | None
+) -> tuple[list[Claim], int]:
     entries = _due_entries(tx, wants)
+    seen = len(entries)
     if entries and budget is not None:
         entries = _affordable(tx, entries, budget, now)
     if not entries:
-        return []
+        return [], seen
     plan = plan_claims(entries, worker, now, tx.new_run_id, tx)
     conflicts = tx.insert_runs(plan.writes.new_runs)
     if conflicts:
@@ -342,10 +349,26 @@ def _take(tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want]
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
     tx.apply(plan.writes, now)
-    if budget is not None:
-        for owner, runs in Counter(claim.definition.owner for claim in plan.claims).items():
-            tx.use(owner, hour_of(now), runs)
-    return plan.claims
+    return plan.claims, seen
+
+
+def _given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:
+    """Runs that were claimed and not carried out: their owners have not had them."""
+    pairs = zip(finished, answers, strict=True)
+    return [
+        known[item.run]
+        for item, answer in pairs
+        if answer is Answer.RECORDED and isinstance(item.outcome, Returned) and item.run in known
+    ]
+
+
+def _charge(tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim]) -> None:
+    """In the order of owners, so that two workers never wait for each other's rows in a circle."""
+    runs = Counter(claim.definition.owner for claim in claims)
+    runs.subtract(claim.definition.owner for claim in given_back)
+    for owner in sorted(runs):
+        if runs[owner]:
+            tx.use(owner, hour_of(now), runs[owner])
 
 
 def _affordable(tx: Transaction, entries: Sequence[Entry], budget: int, now: Instant) -> list[Entry]:

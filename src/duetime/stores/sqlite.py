@@ -197,10 +197,11 @@ class SqliteStore(FlowingStore):
         with translated(self.path):
             if self._watch is None:
                 self._watch = self._connect()
-            before = self._watch.pragma("data_version")
+                self._version = self._watch.pragma("data_version")
             deadline = self._clock.monotonic() + timeout
             while not self._closed.wait(WATCH_SECONDS):
-                if self._watch.pragma("data_version") != before:
+                if (version := self._watch.pragma("data_version")) != self._version:
+                    self._version = version
                     return True
                 if self._clock.monotonic() >= deadline:
                     return False

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from duetime.core.clock import HOUR, Instant
-from duetime.core.policy.claiming import Entry
+from duetime.core.model import NO_RUN, RunStatus
+from duetime.core.policy.claiming import LEAD, Entry
+from duetime.core.policy.values import Overlap, policy_for_ending
 from duetime.core.policy.writes import Writes
 
 
@@ -23,12 +25,23 @@ def hold_back(
     writes = Writes()
     for entry in entries:
         owner = entry.definition.owner
+        if not _starts(entry):
+            admitted.append(entry)
+            continue
         spent[owner] += 1
         if spent[owner] <= limit:
             admitted.append(entry)
         else:
-            _postpone(writes, entry, limit, Instant(hour_of(now) + HOUR))
+            _postpone(writes, entry, limit, Instant(hour_of(now) + HOUR + LEAD))
     return admitted, writes
+
+
+def _starts(entry: Entry) -> bool:
+    """Whether a run may come of it: not of a hold that expires, nor of an occurrence that will be skipped."""
+    if entry.due.run != NO_RUN:
+        return entry.run is not None and entry.run.status == RunStatus.PENDING
+    busy = entry.progress.active > 0
+    return not busy or policy_for_ending(entry.definition.policy).overlap != Overlap.SKIP
 
 
 def _postpone(writes: Writes, entry: Entry, limit: int, until: Instant) -> None:

@@ -171,7 +171,7 @@ def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
             )
     through = progress.through if progress.next is None else progress.next
     writes.progress[definition.id] = progress._replace(
-        state=state, next=None, through=through, active=running, queued=0, note=None
+        state=state, next=None, through=through, active=running, queued=0, gap=None, note=None
     )
     return writes
 

@@ -98,7 +98,7 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
     if progress.through is not None and due <= progress.through <= plan.now + LEAD:
         # Dealt with. A `through` from a clock that was ahead proves nothing: there the unique key decides.
         return policy, Found((), None, progress.through, next_instant(text, max(plan.now, progress.through)))
-    found = find(text, policy, due, plan.now)
+    found = find(text, policy, due, plan.now, entry.due.at - due)
     taken = plan.taken.get(progress.schedule)
     return policy, without(found, trigger_from_json(text), taken) if taken else found
 
@@ -213,6 +213,9 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
     )
     plan.writes.runs[run.id] = started
     plan.claims.append(Claim(started, entry.definition, entry.due.at))
+    progress = plan.writes.progress_of(entry.progress)
+    if progress.note is not None and progress.state == ScheduleState.ACTIVE:
+        plan.writes.progress[progress.schedule] = progress._replace(note=None)  # it is no longer held back
 
 
 def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:

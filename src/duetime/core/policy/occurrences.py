@@ -27,11 +27,12 @@ def next_instant(trigger: str, after: Instant) -> Instant | None:
     return trigger_from_json(trigger).next_after(after)
 
 
-def find(trigger_text: str, policy: Policy, due: Instant, now: Instant) -> Found:
+def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Found:
+    """`held`: how long its entry was put off on purpose, by jitter or by a limit; that is not being late."""
     following = next_instant(trigger_text, due)
     trigger = trigger_from_json(trigger_text)
     superseded = following is not None and following <= now
-    if not superseded and now - due <= policy.grace + trigger.jitter:
+    if not superseded and now - due <= policy.grace + max(trigger.jitter, held):
         return Found((due,), None, due, following)
     return _catch_up(trigger, policy, due, now)
 

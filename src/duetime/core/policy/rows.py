@@ -71,5 +71,5 @@ def ended(progress: Progress) -> Progress:
     """An active schedule that has nothing left to run is over."""
     idle = progress.next is None and progress.active == 0 and progress.queued == 0
     if idle and progress.state == ScheduleState.ACTIVE:
-        return progress._replace(state=ScheduleState.ENDED)
+        return progress._replace(state=ScheduleState.ENDED, gap=None)
     return progress

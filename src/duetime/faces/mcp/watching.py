@@ -111,6 +111,8 @@ class Watcher:
         watched.add(uri)
         tell = partial(connection.send_resource_updated, uri)
         await self._watch((id(connection), uri), call, uri, tell, asynchronous=True)
+        if uri not in watched:  # given up meanwhile, or the connection ended
+            self._watches.pop((id(connection), uri), None)
 
     def unsubscribe(self, session: Any, uri: str) -> None:
         connection = _connection(session)

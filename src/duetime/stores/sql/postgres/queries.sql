@@ -246,8 +246,10 @@ INSERT INTO meta (key, value) VALUES ('schema', ?) ON CONFLICT (key) DO UPDATE S
 -- name: prune_runs
 -- The progress row is locked as by everybody who changes a run: one that is just being retried stays.
 -- The open row of skips stays too, because further skips will extend it.
-WITH old AS (
-  SELECT r.id FROM runs r JOIN progress p ON p.schedule = r.schedule
+-- Among the oldest rows only, so that a look that finds nothing costs the same in any history.
+WITH oldest AS (SELECT id FROM runs ORDER BY id LIMIT 5000
+), old AS (
+  SELECT r.id FROM oldest JOIN runs r ON r.id = oldest.id JOIN progress p ON p.schedule = r.schedule
   WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
     AND p.gap IS DISTINCT FROM r.id
   ORDER BY r.id LIMIT ? FOR UPDATE OF p, r SKIP LOCKED
@@ -257,8 +259,11 @@ WITH old AS (
 
 -- name: prune_schedules
 -- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
-WITH old AS (
-  SELECT p.schedule FROM progress p JOIN schedules s ON s.id = p.schedule
+WITH oldest AS (
+  SELECT schedule FROM progress WHERE state IN ('deleted', 'ended', 'cancelled') ORDER BY schedule LIMIT 5000
+), old AS (
+  SELECT p.schedule FROM oldest JOIN progress p ON p.schedule = oldest.schedule
+  JOIN schedules s ON s.id = p.schedule
   WHERE p.state IN ('deleted', 'ended', 'cancelled') AND greatest(s.updated, coalesce(p.last_run, 0)) < ?
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule = p.schedule)
   LIMIT ? FOR UPDATE OF p SKIP LOCKED

@@ -167,10 +167,12 @@ SELECT id FROM runs WHERE worker = ? AND stop = 1 AND status = 'running' AND sta
 SELECT value FROM meta WHERE key = 'floor'
 
 -- name: prunable_runs
+-- Among the oldest rows only, so that a look that finds nothing costs the same in any history.
 -- The open row of skips stays, because further skips will extend it.
-SELECT r.id FROM runs r WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
+SELECT r.id FROM (SELECT id, schedule, finished, status FROM runs ORDER BY id LIMIT 5000) r
+WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
   AND NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id)
-ORDER BY r.id LIMIT ?
+LIMIT ?
 
 -- name: delete_attempts
 DELETE FROM attempts WHERE run = ?
@@ -178,8 +180,11 @@ DELETE FROM attempts WHERE run = ?
 -- name: prune_schedules
 -- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
 DELETE FROM schedules WHERE id IN (
-  SELECT p.schedule FROM progress p JOIN schedules s ON s.id = p.schedule
-  WHERE p.state IN ('deleted', 'ended', 'cancelled') AND max(s.updated, coalesce(p.last_run, 0)) < ?
+  SELECT p.schedule FROM (
+    SELECT schedule, last_run FROM progress
+    WHERE state IN ('deleted', 'ended', 'cancelled') ORDER BY schedule LIMIT 5000
+  ) p JOIN schedules s ON s.id = p.schedule
+  WHERE max(s.updated, coalesce(p.last_run, 0)) < ?
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.schedule = p.schedule) LIMIT ?
 ) RETURNING id
 
