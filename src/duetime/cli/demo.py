@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from duetime.api import LOCAL, Refused, taken
@@ -10,6 +12,7 @@ from duetime.core.clock import SECOND
 from duetime.core.drafting import NewSchedule
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.result import Err
+from duetime.settings import Settings
 
 DB = ".duetime/demo.db"
 LOG = ".duetime/demo.log"
@@ -46,6 +49,13 @@ SAMPLES = (
         {"max_attempts": 3, "backoff": 2 * SECOND},
     ),
 )
+
+
+def demo_settings(settings: Settings, db: str | None) -> Settings:
+    """A store of its own in a folder of its own, unless one is named on the command line; and the sample tasks."""
+    if db is None:
+        Path(DB).parent.mkdir(exist_ok=True)
+    return replace(settings, db=db or DB, tasks=(*settings.tasks, MODULE))
 
 
 def plant(room: App) -> list[Schedule]:

@@ -7,7 +7,6 @@ import logging
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +61,7 @@ def serve(
     }
     settings = load_settings(flags)
     if demo:
-        settings = replace(settings, db=db or demonstration.DB, tasks=(*settings.tasks, demonstration.MODULE))
+        settings = demonstration.demo_settings(settings, db)
     if print_config is not None:
         _print_one(settings, print_config, no_auth)
         return

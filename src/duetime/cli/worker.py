@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +36,7 @@ def worker(
     flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
     settings = load_settings(flags)
     if demo:
-        settings = replace(settings, db=db or demonstration.DB, tasks=(*settings.tasks, demonstration.MODULE))
+        settings = demonstration.demo_settings(settings, db)
     room = build(settings)
     try:
         log_to(demonstration.LOG if demo else None)
