@@ -26,6 +26,7 @@ from duetime.stores.flow import OwnerKey
 from duetime.stores.postgres_arrays import columns, numbers, texts
 from duetime.stores.postgres_connections import Connection, Cursor
 from duetime.stores.queries import load_queries
+from duetime.stores.reading import RunReading
 from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
@@ -42,7 +43,7 @@ _ATTEMPTS = "nnnntt"
 _DUE = "tnnn"
 
 
-class PostgresTransaction:
+class PostgresTransaction(RunReading):
     """Statements wait until an answer is needed and then go in one burst: a round trip for all of them.
 
     Every burst ends with a sync. Between two of them the server sees an idle transaction, which it ends after a
@@ -134,24 +135,6 @@ class PostgresTransaction:
         locked = self._send("lock_progress_of_worker", worker)
         rows = self._rows("held_rows_of_worker", worker)
         return _held(rows, locked.fetchall())
-
-    def run(self, run: RunId) -> Run | None:
-        rows = self._rows("run_by_id", run)
-        return Run._make(rows[0]) if rows else None
-
-    def oldest_queued(self, schedule: ScheduleId) -> Run | None:
-        rows = self._rows("oldest_queued", schedule)
-        return Run._make(rows[0]) if rows else None
-
-    def live_runs(self, schedule: ScheduleId) -> list[Run]:
-        return [Run._make(row) for row in self._rows("live_runs", schedule)]
-
-    def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
-        return frozenset(row[0] for row in self._rows("taken_since", schedule, first))
-
-    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        last = self._rows("last_manual_due", schedule, wanted)[0][0]
-        return wanted if last is None else Instant(last + 1)
 
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
         if not runs:

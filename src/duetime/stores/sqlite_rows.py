@@ -26,13 +26,14 @@ from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
 from duetime.stores.flow import OwnerKey, Taken
 from duetime.stores.queries import load_queries
+from duetime.stores.reading import RunReading
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)
 
 
-class SqliteTransaction:
+class SqliteTransaction(RunReading):
     """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -94,24 +95,6 @@ class SqliteTransaction:
 
     def held_by(self, worker: WorkerId) -> list[Held]:
         return [self._remember(held_of(row)) for row in self._rows("held_by", worker)]
-
-    def run(self, run: RunId) -> Run | None:
-        rows = self._rows("run_by_id", run)
-        return Run._make(rows[0]) if rows else None
-
-    def oldest_queued(self, schedule: ScheduleId) -> Run | None:
-        rows = self._rows("oldest_queued", schedule)
-        return Run._make(rows[0]) if rows else None
-
-    def live_runs(self, schedule: ScheduleId) -> list[Run]:
-        return [Run._make(row) for row in self._rows("live_runs", schedule)]
-
-    def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
-        return frozenset(row[0] for row in self._rows("taken_since", schedule, first))
-
-    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        last = self._rows("last_manual_due", schedule, wanted)[0][0]
-        return wanted if last is None else Instant(last + 1)
 
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
         if not runs:
