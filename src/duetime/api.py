@@ -216,10 +216,7 @@ class Duetime:
 
     def cancel_scheduled_task(self, id: int) -> int:
         """How many rows changed: 0 means not found or no longer pending."""
-        schedule = self.scheduler.find(self.caller, str(id), "prompt")
-        if schedule is None or status_of(schedule.progress) != "pending":
-            return 0
-        return _rows(self.scheduler.cancel(self.caller, str(id), "prompt"))
+        return _rows(self.scheduler.cancel_pending(self.caller, str(id), "prompt"))
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

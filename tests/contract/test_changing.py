@@ -240,6 +240,7 @@ def test_a_broken_schedule_can_be_deleted(store: FlowingStore, hand: Hand) -> No
     write(store, "UPDATE schedules SET trigger = 'x', policy = 'y' WHERE id = ?", schedule)
     hand.claim(T0 + MINUTE)
     value_of(store.change(schedule, T0, changing.delete))
+    assert the(store, schedule).progress.state == ScheduleState.DELETED
 
 
 def test_fire_runs_now_beside_the_trigger(store: FlowingStore, hand: Hand) -> None:

@@ -84,17 +84,6 @@ def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
     }
 
 
-def worker_view(worker: WorkerRow, zone: str) -> dict[str, Any]:
-    return {
-        "worker_id": worker.id,
-        "name": worker.name,
-        "lanes": worker.lanes.split(","),
-        "session": bool(worker.session),
-        "started": instant_view(worker.started, zone),
-        "seen": instant_view(worker.seen, zone),
-    }
-
-
 def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[str], zone: str) -> dict[str, Any]:
     return {
         "reads_as": english,

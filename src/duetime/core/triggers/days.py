@@ -23,10 +23,6 @@ def lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-def bits_of(mask: int) -> list[int]:
-    return [number for number in range(mask.bit_length()) if mask >> number & 1]
-
-
 def month_length(year: int, month: int) -> tuple[int, int]:
     """The weekday of the first (Monday is 0) and the number of days."""
     return monthrange(year, month)
