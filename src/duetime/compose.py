@@ -140,6 +140,7 @@ def _limits(settings: Settings) -> Limits:
         payload_bytes=settings.max_payload_bytes,
         depth=settings.max_depth,
         runs_per_hour=settings.max_runs_per_hour or None,
+        pause_after=settings.pause_after,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from duetime.core.clock import Instant
@@ -46,6 +47,8 @@ class Unreliable:
 
 class Play:
     """A kind that does what the test says, and remembers which runs it was given."""
+
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, name: str = "job", act: Callable[[Work], Outcome] | None = None) -> None:
         self.name = name

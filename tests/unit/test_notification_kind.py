@@ -10,13 +10,13 @@ import pytest
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, StopReason, StopSignal, Work
+from duetime.core.masking import without_secrets
 from duetime.core.model import RunId, RunStatus, ScheduleId
 from duetime.core.outcome import Cancelled, Completed
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import begin
 from duetime.core.policy.rows import new_run
 from duetime.core.topics import is_topic
-from duetime.faces.notifications import without_secrets
 from duetime.kinds.notification import NotificationKind
 from tests.support.drafts import T0, once
 

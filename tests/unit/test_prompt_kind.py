@@ -17,9 +17,9 @@ ADA = Caller("ada")
 def test_a_prompt_is_filed_under_its_agent() -> None:
     kind = PromptKind()
     assert kind.prepare({"prompt": "look"}, ADA) == ({"prompt": "look"}, "inbox")
-    whole = {"prompt": "look", "agent": "inbox", "deliver_to": "daily-report"}
+    whole = {"prompt": "look", "agent": "inbox"}
     assert kind.prepare(whole, ADA) == (whole, "inbox")
-    assert kind.prepare({"prompt": "look", "agent": None, "deliver_to": None}, ADA).payload == {"prompt": "look"}
+    assert kind.prepare({"prompt": "look", "agent": None}, ADA).payload == {"prompt": "look"}
     assert PromptKind(("coder", "inbox")).prepare({"prompt": "look"}, ADA).subject == "coder"
 
 
@@ -39,10 +39,6 @@ def test_its_id_is_its_number() -> None:
         ({"prompt": "a", "agent": "coder"}, "agent", "there is no 'coder'; there is inbox"),
         ({"prompt": "a", "agent": ""}, "agent", "there is no ''"),
         ({"prompt": "a", "agent": ["inbox"]}, "agent", "there is no 'list'"),
-        ({"prompt": "a", "deliver_to": "Not a topic"}, "deliver_to", "such as daily-report"),
-        ({"prompt": "a", "deliver_to": "topic\n"}, "deliver_to", "such as daily-report"),
-        ({"prompt": "a", "deliver_to": "a" * 300}, "deliver_to", "such as daily-report"),
-        ({"prompt": "a", "deliver_to": 7}, "deliver_to", "such as daily-report"),
         ({"prompt": "a", "shell": "rm"}, "shell", "no such part"),
     ],
 )

@@ -16,7 +16,7 @@ from duetime.core.kind import Caller, Kind
 from duetime.core.model import Definition, Schedule, ScheduleId
 from duetime.core.policy.changing import Edit
 from duetime.core.policy.creating import Draft
-from duetime.core.policy.values import make_policy, policy_to_json
+from duetime.core.policy.values import Policy, make_policy, policy_to_json
 from duetime.core.triggers import (
     OnceTrigger,
     Trigger,
@@ -38,6 +38,8 @@ class Limits:
     key_length: int = 200
     depth: int = 3
     runs_per_hour: int | None = None
+    pause_after: int = 10
+    """Failures in a row after which a recurring schedule is paused, unless it says otherwise itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Drafter:
         kind = self._kind(new.kind)
         name = self._text("name", new.name, self.limits.name_length)
         trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
-        policy = make_policy(new.policy)
+        policy = self._policy(kind, new.policy)
         prepared = kind.prepare(new.payload, caller)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:
@@ -103,6 +105,13 @@ class Drafter:
             updated=now,
         )
         return Draft(definition, first)
+
+    def _policy(self, kind: Kind, asked: Mapping[str, Any]) -> Policy:
+        given = {name: value for name, value in asked.items() if value is not None}
+        usual = {"pause_after": self.limits.pause_after, **kind.defaults}
+        if given.get("at_most_once"):
+            usual.pop("max_attempts", None)
+        return make_policy(usual | given)
 
     def _kind(self, name: str) -> Kind:
         if name not in self.kinds:

@@ -97,6 +97,8 @@ class Work:
 
 class Kind(Protocol):
     name: str
+    defaults: Mapping[str, Any]
+    """Policies that differ from the usual where nothing else is asked for."""
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """The form of its ids; `{id}` stands for the schedule's number. What fires once may be named otherwise."""

@@ -15,11 +15,11 @@ def is_topic(text: object) -> bool:
     return isinstance(text, str) and len(text) <= _LONGEST and _TOPIC.fullmatch(text) is not None
 
 
-def checked_topic(text: object) -> str:
+def checked_topic(text: object, field: str = "topic") -> str:
     if isinstance(text, str) and is_topic(text):
         return text
     raise InvalidInput(
-        f"topic: lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
+        f"{field}: lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
         f" home-alerts; not {repr(text)[:80]}",
-        field="topic",
+        field=field,
     )

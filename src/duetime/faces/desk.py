@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from duetime.core.kind import Caller
+from duetime.core.notifications import NotificationService
 from duetime.core.scheduler import Scheduler
 from duetime.faces.local_notifications import LocalNotifications
-from duetime.faces.notifications import NotificationService
 from duetime.faces.present import is_alive
 
 

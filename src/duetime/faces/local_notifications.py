@@ -8,15 +8,16 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from duetime.core.clock import SECOND
+from duetime.core.delivering import INBOX
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, ScheduleState
+from duetime.core.notifications import PATIENCE, Listing, Message, NewNotification, Recurring, Sent
 from duetime.core.result import Err, Ok, Result
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.faces.notification_rows import is_decided, is_once, message, recurring, sent
-from duetime.faces.notifications import PATIENCE, Listing, Message, NewNotification, Recurring, Sent
 from duetime.faces.present import is_alive
 
 P = ParamSpec("P")
@@ -49,8 +50,15 @@ def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
 
 
 class LocalNotifications:
-    def __init__(self, scheduler: Scheduler, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        channel_of: Callable[[str], str] = lambda _topic: INBOX,
+        patience: float = PATIENCE,
+    ) -> None:
         self._scheduler = scheduler
+        self._channel_of = channel_of
         self._patience = patience
 
     # -- making ---------------------------------------------------------------------------------------------------
@@ -119,8 +127,8 @@ class LocalNotifications:
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)
 
-    def warnings(self) -> list[str]:
-        return [INBOX_WARNING]
+    def warnings(self, topic: str) -> list[str]:
+        return [INBOX_WARNING] if self._channel_of(topic) == INBOX and topic != INBOX else []
 
     # -- changing -------------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from duetime.core.errors import DuetimeError
 from duetime.core.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.core.notifications import PATIENCE, Message, Recurring, Sent
 from duetime.core.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
-from duetime.faces.notifications import PATIENCE, Message, Recurring, Sent
 
 
 def is_decided(run: Run) -> bool:

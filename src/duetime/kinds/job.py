@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from functools import partial
-from types import CoroutineType
+from types import CoroutineType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetime.core.clock import SECOND, Instant, datetime_of
@@ -37,6 +37,7 @@ class JobKind:
     """`grace`: seconds that a cancelled process has. `patience`: seconds after which an unheard child ends itself."""
 
     name = "job"
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, registry: Registry = default_registry, *, grace: float = 5.0, patience: float = 30.0) -> None:
         self.registry = registry

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from duetime.core.clock import Instant
+from duetime.core.delivering import ATTEMPTS, INBOX
 from duetime.core.kind import Caller, Prepared, StopReason, Work
 from duetime.core.outcome import Cancelled, Completed, Outcome
 from duetime.kinds.notification_fields import checked_payload
 
-INBOX = "inbox"
-
 
 class NotificationKind:
     name = "notification"
+    defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS})
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Unguessable: whoever knows one was given it."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, Prepared, Work
 from duetime.core.outcome import Outcome, Waiting
-from duetime.core.topics import is_topic
 
 INBOX = "inbox"
-_PARTS = ("prompt", "agent", "deliver_to")
+_PARTS = ("prompt", "agent")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class PromptKind:
     name = "prompt"
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, agents: Sequence[str] = (INBOX,)) -> None:
         """The first agent is meant where a prompt names none."""
@@ -35,8 +36,6 @@ class PromptKind:
         prepared = {"prompt": _prompt(payload.get("prompt"))}
         if payload.get("agent") is not None:
             prepared["agent"] = agent
-        if payload.get("deliver_to") is not None:
-            prepared["deliver_to"] = _topic(payload["deliver_to"])
         return Prepared(prepared, agent)
 
     def _agent(self, given: object) -> str:
@@ -62,12 +61,3 @@ def _prompt(given: object) -> str:
         raise InvalidInput("prompt: holds characters that are no text (NUL or lone surrogates)", field="prompt")
     return given
 
-
-def _topic(given: object) -> str:
-    """The address that an agent may name: channels and their secrets are in the settings."""
-    if isinstance(given, str) and is_topic(given):
-        return given
-    raise InvalidInput(
-        "deliver_to: must be a notification topic of small letters, digits and single hyphens, such as daily-report",
-        field="deliver_to",
-    )

@@ -198,7 +198,7 @@ class FlowingStore(Store, ABC):
             if not tx.delete_worker(dead, beat):
                 return None
             held = tx.held_by(dead)
-            tx.apply(plan_rescue(held, now, tx), now)
+            _apply(tx, plan_rescue(held, now, tx), now)
             tx.announce()
         self._announce()
         return len(held)
@@ -306,8 +306,17 @@ def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]
     writes, value = decision.value
     if tx.insert_runs(writes.new_runs):
         return Err("conflict", "this occurrence has a run already")
-    tx.apply(writes, now)
+    _apply(tx, writes, now)
     return Ok(value)
+
+
+def _apply(tx: Transaction, writes: Writes, now: Instant) -> None:
+    """What follows a run begins in the transaction that ends it: neither is there without the other."""
+    tx.apply(writes, now)
+    if writes.follow_ups:
+        ids = tx.new_schedule_ids(len(writes.follow_ups))
+        tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(writes.follow_ups, ids, strict=True)])
+        tx.announce()
 
 
 def _settle(
@@ -317,7 +326,7 @@ def _settle(
     remembered = all(run in known for run in runs)
     held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
     settlement = plan_settlement(held, finished, worker, now, tx)
-    tx.apply(settlement.writes, now)
+    _apply(tx, settlement.writes, now)
     return settlement.answers
 
 
@@ -348,7 +357,7 @@ def _take(
         conflicts = tx.insert_runs(plan.writes.new_runs)
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
-    tx.apply(plan.writes, now)
+    _apply(tx, plan.writes, now)
     return plan.claims, seen
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from duetime.core.clock import Instant
 from duetime.core.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
+from duetime.core.policy.following import alert, follow_ups, is_failing
 from duetime.core.policy.rows import ended, run_entry
 from duetime.core.policy.values import Overlap, Policy
 from duetime.core.policy.writes import Writes
@@ -43,15 +44,35 @@ def end_run(writes: Writes, held: Held, policy: Policy, closed: Run, now: Instan
         failures += 1
     last_run = progress.last_run if closed.started is None else closed.started
     last_error = None if closed.status == RunStatus.COMPLETED else closed.error
+    paused = failures > progress.failures and is_failing(policy, progress, failures)
     progress = Progress(  # written out: `_replace` costs twice as much, and every run ends once
         progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
         progress.run_count, progress.active - 1, progress.queued, progress.gap, closed.status, last_run, last_error,
         failures, progress.note,
     )  # fmt: skip
     writes.runs[closed.id] = closed
+    if policy.deliver_to is not None or policy.callbacks:
+        writes.follow_ups += follow_ups(held.definition, policy, closed, now)
+    if paused:
+        progress = _pause_failing(writes, held.definition, policy, progress, closed, now)
     if progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     writes.progress[progress.schedule] = ended(progress)
+
+
+def _pause_failing(
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, now: Instant
+) -> Progress:
+    """Said once: what is paused does not fail again until somebody resumes it."""
+    note = f"paused after {progress.failures} failures in a row; resume it once the cause is mended"
+    writes.follow_ups.append(alert(definition, policy, closed, note, now))
+    return pause(writes, progress, note)
+
+
+def pause(writes: Writes, progress: Progress, note: str) -> Progress:
+    """By Duetime itself, so that nothing more of the schedule starts until a person resumes it."""
+    writes.withdraw(progress.schedule)
+    return progress._replace(state=ScheduleState.PAUSED, note=note)
 
 
 def release(

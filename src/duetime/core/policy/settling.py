@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 from duetime.core.clock import Instant
 from duetime.core.model import Attempt, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.core.policy.ending import Held, Reader, end_run
+from duetime.core.policy.ending import Held, Reader, end_run, pause
 from duetime.core.policy.retries import backoff
 from duetime.core.policy.rows import run_entry
 from duetime.core.policy.values import policy_for_ending
@@ -163,5 +163,4 @@ def _quarantine(writes: Writes, held: Held, run: Run, now: Instant, reader: Read
     progress = writes.progress[run.schedule]
     if progress.state == ScheduleState.ACTIVE:
         note = f"paused because run {run.id} was {error}; resume it once the cause is mended"
-        writes.progress[run.schedule] = progress._replace(state=ScheduleState.PAUSED, note=note)
-        writes.withdraw(run.schedule)
+        writes.progress[run.schedule] = pause(writes, progress, note)

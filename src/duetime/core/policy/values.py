@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.core.errors import InvalidInput
+from duetime.core.topics import checked_topic
 
 
 class CatchUp(StrEnum):
@@ -23,6 +24,22 @@ class Overlap(StrEnum):
     SKIP = "skip"
     QUEUE = "queue"
     ALLOW = "allow"
+
+
+class NotifyOn(StrEnum):
+    FAILURE = "failure"
+    SUCCESS = "success"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Work of another kind that follows the end of a run; it is told what it follows."""
+
+    on: str
+    kind: str
+    payload: Mapping[str, Any]
+    policy: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +57,15 @@ class Policy:
     at_most_once: bool = False
     max_runs: int | None = None
     grace: int = 1 * MINUTE
+    pause_after: int = 10
+    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never."""
+    deliver_to: str | None = None
+    """The topic that hears how each run ended."""
+    notify_on: str = NotifyOn.ALWAYS
+    callbacks: tuple[Callback, ...] = ()
 
 
-_CHOICES: dict[str, type[StrEnum]] = {"catch_up": CatchUp, "overlap": Overlap}
+_CHOICES: dict[str, type[StrEnum]] = {"catch_up": CatchUp, "overlap": Overlap, "notify_on": NotifyOn}
 _RANGES: dict[str, tuple[int, int]] = {
     "catch_up_limit": (1, 1000),
     "queue_limit": (1, 10_000),
@@ -52,8 +75,9 @@ _RANGES: dict[str, tuple[int, int]] = {
     "timeout": (1, 30 * DAY),
     "max_runs": (1, 2**53),
     "grace": (0, 365 * DAY),
+    "pause_after": (0, 1_000_000),
 }
-_DEFAULTS = {field.name: field.default for field in fields(Policy)}
+_DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
 
 def make_policy(given: Mapping[str, Any]) -> Policy:
@@ -61,7 +85,11 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
     values = {name: value for name, value in given.items() if value is not None}
     for name, value in values.items():
         _check(name, value)
+    if "callbacks" in values:
+        values["callbacks"] = _callbacks(values["callbacks"])
     policy = Policy(**values)
+    if "notify_on" in values and policy.deliver_to is None:
+        raise InvalidInput("notify_on: needs deliver_to, the topic to notify", field="notify_on")
     if policy.at_most_once and policy.max_attempts > 1:
         raise InvalidInput(
             "max_attempts: work that runs at most once cannot be retried; leave one of the two out",
@@ -82,14 +110,38 @@ def _check(name: str, value: Any) -> None:
     elif name == "at_most_once":
         if type(value) is not bool:
             raise InvalidInput(f"{name}: must be true or false, not {value!r}", field=name)
-    else:
+    elif name == "deliver_to":
+        checked_topic(value, name)
+    elif name != "callbacks":
         raise InvalidInput(f"{name}: no such policy; there are {', '.join(sorted(_DEFAULTS))}", field=name)
+
+
+def _callbacks(given: Any) -> tuple[Callback, ...]:
+    if not isinstance(given, list | tuple):
+        raise InvalidInput("callbacks: must be a list", field="callbacks")
+    return tuple(_callback(each) for each in given)
+
+
+def _callback(given: Any) -> Callback:
+    """Made by kinds, never typed by people: what does not fit was edited by hand."""
+    if isinstance(given, Callback):
+        return given
+    try:
+        made = Callback(**given)
+    except TypeError as error:
+        raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks") from error
+    texts: tuple[object, ...] = (made.on, made.kind)
+    tables: tuple[object, ...] = (made.payload, made.policy)
+    fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
+    if not fits or made.on not in list(NotifyOn):
+        raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks")
+    return made
 
 
 def policy_to_json(policy: Policy) -> str:
     """Only what differs from the defaults, so that most schedules store `{}`."""
     changed = {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != _DEFAULTS[name]}
-    return json.dumps(changed, sort_keys=True, separators=(",", ":"))
+    return json.dumps(changed, sort_keys=True, separators=(",", ":"), default=asdict)
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from duetime.core.clock import Instant
 from duetime.core.model import Attempt, Definition, DueEntry, Progress, Run, RunId, ScheduleId
+from duetime.core.policy.creating import Draft
 
 NewId = Callable[[], RunId]
 
@@ -35,6 +36,8 @@ class Writes:
     due_gone_of: list[ScheduleId] = field(default_factory=list)
     """Schedules all of whose entries leave the queue."""
     due_new: list[DueEntry] = field(default_factory=list)
+    follow_ups: list[Draft] = field(default_factory=list)
+    """One-off schedules that begin with this decision, such as the message that tells how a run ended."""
 
     def withdraw(self, schedule: ScheduleId) -> None:
         """Nothing of this schedule stays in the queue, not even what was decided a moment ago."""

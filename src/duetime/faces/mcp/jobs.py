@@ -13,7 +13,17 @@ from duetime.core.model import Run, Schedule, status_of
 from duetime.core.policy.values import policy_from_json
 from duetime.core.result import Err
 from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.faces.mcp.shared import KEY, POLICY, WARNINGS, ZONE, policy_of, with_owner, with_warnings, zone_of
+from duetime.faces.mcp.shared import (
+    DELIVERY,
+    KEY,
+    POLICY,
+    WARNINGS,
+    ZONE,
+    policy_of,
+    with_owner,
+    with_warnings,
+    zone_of,
+)
 from duetime.faces.mcp.tool import (
     Arguments,
     Call,
@@ -230,6 +240,7 @@ TOOLS = [
                 "max_runs": optional(number("Ends the job after so many runs; without it there is no end.")),
                 "timezone": ZONE,
                 **POLICY,
+                **DELIVERY,
                 "idempotency_key": KEY,
             },
             ("name", "task", "trigger_type", "trigger_config"),

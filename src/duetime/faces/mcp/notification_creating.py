@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from duetime.core.masking import without_secrets
+from duetime.core.notifications import NewNotification, Sent
 from duetime.core.result import Err
 from duetime.core.times import format_local, iso_local
 from duetime.faces.mcp.notification_times import When, past, when_of, whole_second
 from duetime.faces.mcp.shared import policy_of, zone_of
 from duetime.faces.mcp.tool import Arguments, Call, Reply, ToolProblem
-from duetime.faces.notifications import NewNotification, Sent, without_secrets
 from duetime.faces.present import instant_view
 
 EXTRAS = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename", "label")
@@ -28,9 +29,9 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
     if sent.channel is not None:
         words = f"Notification sent to topic {sent.topic} (channel: {sent.channel})"
         answer = {"success": True, "message_id": sent.message_id, "confirmation": words}
-        return Reply(_with_warnings(answer, service.warnings()))
+        return Reply(_with_warnings(answer, service.warnings(given["notification_topic"])))
     answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
-    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings()))
+    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings(given["notification_topic"])))
 
 
 def _failure(sent: Sent) -> str:
@@ -58,7 +59,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
     else:
         answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": _understood(when, message.at)}
-    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings()))
+    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings(given["notification_topic"])))
 
 
 def _understood(when: When, at: Any) -> str:
@@ -88,7 +89,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "cron": expression,
         "confirmation": f"Cron schedule created: {expression}",
     }
-    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings()))
+    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings(given["notification_topic"])))
 
 
 def _zone_hint(cron: str) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 from duetime.core.clock import datetime_of
 from duetime.core.errors import InvalidInput
+from duetime.core.masking import without_secrets
+from duetime.core.notifications import Listing, Message, Recurring
 from duetime.core.result import Err, Result
 from duetime.core.times import iso_local
 from duetime.core.topics import checked_topic
@@ -13,7 +15,6 @@ from duetime.core.triggers import known_zone
 from duetime.faces.mcp.notification_times import whole_second
 from duetime.faces.mcp.shared import zone_of
 from duetime.faces.mcp.tool import Arguments, Call, Reply, ToolProblem
-from duetime.faces.notifications import Listing, Message, Recurring, without_secrets
 from duetime.faces.present import instant_view
 
 

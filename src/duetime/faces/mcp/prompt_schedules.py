@@ -38,14 +38,13 @@ MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its question."""
 NOTHING = "No scheduled tasks found matching filters."
 _EDITABLE = ("pending", "broken")  # a broken one is mended by an edit
-_NOT_SENT = "deliver_to is kept with the task, but results are not sent on yet: read them at prompts://runs/{run_id}."
 
 
 @refusing
 def schedule(call: Call, given: Arguments) -> Reply:
     zone, now = zone_in(call, given), call.scheduler.clock.now()
     when = trigger_in(given, zone, now)
-    payload: Arguments = {name: given[name] for name in ("prompt", "agent", "deliver_to") if name in given}
+    payload: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
     new = NewSchedule(
         kind=KIND,
         name=headline(given["prompt"]) or KIND,
@@ -74,8 +73,7 @@ def _scheduled(call: Call, made: Schedule, note: str | None, zone: str) -> Reply
     first, rule = _first_time(made), repeats(made.definition)
     view = with_warnings(call, {**task_view(made, zone), "fire_at": instant_view(first, zone), "timezone": zone})
     cautions = warnings_for(trigger_from_json(made.definition.trigger), made.definition.created)
-    unsent = [_NOT_SENT] if "deliver_to" in view else []
-    if warnings := [*view.get("warnings", []), *cautions, *unsent]:
+    if warnings := [*view.get("warnings", []), *cautions]:
         view["warnings"] = warnings
     if note is not None:
         view["note"] = note

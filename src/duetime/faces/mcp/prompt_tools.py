@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.faces.mcp.prompt_inbox import finish_prompt, take_prompt
 from duetime.faces.mcp.prompt_schedules import STATUSES, schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.faces.mcp.prompt_words import FAMILY
-from duetime.faces.mcp.shared import KEY, POLICY, WARNINGS, ZONE
+from duetime.faces.mcp.shared import DELIVERY, KEY, POLICY, WARNINGS, ZONE
 from duetime.faces.mcp.tool import Schema, Tool, number, object_schema, optional, result_schema, text
 
 TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
@@ -70,7 +70,7 @@ TOOLS = [
                 "agent": optional(
                     text("Which agent does it, by name. inbox, also if absent: it waits until an agent takes it.")
                 ),
-                "deliver_to": optional(text("Notification topic that the result is meant for, such as daily-report.")),
+                **DELIVERY,
                 "timezone": ZONE,
                 **LIMITS,
                 "idempotency_key": KEY,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from duetime.core.clock import Instant
 from duetime.core.errors import DuetimeError
 from duetime.core.model import Definition, Schedule, status_of
+from duetime.core.policy.values import policy_for_ending
 from duetime.core.result import Err, Result
 from duetime.core.times import format_local
 from duetime.core.triggers import describe, trigger_from_json
@@ -126,7 +127,11 @@ def task_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "agent": definition.subject,
     }
     rule = repeats(definition)
-    extras = {"repeats": rule, "deliver_to": payload.get("deliver_to"), "last_error": progress.last_error}
+    extras = {
+        "repeats": rule,
+        "deliver_to": policy_for_ending(definition.policy).deliver_to,
+        "last_error": progress.last_error,
+    }
     return view | {name: value for name, value in extras.items() if value is not None}
 
 

@@ -37,6 +37,20 @@ POLICY: dict[str, Schema] = {
         text("When due while it still runs: skip (default), queue, allow.", enum=["skip", "queue", "allow"])
     ),
 }
+DELIVERY: dict[str, Schema] = {
+    "deliver_to": optional(
+        text(
+            "Notification topic that is told how each run ended, such as daily-report: the topic that the person's "
+            "phone listens to, or the name of a channel in the settings."
+        )
+    ),
+    "notify_on": optional(
+        text(
+            "With deliver_to: always (default), or failure or success alone.",
+            enum=["always", "failure", "success"],
+        )
+    ),
+}
 WARNINGS: Schema = {
     "type": "array",
     "items": {"type": "string"},
@@ -44,9 +58,12 @@ WARNINGS: Schema = {
 }
 
 
+_SAME_NAME = ("max_attempts", "catch_up", "overlap", "max_runs", "deliver_to", "notify_on")
+
+
 def policy_of(arguments: Arguments) -> dict[str, Any]:
     """The policy arguments of a create, in the core's words."""
-    policy = {name: arguments.get(name) for name in ("max_attempts", "catch_up", "overlap", "max_runs")}
+    policy = {name: arguments.get(name) for name in _SAME_NAME}
     seconds = arguments.get("timeout_seconds")
     if seconds is not None:
         policy["timeout"] = int(max(-1, min(seconds, 2**40)) * SECOND) if math.isfinite(seconds) else -1

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from duetime.core.errors import InvalidInput
 from duetime.core.zones import known_zone
+from duetime.settings.fitting import Source, fitted, names_of, read_file
+from duetime.settings.sections import (
+    LOCAL,
+    QSTASH,
+    AgentSettings,
+    ChannelSettings,
+    HeartbeatSettings,
+    NotificationSettings,
+)
+
+__all__ = [
+    "FILE",
+    "AgentSettings",
+    "ChannelSettings",
+    "HeartbeatSettings",
+    "NotificationSettings",
+    "Settings",
+    "data_folder",
+    "load_settings",
+    "local_zone",
+]
 
 FILE = "duetime.toml"
 PREFIX = "DUETIME_"
@@ -56,6 +76,20 @@ class Settings:
     issuer: str = "duetime"
     audience: str = "duetime"
     """What the tokens of this installation say in `iss` and `aud`."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Private hosts (names, addresses, networks) that a URL given by an agent may reach all the same."""
+    pause_after: int = 10
+    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never."""
+    agent: str = "inbox"
+    """Which agent a prompt wakes that names none."""
+    model: str = ""
+    """Of the built-in agents, such as anthropic:claude-sonnet-4-5."""
+    prompts_per_day: int = 200
+    """Agent runs of one owner in a day; 0 means no limit."""
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
+    channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
+    agents: Mapping[str, AgentSettings] = field(default_factory=dict)
+    heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     sources: tuple[str, ...] = field(default=(), compare=False)
 
     def path_of_db(self) -> str:
@@ -81,12 +115,6 @@ def local_zone(settings: Settings) -> str:
         return "UTC"
 
 
-_TYPES: dict[str, type] = {item.name: type(item.default) for item in fields(Settings) if item.name != "sources"}
-
-
-_LEAST: dict[str, float] = {"threads": 1, "lease": 1, "drain": 0, "retention_days": 1, "max_runs_per_hour": 0}
-
-
 def load_settings(
     flags: Mapping[str, Any] | None = None,
     *,
@@ -97,50 +125,46 @@ def load_settings(
     env = os.environ if environment is None else environment
     settings = Settings()
     path = Path(env[PREFIX + "CONFIG"]) if PREFIX + "CONFIG" in env else (folder or Path.cwd()) / FILE
-    if (found := _read(path)) is not None:
+    if (found := read_file(path)) is not None:
         settings = _with(settings, found, str(path))
     elif PREFIX + "CONFIG" in env:
         raise InvalidInput(f"{PREFIX}CONFIG names {path}, which does not exist")
-    named = {name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)}
-    known = {name: value for name, value in named.items() if name in _TYPES}
-    settings = _with(settings, known, "the environment")
+    settings = _with(settings, _from_environment(env), "the environment")
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     return _with(settings, given, "the command line")
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """None where there is no file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}") from error
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read ({error.strerror})") from error
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    """`DUETIME_THREADS`, and `DUETIME_NOTIFICATIONS_SERVER` for what stands in a table; other names are not ours."""
+    named = {name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)}
+    known: dict[str, Any] = {name: value for name, value in named.items() if name in names_of(Settings)}
+    for table, of in (("notifications", NotificationSettings), ("heartbeat", HeartbeatSettings)):
+        known.pop(table, None)
+        inside = {name: named[f"{table}_{name}"] for name in names_of(of) if f"{table}_{name}" in named}
+        if inside:
+            known[table] = inside
+    return {name: value for name, value in known.items() if name not in ("channels", "agents")}
 
 
-def _with(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
+_LEAST: dict[str, float] = {
+    "threads": 1,
+    "lease": 1,
+    "drain": 0,
+    "retention_days": 1,
+    "max_runs_per_hour": 0,
+    "pause_after": 0,
+    "prompts_per_day": 0,
+}
+
+
+def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Settings:
     if not values:
         return settings
-    unknown = sorted(set(values) - set(_TYPES))
-    if unknown:
-        raise InvalidInput(f"{source}: unknown setting {unknown[0]!r}; there are {', '.join(sorted(_TYPES))}")
-    fitted = {name: _fit(name, value, source) for name, value in values.items()}
-    for name, value in fitted.items():
-        if name in _LEAST and value < _LEAST[name] and not (value == 0 and name == "retention_days"):
-            raise InvalidInput(f"{source}: {name} must be at least {_LEAST[name]}, not {value}", field=name)
-    return replace(settings, **fitted, sources=(*settings.sources, source))
-
-
-def _fit(name: str, value: Any, source: str) -> Any:
-    wanted = _TYPES[name]
-    try:
-        if wanted is tuple:
-            parts = value.split(",") if isinstance(value, str) else value
-            return tuple(str(part).strip() for part in parts if str(part).strip())
-        if isinstance(value, bool) or (wanted is str and not isinstance(value, str)):
-            raise ValueError(value)
-        return wanted(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{source}: {name} must be a {wanted.__name__}, not {value!r}", field=name) from error
+    made = fitted(settings, values, source)
+    for name, least in _LEAST.items():
+        value = getattr(made, name)
+        if name in values and value < least and not (value == 0 and name == "retention_days"):
+            raise InvalidInput(f"{source}: {name} must be at least {least}, not {value}", field=name)
+    if made.notifications.backend not in (LOCAL, QSTASH):
+        raise InvalidInput(f"{source}: notifications.backend must be {LOCAL} or {QSTASH}", field="notifications")
+    return replace(made, sources=(*settings.sources, source))

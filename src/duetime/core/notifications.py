@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -94,22 +93,5 @@ class NotificationService(Protocol):
     def changes(self, caller: Caller, topic: str) -> object:
         """Something cheap that differs after every create, delete, pause, resume and firing on a topic."""
 
-    def warnings(self) -> list[str]:
+    def warnings(self, topic: str) -> list[str]:
         """What the maker of a notification should know about where it will arrive."""
-
-
-_NAMED_VALUE = r"[\w-]*(?:token|secret|password|api[_-]?key|signature)[\"']?\s*[=:]\s*[\"']?"
-_SECRETS = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1***@"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+"), r"\1 ***"),
-    (re.compile(rf"(?i)\b({_NAMED_VALUE})[^\s&,;\"']+"), r"\1***"),
-    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "***"),
-)
-
-
-def without_secrets(reason: str) -> str:
-    """What a backend said, fit to be shown: an error may quote the request with its credentials."""
-    reason = reason[:2000]
-    for pattern, instead in _SECRETS:
-        reason = pattern.sub(instead, reason)
-    return reason[:500]

@@ -1,0 +1,1 @@
+"""How a prompt reaches an agent: a command, the built-in one, a webhook. What wakes nobody waits in the inbox."""

@@ -1,0 +1,40 @@
+"""What has to be delivered, and what carries it: the words that notifications and deliverers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from duetime.core.outcome import Outcome
+
+INBOX = "inbox"
+"""The channel that needs no network: what is kept in the store itself."""
+
+
+ATTEMPTS = 10
+"""Of a delivery, unless its maker says otherwise: with the usual backoff they take about an hour and a half."""
+
+ALERTS = "duetime-alerts"
+"""The topic on which an owner hears what needs a person, where a schedule names none itself."""
+
+
+class Parcel(NamedTuple):
+    """One message on its way. Its id is the same on every attempt, so that a receiver can tell."""
+
+    id: str
+    topic: str
+    fields: Mapping[str, Any]
+    """The checked payload: message, and what else was given of title, priority, tags and so on."""
+    patience: float
+    """Seconds that this attempt may take."""
+
+
+class Courier(Protocol):
+    def deliver(self, parcel: Parcel) -> Outcome:
+        """One attempt, in a thread of the pool. Completed means that the receiver took it; never raises for what a
+        network or a receiver does."""
+
+    def channel_of(self, topic: str) -> str:
+        """Where a topic's messages go: the name of a channel, `ntfy` or `inbox`."""
+
+    def close(self) -> None: ...

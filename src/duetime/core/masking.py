@@ -1,0 +1,21 @@
+"""Credentials that an error quotes are taken out before anybody reads it."""
+
+from __future__ import annotations
+
+import re
+
+_NAMED_VALUE = r"[\w-]*(?:token|secret|password|api[_-]?key|signature)[\"']?\s*[=:]\s*[\"']?"
+_SECRETS = (
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1***@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+"), r"\1 ***"),
+    (re.compile(rf"(?i)\b({_NAMED_VALUE})[^\s&,;\"']+"), r"\1***"),
+    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "***"),
+)
+
+
+def without_secrets(reason: str) -> str:
+    """What a backend said, fit to be shown: an error may quote the request with its credentials."""
+    reason = reason[:2000]
+    for pattern, instead in _SECRETS:
+        reason = pattern.sub(instead, reason)
+    return reason[:500]

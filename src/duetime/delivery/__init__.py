@@ -1,0 +1,1 @@
+"""How a message reaches a person or a program: ntfy, channels, guarded HTTP, QStash."""

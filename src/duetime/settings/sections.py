@@ -1,0 +1,73 @@
+"""The tables of `duetime.toml`: where notifications go, and which agents there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LOCAL = "local"
+QSTASH = "qstash"
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    backend: str = LOCAL
+    """`local`: schedules live in this store; `qstash`: they live at QStash and fire while this machine is off."""
+    server: str = ""
+    """An ntfy server, such as https://ntfy.sh; empty means the built-in inbox."""
+    prefix: str = ""
+    """Put before every topic: topics of a public server can be read by whoever guesses them."""
+    token: str = field(default="", repr=False)
+    """Of the ntfy server."""
+    qstash_url: str = ""
+    qstash_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """`[channels.NAME]`: what is sent to the topic NAME goes here."""
+
+    url: str = field(default="", repr=False)
+    """An Apprise URL, or http(s) for a plain request."""
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: str = ""
+    """Of a plain request, with {message}, {title}, {topic} and {id}; empty means all fields as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`[agents.NAME]`: how a prompt reaches an agent. Named here, never by an agent."""
+
+    type: str = ""
+    """`command`, `builtin`, `webhook` or `inbox`; a preset is a command."""
+    preset: str = ""
+    """claude, codex, gemini, goose or opencode: the flags of a known program."""
+    command: tuple[str, ...] = ()
+    prompt: str = "stdin"
+    """How a command gets its prompt: `stdin`, or `argument` for the last one, after `--`."""
+    env: tuple[str, ...] = ()
+    """Names of environment variables that the command may see, besides the few that any program needs."""
+    folder: str = ""
+    model: str = ""
+    instructions: str = ""
+    """A text that stands before every prompt of a built-in agent."""
+    url: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)
+    """Signs what a webhook is sent."""
+    timeout: float = 900.0
+    runs_per_day: int = 0
+    tokens_per_day: int = 0
+    dollars_per_day: float = 0.0
+    """Of one owner; 0 means no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    every: str = ""
+    """Such as 30m; empty means no heartbeat."""
+    instructions: str = "HEARTBEAT.md"
+    """A Markdown file with standing instructions."""
+    agent: str = ""
+    """Which of the agents wakes; empty means the built-in one."""
+    runs_per_day: int = 100

@@ -1,0 +1,148 @@
+"""What begins with the end of a run: its message, its callbacks, the alert of a schedule that keeps failing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import MINUTE, SECOND, Instant
+from duetime.core.model import Schedule, ScheduleState
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome
+from duetime.core.policy import changing
+from duetime.core.policy.settling import Answer
+from duetime.core.store import ScheduleQuery
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create_one, the, the_run, value_of
+
+CALLBACK = {"on": "failure", "kind": "request", "payload": {"url": "https://example.org/hook"}}
+
+
+def followers(store: FlowingStore, kind: str = "notification") -> list[Schedule]:
+    return store.search(ScheduleQuery(owner="ada", kind=kind, limit=1000)).items
+
+
+def payloads(store: FlowingStore, kind: str = "notification") -> list[dict[str, Any]]:
+    return [json.loads(schedule.definition.payload) for schedule in followers(store, kind)]
+
+
+@pytest.mark.parametrize(
+    ("notify_on", "outcome", "title"),
+    [
+        ("always", Completed('"42 plants"'), "water the plants completed"),
+        ("always", Failed("no water", permanent=True), "water the plants failed"),
+        ("failure", Failed("no water", permanent=True), "water the plants failed"),
+        ("success", Completed("null"), "water the plants completed"),
+        ("failure", Completed('"42 plants"'), None),
+        ("success", Failed("no water", permanent=True), None),
+        ("always", Cancelled("taken back"), None),
+    ],
+)
+def test_an_ending_is_told_to_its_topic(
+    store: FlowingStore, hand: Hand, notify_on: str, outcome: Outcome, title: str | None
+) -> None:
+    create_one(store, once(deliver_to="garden", notify_on=notify_on))
+    hand.record(hand.claim(T0), T0 + SECOND, outcome)
+    assert [(each["topic"], each["title"]) for each in payloads(store)] == (
+        [] if title is None else [("garden", title)]
+    )
+
+
+def test_the_message_quotes_what_came_of_it(store: FlowingStore, hand: Hand) -> None:
+    for deliver_to in ("one", "two", "three"):
+        create_one(store, once(deliver_to=deliver_to))
+    results = ('"42 plants"', '{"text": "all green", "tokens": 7}', json.dumps("x" * 10_000))
+    for claim, result in zip(hand.claim(T0), results, strict=True):
+        hand.record([claim], T0, Completed(result))
+    told = {each["topic"]: each["message"] for each in payloads(store)}
+    assert (told["one"], told["two"]) == ("42 plants", "all green")
+    assert len(told["three"]) < 4100
+
+
+def test_it_is_due_at_once_and_made_in_the_same_commit(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(deliver_to="garden"))
+    (claim,) = hand.claim(T0)
+    assert hand.record([claim], T0 + SECOND) == [Answer.RECORDED]
+    assert hand.record([claim], T0 + SECOND) == [Answer.ALREADY]
+    (follower,) = followers(store)
+    assert follower.definition.key.startswith(f"~run:{claim.run.id}.")
+    entry = store.earliest(["notification"])
+    assert entry is not None and (entry.schedule, entry.at) == (follower.definition.id, T0 + SECOND)
+
+
+def test_a_run_that_is_tried_again_is_told_again(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(deliver_to="garden"))
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Failed("no water"))
+    value_of(store.change_run(claim.run.id, Instant(T0 + 1), changing.retry))
+    hand.record(hand.claim(T0 + 1), T0 + 2)
+    assert sorted(each["title"] for each in payloads(store)) == [
+        "water the plants completed",
+        "water the plants failed",
+    ]
+
+
+def test_a_lost_run_is_told_too(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(deliver_to="garden", notify_on="failure", at_most_once=True))
+    hand.claim(T0)
+    hand.die(T0)
+    assert [each["title"] for each in payloads(store)] == ["water the plants failed"]
+
+
+def test_a_callback_is_told_what_it_follows(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(payload='{"url": "https://example.org"}', callbacks=[CALLBACK]))
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Failed("404", permanent=True))
+    (payload,) = payloads(store, "request")
+    assert payload["url"] == "https://example.org/hook"
+    about = payload["about"]
+    assert (about["run"], about["status"], about["error"]) == (claim.run.id, "failed", "404")
+    assert json.loads(about["payload"]) == {"url": "https://example.org"}
+
+
+def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, pause_after=3))
+    for number in range(1, 4):
+        now = T0 + number * MINUTE
+        assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+        hand.record(hand.claim(now), now, Failed(f"no water {number}"))
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.failures) == (ScheduleState.PAUSED, 3)
+    assert progress.note is not None and "3 failures in a row" in progress.note
+    assert hand.claim(T0 + 10 * MINUTE) == []
+    (told,) = payloads(store)
+    assert (told["topic"], told["title"]) == ("duetime-alerts", "water the plants is paused")
+    assert "no water 3" in told["message"] and "resume" in told["message"]
+
+
+def test_a_success_in_between_begins_the_count_anew(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, pause_after=2))
+    outcomes: list[Outcome] = [Failed("no"), Completed(), Failed("no"), Completed()]
+    for number, outcome in enumerate(outcomes, start=1):
+        now = T0 + number * MINUTE
+        hand.record(hand.claim(now), now, outcome)
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+    assert payloads(store) == []
+
+
+def test_never_pausing_can_be_asked_for(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, pause_after=0))
+    for number in range(1, 15):
+        now = T0 + number * MINUTE
+        hand.record(hand.claim(now), now, Failed("no"))
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+
+
+def test_what_was_resumed_is_paused_at_its_next_failure(store: FlowingStore, hand: Hand) -> None:
+    """The row of failures goes on: nothing has shown that the cause is mended."""
+    schedule = create_one(store, every(MINUTE, pause_after=1, deliver_to="garden", notify_on="success"))
+    first = hand.claim(T0 + MINUTE)
+    hand.record(first, T0 + MINUTE, Failed("no"))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.resume))
+    again = hand.claim(T0 + 2 * MINUTE)
+    hand.record(again, T0 + 2 * MINUTE, Failed("no"))
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    assert [each["topic"] for each in payloads(store)] == ["garden", "garden"]
+    assert the_run(store, again[0].run.id).status == "failed"
