@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duetime.core.clock import DAY, SECOND, Clock, Instant, SystemClock, datetime_of
+from duetime.core.delivering import Courier
 from duetime.core.drafting import Limits
 from duetime.core.errors import InvalidInput, StoreUnusable
-from duetime.core.kind import Kind
+from duetime.core.kind import Caller, Kind
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
 from duetime.faces.desk import Desk
+from duetime.faces.local_notifications import LocalNotifications
 from duetime.kinds.builtin import TASKS, operator_tasks
 from duetime.kinds.job import JobKind
 from duetime.kinds.loading import load, load_entry_points
 from duetime.kinds.notification import NotificationKind
-from duetime.kinds.prompt import PromptKind
 from duetime.kinds.registry import Registry, Task, default_registry
+from duetime.kinds.request import RequestKind
 from duetime.settings import Settings, data_folder, local_zone
+from duetime.settings.sections import QSTASH
+from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
+from duetime.wiring.agents import LOCAL, prompt_kind
+from duetime.wiring.delivery import courier_of
+from duetime.wiring.requests import OpenedByUse, signing_keys
+from duetime.wiring.standing import named_agents, named_channels
+from duetime.wiring.tasks import Fetching
 
 if TYPE_CHECKING:
     from duetime.core.engine import Engine
@@ -30,12 +40,15 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from duetime.delivery.qstash import QStashNotifications
     from duetime.faces.http.tokens import Tokens
     from duetime.faces.mcp.server import McpFace
     from duetime.faces.mcp.tool import Call
     from duetime.faces.mcp.watching import Watcher
 
 PRUNE_BATCH = 1000
+
+log = logging.getLogger("duetime.delivery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,11 @@ class App:
     registry: Registry
     kinds: Mapping[str, Kind]
     scheduler: Scheduler
+    courier: Courier
+    access: RunAccess
+    fetching: Fetching
+    remote: QStashNotifications | None = None
+    """Where notifications are kept elsewhere."""
 
     def engine(self, *, session: bool = False) -> Engine:
         import platform
@@ -64,15 +82,32 @@ class App:
             runs_per_hour=self.settings.max_runs_per_hour or None,
             retention=self.settings.retention_days * DAY / SECOND or None,
         )
+        if not session and self.settings.heartbeat.every:
+            self.keep_heartbeat()
+        for problem in self.courier.problems():
+            log.error("%s; what is sent there fails until this is mended", problem)
         return Engine(self.store, self.kinds, self.clock, options)
+
+    def keep_heartbeat(self) -> None:
+        """As the settings say, also when they say that there is none: for the one process that serves."""
+        from duetime.agents.beating import keep_beat
+
+        keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every)
 
     def desk(self) -> Desk:
         """What faces work with."""
-        return Desk(self.scheduler, self.registry.describe)
+        named = tuple(self.settings.channels)
+        here = LocalNotifications(self.scheduler, channel_of=self.courier.channel_of, channels=named)
+        if self.remote is not None and self.remote.problem is not None:
+            log.error("%s; no notification can be made until this is mended", self.remote.problem)
+        return Desk(self.scheduler, self.registry.describe, self.remote or here)
 
     def close(self) -> None:
         for kind in self.kinds.values():
             kind.close()
+        self.fetching.close()
+        if self.remote is not None:
+            self.remote.close()
         self.store.close()
 
 
@@ -96,14 +131,41 @@ def build(
         if tasks:
             load_entry_points()
             load(settings.tasks)
-        own = (*TASKS, *_operator_tasks(store, settings, clock))
+        fetching = Fetching(settings, clock)
+        own = (*TASKS, fetching.task(), *_operator_tasks(store, settings, clock))
         known = Registry(own, base=default_registry if registry is None else registry)
-        kinds: dict[str, Kind] = {kind.name: kind for kind in (JobKind(known), PromptKind(), NotificationKind())}
+        courier = courier_of(settings, clock)
+        access = RunAccess(settings, clock, zone)
+        kinds: dict[str, Kind] = {
+            kind.name: kind
+            for kind in (
+                JobKind(known),
+                prompt_kind(settings, store, clock, zone, access, lambda: scheduler),
+                NotificationKind(courier),
+                RequestKind(OpenedByUse(settings, clock), clock),
+            )
+        }
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
     except BaseException:
         store.close()
         raise
-    return App(settings, clock, store, known, kinds, scheduler)
+    remote = remote_notifications(settings, scheduler)
+    return App(settings, clock, store, known, kinds, scheduler, courier, access, fetching, remote)
+
+
+def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:
+    """`QSTASH_TOKEN` and `QSTASH_URL`, which QStash's own tools know, serve where the settings name none."""
+    given = settings.notifications
+    if given.backend != QSTASH:
+        return None
+    from duetime.delivery.ntfy import NtfyServer
+    from duetime.delivery.qstash import QStashNotifications
+    from duetime.delivery.qstash_account import Account
+
+    token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
+    account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
+    server = NtfyServer(given.server, given.prefix, given.token)
+    return QStashNotifications(scheduler, account, server, tuple(settings.channels))
 
 
 def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
@@ -184,22 +246,45 @@ def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[Mcp
     return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime")), watcher
 
 
-def tokens_of(settings: Settings, clock: Clock | None = None) -> Tokens:
-    """Makes the secret when there is none yet."""
-    from duetime.faces.http.secret import load_secret
-    from duetime.faces.http.tokens import Tokens
+def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
+    """With the store, which knows whether a run is under way, the tokens of runs are let in too."""
+    tokens = load_tokens(settings, clock or SystemClock())
+    if store is not None:
+        tokens.is_under_way = runs_under_way(store)
+    return tokens
 
-    folder = settings.path_of_keys()
-    secret = load_secret(folder, os.environ)
-    return Tokens(secret, folder, clock or SystemClock(), issuer=settings.issuer, audience=settings.audience)
+
+def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
+    """Opens the dashboard at an address for whoever sits at this machine: once, and for a few minutes."""
+    from duetime.faces.http.sessions import Sessions
+
+    return f"{url}/login?token={Sessions(tokens, clock or SystemClock()).link()}"
 
 
 def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette:
     """The HTTP face. Without tokens every caller is the local owner."""
+    from importlib.metadata import version
+
+    from duetime.faces.http.api.application import api_routes
+    from duetime.faces.http.api.doors import House
     from duetime.faces.http.app import http_app
     from duetime.faces.http.bearer import by_token
+    from duetime.faces.http.browsers import Browsers
+    from duetime.faces.http.metrics import Metrics
+    from duetime.faces.http.qstash.routes import qstash_routes
+    from duetime.faces.http.readiness import readiness
+    from duetime.faces.http.sessions import Proofs, Sessions
     from duetime.faces.local import as_local
+    from duetime.faces.web.routes import web_routes
+    from duetime.faces.web.signing import sign_in_page
 
-    desk = app.desk()
-    face, watcher = mcp_face(app.settings.tools, partial(as_local if tokens is None else by_token, desk))
-    return http_app(face, watcher, tokens, (*app.settings.hosts, *hosts))
+    desk, trusting = app.desk(), tokens is None
+    identify = partial(as_local if tokens is None else by_token, desk)
+    face, watcher = mcp_face(app.settings.tools, identify)
+    requests = qstash_routes(app.scheduler, lambda: identify().caller, signing_keys(app.settings))
+    sessions = None if tokens is None else Sessions(tokens, app.clock)
+    browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
+    house = House(desk, identify, trusting, named_agents(app.settings), named_channels(app.settings))
+    watched = [readiness(app.scheduler), Metrics(app.scheduler, identify, trusting=trusting).route()]
+    routes = [*api_routes(house, version("duetime")), *watched, *requests, *web_routes(house, browsers)]
+    return http_app(face, watcher, tokens, browsers, (*app.settings.hosts, *hosts), routes)

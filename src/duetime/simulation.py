@@ -53,10 +53,12 @@ class Simulation:
         timezone: str = "UTC",
         registry: Registry | None = None,
         lease: float = 10.0,
+        settings: Settings | None = None,
     ) -> None:
+        """Settings of your own stand in place of `url`, `timezone` and `lease`."""
         self.clock = SettableClock(instant_of(start))
-        settings = Settings(db=url, timezone=timezone, lease=lease)
-        self.duetime = Duetime(settings=settings, clock=self.clock, registry=registry)
+        chosen = settings or Settings(db=url, timezone=timezone, lease=lease)
+        self.duetime = Duetime(settings=chosen, clock=self.clock, registry=registry)
         self.worker = self._new_worker()
 
     def _new_worker(self) -> Worker:

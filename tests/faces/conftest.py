@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from duetime.cli import main
 from duetime.compose import build
 from duetime.settings import Settings
 from tests.support.cli import Answer, Cli
+from tests.support.qstash import Counter, counter
+
+STORED = frozenset({"job", "prompt", "notify", "dead", "import", "db"})
+STORED_ALONE = frozenset({"doctor", "export", "backup", "tail", "top"})
+"""Rooms on a store: those with commands of their own, and those that are one command."""
 
 
 @pytest.fixture
@@ -22,9 +28,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Answer:
-        stored = arguments[:1] in (("job",), ("doctor",)) and len(arguments) > (arguments[0] == "job")
+        room = arguments[0] if arguments else ""
+        stored = (room in STORED and len(arguments) > 1) or room in STORED_ALONE
         ours = stored and not {"--db", "--help"} & set(arguments)
-        if ours and arguments[0] == "job" and not (tmp_path / "my.db").exists():
+        if ours and room != "doctor" and not (tmp_path / "my.db").exists():
             build(Settings(db=str(tmp_path / "my.db"))).close()  # reading commands make no store of their own
         given = (*arguments, "--db", "my.db") if ours else arguments
         capsys.readouterr()
@@ -33,3 +40,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         return Answer(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Counter]:
+    """QStash's API on a settable clock, with a receiver that is played."""
+    with counter(tmp_path) as made:
+        yield made

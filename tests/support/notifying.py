@@ -8,6 +8,7 @@ from typing import Any
 from duetime.compose import App
 from duetime.core.kind import Caller
 from duetime.core.model import Run
+from duetime.core.notifications import NotificationService
 from duetime.core.store import RunQuery
 from duetime.faces.desk import Desk
 from duetime.faces.local_notifications import LocalNotifications
@@ -24,10 +25,18 @@ RESOURCES = {resource.uri: resource for resource in notification_resources.RESOU
 class Agent:
     """Somebody who calls the tools."""
 
-    def __init__(self, app: App, caller: Caller, zone: str = "Europe/Berlin", *, patience: float = 5.0) -> None:
+    def __init__(
+        self,
+        app: App,
+        caller: Caller,
+        zone: str = "Europe/Berlin",
+        *,
+        patience: float = 5.0,
+        service: NotificationService | None = None,
+    ) -> None:
         self.app = app
-        service = LocalNotifications(app.scheduler, patience=patience)
-        self.call = Call(Desk(app.scheduler, app.registry.describe, service), caller, zone)
+        chosen = service or app.remote or LocalNotifications(app.scheduler, patience=patience)
+        self.call = Call(Desk(app.scheduler, app.registry.describe, chosen), caller, zone)
 
     def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         chosen = TOOLS[tool]

@@ -64,7 +64,7 @@ def test_ids(kind: JobKind) -> None:
 
 
 def test_a_payload_in_its_normal_form(kind: JobKind) -> None:
-    assert kind.prepare({"task": " add ", "args": (1,)}, ANYBODY) == (
+    assert kind.prepare({"task": " add ", "args": (1,)}, ANYBODY)[:2] == (
         {"task": "add", "args": [1], "kwargs": {}},
         "add",
     )

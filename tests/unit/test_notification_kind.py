@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import Instant
+from duetime.core.clock import SECOND, Instant
+from duetime.core.delivering import Inbox, Parcel
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, StopReason, StopSignal, Work
 from duetime.core.masking import without_secrets
-from duetime.core.model import RunId, RunStatus, ScheduleId
-from duetime.core.outcome import Cancelled, Completed
+from duetime.core.model import Cause, RunId, RunStatus, ScheduleId
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.core.policy.claiming import Claim
-from duetime.core.policy.creating import begin
+from duetime.core.policy.creating import Draft, begin
 from duetime.core.policy.rows import new_run
 from duetime.core.topics import is_topic
 from duetime.kinds.notification import NotificationKind
-from tests.support.drafts import T0, once
+from tests.support.drafts import T0, every, once
 
 ANN = Caller("ann")
+ARRIVED = Completed('{"channel": "ntfy", "receipt": "abc", "status": 200}')
 PLAIN = {"message": "Water the plants", "topic": "home"}
 FULL = {
     **PLAIN,
@@ -150,6 +152,96 @@ def test_without_a_channel_it_arrives_in_the_inbox(kind: NotificationKind) -> No
     assert outcome.result is not None
     assert json.loads(outcome.result) == {"channel": "inbox", "notification_id": "msg_1", **FULL}
     kind.close()
+
+
+# -- with a courier -----------------------------------------------------------------------------------------------
+
+
+class Recorder(Inbox):
+    """Takes what it is given and says what it was told to."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.parcels: list[Parcel] = []
+        self.closed = False
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        self.parcels.append(parcel)
+        return self.outcome
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def carried(draft: Draft, outcome: Outcome = ARRIVED, cause: Cause = Cause.TRIGGER) -> tuple[Parcel, Outcome]:
+    recorder = Recorder(outcome)
+    definition = begin(draft, ScheduleId(1))[0]
+    run = new_run(RunId(17), definition, T0, RunStatus.RUNNING, cause=cause)
+    made = NotificationKind(recorder).execute(Work(Claim(run, definition, T0), StopSignal(), lambda text: None))
+    [parcel] = recorder.parcels
+    return parcel, made
+
+
+def test_what_the_receiver_said_is_kept_with_the_message() -> None:
+    parcel, outcome = carried(once(kind="notification", payload=json.dumps(FULL), public_id="msg_1"))
+    assert (parcel.topic, parcel.fields) == ("home", FULL)
+    assert isinstance(outcome, Completed)
+    assert json.loads(outcome.result or "") == {
+        "channel": "ntfy",
+        "receipt": "abc",
+        "status": 200,
+        "notification_id": "msg_1",
+        **FULL,
+    }
+
+
+@pytest.mark.parametrize("outcome", [Retry("503", 7), Failed("404", permanent=True), Returned("later", 5)])
+def test_what_did_not_arrive_is_passed_on_as_it_is(outcome: Outcome) -> None:
+    payload = json.dumps(PLAIN)
+    assert carried(once(kind="notification", payload=payload), outcome)[1] == outcome
+
+
+def test_ids_of_messages() -> None:
+    """The same on every attempt, another for each message."""
+    payload = json.dumps(PLAIN)
+    one_off = once(kind="notification", payload=payload, public_id="msg_1")
+    recurring = every(kind="notification", payload=payload, public_id="scd_1")
+    edited = every(kind="notification", payload=payload, public_id="msg_2")
+    assert carried(one_off)[0].id == "msg_1"
+    assert carried(one_off, cause=Cause.MANUAL)[0].id == "msg_1.17"
+    assert carried(recurring)[0].id == "scd_1.17"
+    assert carried(edited)[0].id == "msg_2.17", "a one-off that was made to recur"
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds"), [({}, 15), ({"timeout": 5 * SECOND}, 4.75), ({"timeout": 3600 * SECOND}, 60)]
+)
+def test_an_attempt_ends_before_its_run_must(policy: dict[str, Any], seconds: float) -> None:
+    payload = json.dumps(PLAIN)
+    assert carried(once(kind="notification", payload=payload, **policy))[0].patience == seconds
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        (StopReason.CANCELLED, Cancelled("taken back before it went out")),
+        (StopReason.LEASE, Returned()),
+        (StopReason.SHUTDOWN, Returned()),
+        (StopReason.TIMEOUT, Returned()),
+    ],
+)
+def test_nothing_is_begun_past_a_stop(reason: StopReason, outcome: Outcome) -> None:
+    recorder = Recorder(ARRIVED)
+    stopped = work(PLAIN)
+    stopped.stop.set(reason)
+    assert NotificationKind(recorder).execute(stopped) == outcome
+    assert recorder.parcels == []
+
+
+def test_the_courier_is_closed_with_its_kind() -> None:
+    recorder = Recorder(ARRIVED)
+    NotificationKind(recorder).close()
+    assert recorder.closed
 
 
 def test_one_that_was_taken_back_does_not_go_out(kind: NotificationKind) -> None:

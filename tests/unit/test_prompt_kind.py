@@ -16,11 +16,11 @@ ADA = Caller("ada")
 
 def test_a_prompt_is_filed_under_its_agent() -> None:
     kind = PromptKind()
-    assert kind.prepare({"prompt": "look"}, ADA) == ({"prompt": "look"}, "inbox")
+    assert kind.prepare({"prompt": "look"}, ADA)[:2] == ({"prompt": "look"}, "inbox")
     whole = {"prompt": "look", "agent": "inbox"}
-    assert kind.prepare(whole, ADA) == (whole, "inbox")
+    assert kind.prepare(whole, ADA)[:2] == (whole, "inbox")
     assert kind.prepare({"prompt": "look", "agent": None}, ADA).payload == {"prompt": "look"}
-    assert PromptKind(("coder", "inbox")).prepare({"prompt": "look"}, ADA).subject == "coder"
+    assert PromptKind(default="coder", inboxes=("coder",)).prepare({"prompt": "look"}, ADA).subject == "coder"
 
 
 def test_its_id_is_its_number() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from duetime.core.outcome import Outcome
+from duetime.core.outcome import Completed, Outcome
 
 INBOX = "inbox"
 """The channel that needs no network: what is kept in the store itself."""
@@ -31,10 +32,29 @@ class Parcel(NamedTuple):
 
 class Courier(Protocol):
     def deliver(self, parcel: Parcel) -> Outcome:
-        """One attempt, in a thread of the pool. Completed means that the receiver took it; never raises for what a
-        network or a receiver does."""
+        """One attempt, in a thread of the pool. Completed means that the receiver took it, and says what is known of
+        that: `channel`, and the receiver's own id as `receipt`. Never raises for what a network or a receiver does."""
 
     def channel_of(self, topic: str) -> str:
         """Where a topic's messages go: the name of a channel, `ntfy` or `inbox`."""
 
+    def problems(self) -> list[str]:
+        """What is wrong with how it was set up, fit to be shown. May take a second: packages are looked for."""
+
     def close(self) -> None: ...
+
+
+class Inbox:
+    """Takes everything, for a message that is recorded has arrived: `duetime inbox` shows what was."""
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        return Completed(json.dumps({"channel": INBOX}))
+
+    def channel_of(self, topic: str) -> str:
+        return INBOX
+
+    def problems(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Nothing is open: the inbox is the store."""

@@ -68,6 +68,8 @@ class Changes:
     timezone: str | None = None
     next: Instant | None = None
     version: int | None = None
+    amid_runs: bool = False
+    """Also while runs are under way: only where each of them stands for itself."""
 
 
 class Drafter:
@@ -82,8 +84,8 @@ class Drafter:
         kind = self._kind(new.kind)
         name = self._text("name", new.name, self.limits.name_length)
         trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
-        policy = self._policy(kind, new.policy)
         prepared = kind.prepare(new.payload, caller)
+        policy = self._policy({**kind.defaults, **prepared.policy}, new.policy)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:
             raise InvalidInput("trigger_config: it would never fire", field="trigger_config")
@@ -106,9 +108,9 @@ class Drafter:
         )
         return Draft(definition, first)
 
-    def _policy(self, kind: Kind, asked: Mapping[str, Any]) -> Policy:
+    def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
         given = {name: value for name, value in asked.items() if value is not None}
-        usual = {"pause_after": self.limits.pause_after, **kind.defaults}
+        usual = {"pause_after": self.limits.pause_after, **usual}
         if given.get("at_most_once"):
             usual.pop("max_attempts", None)
         return make_policy(usual | given)
@@ -195,7 +197,7 @@ class Drafter:
             raise InvalidInput("next: it is in the past", field="next")
         if changes.next is not None and trigger is None:
             trigger = _moved(definition.trigger, changes.next)
-        return Edit(name, subject, trigger, payload, policy, changes.next, changes.version)
+        return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
 
 
 def _moved(trigger: str, to: Instant) -> str | None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from duetime.core.clock import Instant
@@ -75,6 +76,8 @@ class Prepared(NamedTuple):
 
     payload: Mapping[str, Any]
     subject: str
+    policy: Mapping[str, Any] = MappingProxyType({})
+    """What this payload makes usual, where nothing else is asked for."""
 
 
 @dataclass(slots=True)

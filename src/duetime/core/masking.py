@@ -19,3 +19,12 @@ def without_secrets(reason: str) -> str:
     for pattern, instead in _SECRETS:
         reason = pattern.sub(instead, reason)
     return reason[:500]
+
+
+def without_password(url: str) -> str:
+    """Hints end up in logs, so that a password in them would too."""
+    return re.sub(r"(?<=[?&]password=)[^&]*|(?<=://)([^:/@]*):[^/]*@", _masked, url)
+
+
+def _masked(found: re.Match[str]) -> str:
+    return "***" if found[1] is None else f"{found[1]}:***@"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from duetime.core.clock import Instant
+from duetime.core.drafting import NewSchedule
+from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.kind import Caller
-from duetime.core.result import Result
+from duetime.core.result import Err, Result
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KIND = "notification"
+STORE_ERRORS = frozenset({StoreUnavailable.code, StoreUnusable.code})
 PATIENCE = 5.0
 """Seconds that the one attempt of a send may take."""
 
@@ -24,6 +32,12 @@ class NewNotification:
     """Title, priority, tags, markdown, click, actions, icon, attach, filename, label."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+
+    def as_schedule(self, trigger_type: str, config: Mapping[str, Any], zone: str, **policy: Any) -> NewSchedule:
+        """What the core checks, whoever keeps it afterwards."""
+        payload = {"message": self.message, "topic": self.topic, **self.more}
+        policy = {**self.policy, **policy}
+        return NewSchedule(KIND, _name(payload), trigger_type, config, payload, policy, zone, self.idempotency_key)
 
 
 class Message(NamedTuple):
@@ -65,12 +79,17 @@ class Sent(NamedTuple):
     error: str | None = None
     retried: bool = False
     """It did not arrive yet, and will be tried again without anybody's doing."""
+    note: str = ""
+    """What whoever sent it should know besides, where it arrived."""
 
 
 class NotificationService(Protocol):
     """Expected errors: `not_found`; `api_error` with a reason that may be shown; else the code and the message of a
     refused input, with its field in the details.
     """
+
+    fires_here: bool
+    """Whether they need a worker of ours to go out."""
 
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
         """At once: one attempt of a few seconds at most."""
@@ -95,3 +114,27 @@ class NotificationService(Protocol):
 
     def warnings(self, topic: str) -> list[str]:
         """What the maker of a notification should know about where it will arrive."""
+
+
+_UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
+
+
+def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
+    """A store that is away is an answer too; what it says of itself holds paths and is for the operator."""
+
+    @functools.wraps(method)
+    def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        try:
+            result = method(*args, **kwargs)
+        except (StoreUnavailable, StoreUnusable):
+            return _UNREACHABLE
+        return _UNREACHABLE if isinstance(result, Err) and result.code in STORE_ERRORS else result
+
+    return answered
+
+
+def _name(payload: Mapping[str, Any]) -> str:
+    """What lists over all kinds show: the first of its texts that says something."""
+    texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
+    words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
+    return next(filter(None, words), KIND)

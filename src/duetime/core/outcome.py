@@ -19,6 +19,8 @@ class Failed:
     error: str
     permanent: bool = False
     """True where trying again cannot help."""
+    result: str | None = None
+    """JSON text: what is worth keeping of a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Retry:
     error: str
     after: int = 0
     """Microseconds to wait at least."""
+    result: str | None = None
+    """JSON text: what is worth keeping, should this have been the last attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,22 @@ class Waiting:
     """Handed over: needs no worker until somebody takes it, or until its patience ends."""
 
     until: Instant | None = None
+    holder: str | None = None
+    """In whose hands it is already, where it was handed to somebody."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
     reason: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What the owner is told, once for a key: the reason may come up many times."""
+
+    key: str
+    title: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,7 @@ class Returned:
     reason: str | None = None
     after: int = 0
     """Microseconds before anybody takes it again."""
+    alert: Alert | None = None
 
 
 Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from duetime.core.clock import MINUTE, Clock, Instant
+from duetime.core.clock import DAY, MINUTE, Clock, Instant
 from duetime.core.drafting import Changes, Drafter, Limits, NewSchedule, encodable, fingerprint
 from duetime.core.errors import DuetimeError, StoreUnavailable
 from duetime.core.kind import Caller, Kind
@@ -17,17 +17,20 @@ from duetime.core.model import (
     RunId,
     RunStatus,
     Schedule,
+    ScheduleId,
     ScheduleState,
     WorkerRow,
+    lane_of,
     status_of,
 )
-from duetime.core.outcome import Completed, Failed
+from duetime.core.outcome import Alert, Completed, Failed, Returned
 from duetime.core.policy import changing, taking
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.creating import Draft
 from duetime.core.policy.ending import Held
+from duetime.core.policy.following import alert
 from duetime.core.result import Err, Ok, Result
-from duetime.core.store import Created, Page, RunQuery, ScheduleQuery, Store
+from duetime.core.store import COUNTED, Created, Page, RunQuery, ScheduleQuery, Store
 from duetime.core.triggers import (
     Trigger,
     build_trigger,
@@ -109,17 +112,38 @@ class Scheduler:
         known = self._made_by_keys(caller, news)
         if known is not None:
             return known
-        now = self.clock.now()
-        if caller.depth > self.limits.depth:
-            return Err("depth", f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it")
-        drafts = [self.drafter.draft(caller, new, now) for new in news]
-        created = self._create(drafts, {caller.owner: self.limits.schedules})
+        drafts = self.drafts(caller, news)
+        if isinstance(drafts, Err):
+            return drafts
+        created = self._create(drafts.value, {caller.owner: self.limits.schedules})
         if isinstance(created, Err):
             return created
-        for draft, (schedule, _) in zip(drafts, created.value, strict=True):
+        for draft, (schedule, _) in zip(drafts.value, created.value, strict=True):
             if schedule.definition.fingerprint != draft.definition.fingerprint:
                 return KEY_REUSED
         return Ok([schedule for schedule, _ in created.value])
+
+    @expected
+    def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
+        """A key that is known means what it made, whatever is asked for now; each answer says whether it is new."""
+        drafts = self.drafts(caller, news)
+        return drafts if isinstance(drafts, Err) else self._create(drafts.value, {caller.owner: self.limits.schedules})
+
+    @expected
+    def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
+        """Everything that a create checks besides what is there already, also for what is kept elsewhere."""
+        now = self.clock.now()
+        if caller.depth > self.limits.depth:
+            return self._too_deep(caller, now)
+        return Ok([self.drafter.draft(caller, new, now) for new in news])
+
+    def _too_deep(self, caller: Caller, now: Instant) -> Err:
+        """Runs that schedule runs end here, and the owner hears of it: once a day, however often it is tried."""
+        reason = f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it"
+        text = f"An agent's run tried to schedule a further one and was refused: {reason}."
+        told = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
+        self._create([alert(caller.owner, told, now)], {})
+        return Err("depth", reason)
 
     def _made_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]] | None:
         """The first results, looked up before anything is checked: by now the time asked for may be over."""
@@ -156,14 +180,28 @@ class Scheduler:
             return None
         return schedule if caller.operator or definition.owner == caller.owner else None
 
+    def find_by_key(self, caller: Caller, key: str, kind: str) -> Schedule | None:
+        """What a key of the caller's owner made, unless it was deleted."""
+        schedule = self.store.by_key(caller.owner, key)
+        return None if schedule is None or schedule.definition.kind != kind else schedule
+
+    def schedule_of(self, caller: Caller, run: Run) -> Schedule | None:
+        """What a run belongs to, unless it was deleted."""
+        schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
+        return None if schedule is None or schedule.progress.state == ScheduleState.DELETED else schedule
+
     def _by_public_id(self, public_id: str) -> Schedule | None:
-        """Any string may be asked for; what no store can hold is nobody's id."""
-        storable = len(public_id) <= 200 and "\x00" not in public_id and encodable(public_id)
-        return self.store.find(public_id) if storable else None
+        return self.store.find(public_id) if could_be_an_id(public_id) else None
 
     @expected
     def search(self, caller: Caller, query: ScheduleQuery) -> Result[Page[Schedule]]:
         return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
+
+    def coming(self, caller: Caller, until: Instant | None, limit: int, owner: str | None = None) -> list[Schedule]:
+        """What fires next, in time order. An operator sees all owners, or one of them."""
+        whose = owner if caller.operator else caller.owner
+        lanes = [lane_of(kind, at_most_once=exact) for kind in self.kinds for exact in (False, True)]
+        return self.store.coming(whose, lanes, until, limit)
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:
         """Differs after everything that happens to the caller's schedules of a subject; cheap."""
@@ -175,13 +213,19 @@ class Scheduler:
 
     @expected
     def history(
-        self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None
+        self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None, count_to: int = COUNTED
     ) -> Result[Page[Run]]:
         """Readable after a delete too: the runs stay with their owner."""
-        schedule = self._by_public_id(public_id)
-        if schedule is None or not (caller.operator or schedule.definition.owner == caller.owner):
+        number = self.number_of(caller, public_id)
+        if number is None:
             return NOT_FOUND
-        return self.runs(caller, RunQuery(schedule=schedule.definition.id, limit=limit, cursor=cursor))
+        return self.runs(caller, RunQuery(schedule=number, limit=limit, cursor=cursor, count_to=count_to))
+
+    def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
+        """By which its runs know a schedule, deleted or not; None for what is another owner's."""
+        schedule = self._by_public_id(public_id)
+        own = schedule is not None and (caller.operator or schedule.definition.owner == caller.owner)
+        return schedule.definition.id if schedule is not None and own else None
 
     def run(self, caller: Caller, run_id: int) -> Run | None:
         run = self.store.run(RunId(run_id)) if 0 < run_id < 2**63 else None
@@ -248,6 +292,11 @@ class Scheduler:
     def cancel_run(self, caller: Caller, run_id: int) -> Result[Run]:
         return self._change_run(caller, run_id, changing.cancel_run)
 
+    @expected
+    def dismiss(self, caller: Caller, run_id: int) -> Result[Run]:
+        """Somebody has dealt with a failed run: it stays in the history, marked by `stop`."""
+        return self._change_run(caller, run_id, changing.dismiss)
+
     def _change_run(self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision]) -> Result[Run]:
         run = self.run(caller, run_id)
         return NO_RUN if run is None else self.store.change_run(run.id, self.clock.now(), decide)
@@ -261,7 +310,9 @@ class Scheduler:
         Two who ask at once see the same runs; the store lets one have each, and the other goes on to the next.
         """
         now = self.clock.now()
-        query = RunQuery(owner=caller.owner, kind=kind, subject=subject, free_at=now, oldest_first=True, limit=20)
+        query = RunQuery(
+            owner=caller.owner, kind=kind, subject=subject, free_at=now, oldest_first=True, limit=20, count_to=0
+        )
         while True:
             page = self.store.runs(query)
             for run in page.items:
@@ -273,13 +324,20 @@ class Scheduler:
             query = replace(query, cursor=page.cursor)
 
     @expected
-    def finish(self, caller: Caller, run_id: int, outcome: Completed | Failed, kind: str | None = None) -> Result[Run]:
+    def finish(
+        self, caller: Caller, run_id: int, outcome: Completed | Failed | Returned, kind: str | None = None
+    ) -> Result[Run]:
         """Not even an operator ends what somebody else has taken: whoever has it may be doing it right now."""
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
             return taking.not_yours(run_id)
         now = self.clock.now()
         return self.store.change_run(run.id, now, lambda c, seen: taking.finish(c, seen, caller.holder, outcome))
+
+
+def could_be_an_id(text: str) -> bool:
+    """Any string may be asked for; what no store can hold is nobody's id."""
+    return len(text) <= 200 and "\x00" not in text and encodable(text)
 
 
 def _cancel_pending(change: Change) -> Decision:

@@ -10,14 +10,22 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.core.clock import Instant
+from duetime.core.figures import Figures
+from duetime.core.ledger import Cap, Used
 from duetime.core.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft
 from duetime.core.policy.settling import Answer, Finished
+from duetime.core.remotes import Remotes
 from duetime.core.result import Result
 
 T = TypeVar("T")
+
+COUNTED = 10_000
+"""How far a list counts what matches, unless it is told otherwise: beyond, a page costs the same however many match."""
+EVERY_ONE = 2**62
+"""For a list whose total has to be exact, whatever it costs."""
 
 
 class Created(NamedTuple):
@@ -56,32 +64,40 @@ class ScheduleQuery:
     subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None
+    changed_since: Instant | None = None  # made or changed by people at or after this instant
     by_time: bool = False  # in the order of the next instant instead of creation
     newest_first: bool = False
     limit: int = 100
     cursor: str | None = None
+    count_to: int = COUNTED  # 0: nobody asks how many there are
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
     owner: str | None = None
     kind: str | None = None
+    kinds: tuple[str, ...] = ()  # any of these
     schedule: ScheduleId | None = None
     status: str | None = None
+    """As it is stored. `live`: all that may still change. `dead`: failed or lost, and nobody has dismissed it."""
     worker: WorkerId | None = None
     subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None
     free_at: Instant | None = None  # waiting then in nobody's hands, and its schedule is active
+    above: RunId | None = None  # made after this one
+    ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant
     limit: int = 100
     cursor: str | None = None
+    count_to: int = COUNTED
 
 
 class Page(NamedTuple, Generic[T]):
     items: list[T]
     cursor: str | None
     total: int
+    total_exact: bool = True  # False: there are at least so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +111,7 @@ class Health:
     details: dict[str, Any]
 
 
-class Store(Protocol):
+class Store(Remotes, Figures, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
 
@@ -118,6 +134,9 @@ class Store(Protocol):
         """
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
+
+    def coming(self, owner: str | None, lanes: Sequence[str], until: Instant | None, limit: int) -> list[Schedule]:
+        """Active schedules in the order in which they fire next, until an instant; as cheap beside a million others."""
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         """* Locks the schedule's progress, decides, writes."""
@@ -169,8 +188,16 @@ class Store(Protocol):
 
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | None:
+        """* Counts one more run of a day under every cap, unless one of them is reached: then that one, in words."""
+
+    def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
+        """* Adds what a run used to every cap's count."""
+
     def prune(self, before: Instant, limit: int) -> int:
-        """* Deletes at most `limit` runs that ended before an instant, and schedules that are over and without runs."""
+        """* Deletes at most `limit` runs that ended before an instant, schedules that are over and without runs, and
+        records of one-offs that went out elsewhere.
+        """
 
     def now(self) -> Instant | None:
         """The store's own clock, where it has one apart from this machine's."""

@@ -11,6 +11,11 @@ from duetime.core.kind import StopSignal
 from duetime.core.outcome import Outcome
 
 
+def run_holder(run: int, fence: int) -> str:
+    """By which a run's own token is known: whoever brings it holds this run, and no later attempt at it."""
+    return f"run_{run:08d}_{fence}"
+
+
 class Access(NamedTuple):
     """How this one run reaches Duetime's tools: a server at a URL with a token, or a command that speaks over stdio."""
 
@@ -41,6 +46,8 @@ class Errand:
     access: Access
     stop: StopSignal
     report: Callable[[str], None]
+    zone: str = ""
+    """In which its owner reads times, and its token too; empty means that of the installation."""
 
 
 @dataclass(frozen=True, slots=True)

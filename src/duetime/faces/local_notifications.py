@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any
 
 from duetime.core.clock import SECOND
 from duetime.core.delivering import INBOX
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, ScheduleState
-from duetime.core.notifications import PATIENCE, Listing, Message, NewNotification, Recurring, Sent
+from duetime.core.notifications import (
+    KIND,
+    PATIENCE,
+    STORE_ERRORS,
+    Listing,
+    Message,
+    NewNotification,
+    Recurring,
+    Sent,
+    told,
+)
 from duetime.core.result import Err, Ok, Result
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.faces.notification_rows import is_decided, is_once, message, recurring, sent
 from duetime.faces.present import is_alive
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-KIND = "notification"
 LOOK = 0.02
 LOOKS_A_SECOND = 50
 INBOX_WARNING = (
     "No notification channel is set up, so it arrives in Duetime's built-in inbox and on no phone: `duetime inbox` "
     "shows it."
 )
+TOPIC_WARNING = (
+    "No notification channel is named {topic}, so it arrives in Duetime's built-in inbox and on no phone: `duetime "
+    "inbox` shows it. The channels are: {channels}."
+)
 _LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
-_STORE_ERRORS = frozenset({StoreUnavailable.code, StoreUnusable.code})
-_UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
-
-
-def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """A store that is away is an answer too; what it says of itself holds paths and is for the operator."""
-
-    @functools.wraps(method)
-    def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
-        try:
-            result = method(*args, **kwargs)
-        except (StoreUnavailable, StoreUnusable):
-            return _UNREACHABLE
-        return _UNREACHABLE if isinstance(result, Err) and result.code in _STORE_ERRORS else result
-
-    return answered
 
 
 class LocalNotifications:
+    fires_here = True
+
     def __init__(
         self,
         scheduler: Scheduler,
         *,
         channel_of: Callable[[str], str] = lambda _topic: INBOX,
+        channels: Collection[str] = (),
         patience: float = PATIENCE,
     ) -> None:
+        """`channel_of` says where a topic's messages go; `channels` are the names that somebody set up."""
         self._scheduler = scheduler
         self._channel_of = channel_of
+        self._channels = channels
         self._patience = patience
 
     # -- making ---------------------------------------------------------------------------------------------------
@@ -84,23 +80,22 @@ class LocalNotifications:
     def _create(
         self, caller: Caller, new: NewNotification, type_: str, config: dict[str, Any], zone: str, **policy: Any
     ) -> Result[Schedule]:
-        payload = {"message": new.message, "topic": new.topic, **new.more}
-        policy = {**new.policy, **policy}
-        asked = NewSchedule(KIND, _name(payload), type_, config, payload, policy, zone, new.idempotency_key)
-        return self._scheduler.create(caller, asked)
+        return self._scheduler.create(caller, new.as_schedule(type_, config, zone, **policy))
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
-        """Its run, once the first attempt is over. Counted in looks: a clock that is set must not stretch them."""
+        """Its run, once the first attempt is over, or as far as it came. Counted in looks: a clock that is set must
+        not stretch them."""
         pause = threading.Event()
+        runs: list[Run] = []
         for look in range(1, 1 + int(self._patience / LOOK)):
-            page = self._scheduler.history(caller, public_id, limit=1)
+            page = self._scheduler.history(caller, public_id, limit=1, count_to=0)
             runs = [] if isinstance(page, Err) else page.value.items
             if runs and is_decided(runs[0]):
                 return runs[0]
             if look % LOOKS_A_SECOND == 0 and not self._anybody_works():
-                return None
+                break
             pause.wait(LOOK)
-        return None
+        return runs[0] if runs else None
 
     def _anybody_works(self) -> bool:
         now = self._scheduler.clock.now()
@@ -113,7 +108,7 @@ class LocalNotifications:
         found: list[Schedule] = []
         cursor = None
         while True:
-            query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, cursor=cursor)
+            query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, cursor=cursor, count_to=0)
             page = self._scheduler.search(caller._replace(operator=False), query)
             if isinstance(page, Err):
                 return page
@@ -128,7 +123,11 @@ class LocalNotifications:
         return self._scheduler.marks(caller, KIND, topic)
 
     def warnings(self, topic: str) -> list[str]:
-        return [INBOX_WARNING] if self._channel_of(topic) == INBOX and topic != INBOX else []
+        if topic == INBOX or self._channel_of(topic) != INBOX:
+            return []
+        if not self._channels:
+            return [INBOX_WARNING]
+        return [TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(self._channels)))]
 
     # -- changing -------------------------------------------------------------------------------------------------
 
@@ -156,15 +155,8 @@ class LocalNotifications:
         return found is not None and not is_once(found)
 
 
-def _name(payload: dict[str, Any]) -> str:
-    """What lists over all kinds show: the first of its texts that says something."""
-    texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
-    words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
-    return next(filter(None, words), KIND)
-
-
 def _done(result: Result[Any]) -> Result[None]:
     if not isinstance(result, Err):
         return Ok(None)
-    as_it_is = result.code == "not_found" or result.code in _STORE_ERRORS
+    as_it_is = result.code == "not_found" or result.code in STORE_ERRORS
     return result if as_it_is else Err("api_error", result.message)

@@ -10,6 +10,8 @@ from duetime.core.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.core.notifications import PATIENCE, Message, Recurring, Sent
 from duetime.core.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
 
+CUT = "The message was longer than its receiver takes: the end was cut off."
+
 
 def is_decided(run: Run) -> bool:
     """A pending run with an error has failed once and waits for its next attempt."""
@@ -23,7 +25,11 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
         reason = f"it has not gone out within {PATIENCE:g} s; it stays in line until a worker takes it"
         return Sent(message_id, topic, None, reason, retried=True)
     if run.status == RunStatus.COMPLETED:
-        return Sent(message_id, topic, _stored(run.result).get("channel", ""))
+        arrived = _stored(run.result)
+        return Sent(message_id, topic, arrived.get("channel", ""), note=CUT if arrived.get("cut") else "")
+    if not is_decided(run):
+        reason = f"its receiver has not answered within {PATIENCE:g} s; it may still arrive"
+        return Sent(message_id, topic, None, reason, retried=True)
     return Sent(message_id, topic, None, run.error or run.status, retried=run.status == RunStatus.PENDING)
 
 

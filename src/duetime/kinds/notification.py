@@ -8,16 +8,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from duetime.core.clock import Instant
-from duetime.core.delivering import ATTEMPTS, INBOX
+from duetime.core.clock import SECOND, Instant
+from duetime.core.delivering import ATTEMPTS, Courier, Inbox, Parcel
 from duetime.core.kind import Caller, Prepared, StopReason, Work
-from duetime.core.outcome import Cancelled, Completed, Outcome
+from duetime.core.model import Cause
+from duetime.core.outcome import Cancelled, Completed, Outcome, Returned
+from duetime.core.policy.claiming import Claim
+from duetime.core.policy.values import Policy
+from duetime.core.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notification_fields import checked_payload
+
+USUAL_PATIENCE = 15.0
+LONGEST_PATIENCE = 60.0
+"""Seconds: a receiver that is silent for longer will not answer, and holds a thread."""
+_SHARE = 0.95
+"""Of the run's time: the attempt has to end by itself, so that its own words are what is recorded."""
 
 
 class NotificationKind:
     name = "notification"
     defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS})
+
+    def __init__(self, courier: Courier | None = None) -> None:
+        self._courier = courier or Inbox()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Unguessable: whoever knows one was given it."""
@@ -28,10 +41,34 @@ class NotificationKind:
         return Prepared(checked, checked["topic"])
 
     def execute(self, work: Work) -> Outcome:
-        if work.stop.reason is StopReason.CANCELLED:
-            return Cancelled("taken back before it went out")
-        sent = {"channel": INBOX, "notification_id": work.claim.definition.public_id, **work.payload}
-        return Completed(json.dumps(sent, ensure_ascii=False, separators=(",", ":")))
+        if work.stop.is_set():
+            taken_back = work.stop.reason is StopReason.CANCELLED
+            return Cancelled("taken back before it went out") if taken_back else Returned()
+        payload = work.payload
+        parcel = Parcel(parcel_id(work.claim), payload["topic"], payload, _patience(work.policy))
+        outcome = self._courier.deliver(parcel)
+        return _with_message(outcome, work.claim, payload) if isinstance(outcome, Completed) else outcome
 
     def close(self) -> None:
-        """Nothing is open: the inbox is the store."""
+        self._courier.close()
+
+
+def parcel_id(claim: Claim) -> str:
+    """The same on every attempt at one message. What was asked for again by hand is another message, like each
+    occurrence of one that recurs; a one-off goes by the id that its maker knows."""
+    public_id = claim.definition.public_id
+    goes_out_once = isinstance(trigger_from_json(claim.definition.trigger), OnceTrigger)
+    return public_id if goes_out_once and claim.run.cause == Cause.TRIGGER else f"{public_id}.{claim.run.id}"
+
+
+def _patience(policy: Policy) -> float:
+    if policy.timeout is None:
+        return USUAL_PATIENCE
+    return min(policy.timeout / SECOND * _SHARE, LONGEST_PATIENCE)
+
+
+def _with_message(outcome: Completed, claim: Claim, payload: Mapping[str, Any]) -> Completed:
+    """History shows what arrived even when its schedule is gone."""
+    how = json.loads(outcome.result or "{}")
+    sent = {**how, "notification_id": claim.definition.public_id, **payload}
+    return Completed(json.dumps(sent, ensure_ascii=False, separators=(",", ":")))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Isolation = Literal["thread", "process"]
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
+LOCAL_HOLDER = "local"
+"""Of callers that brought no token: the command line and Python, and agents over stdio, who are no operators."""
 
 
 class InvalidTask(DuetimeError):
@@ -43,12 +45,15 @@ class Task:
         description: str | None = None,
         isolation: Isolation = "thread",
         operator: bool = False,
+        local: bool = False,
     ) -> None:
+        """`operator`: only for operators. `local`: of these, only for who sits at this machine, without a token."""
         self.function = function
         self.name = _name_of(function) if name is None else name
         self.description = inspect.cleandoc(description or function.__doc__ or "")
         self.isolation = isolation
-        self.operator = operator
+        self.operator = operator or local
+        self.local = local
         _check(self)
 
     @cached_property
@@ -133,7 +138,9 @@ class Registry:
     def visible(self, name: str, caller: Caller) -> Task | None:
         """What is for operators does not exist for others."""
         task = self.get(name)
-        return task if task is not None and (caller.operator or not task.operator) else None
+        if task is None or (task.operator and not caller.operator) or (task.local and caller.holder != LOCAL_HOLDER):
+            return None
+        return task
 
     def describe(self, caller: Caller) -> list[dict[str, Any]]:
         """For agents: the tasks this caller may schedule, by name."""

@@ -54,7 +54,9 @@ class Settings:
     tasks: tuple[str, ...] = ()
     """Modules, or paths of `.py` files, that register tasks."""
     threads: int = 16
+    """Runs at a time in one worker."""
     lease: float = 10.0
+    """Silence after which others take over what a worker had in hand."""
     drain: float = 10.0
     """How long a stopping worker waits for what runs."""
     retention_days: float = 30.0
@@ -62,20 +64,29 @@ class Settings:
     backup_folder: str = ""
     """Where `backup_database` writes; empty means `backups` in the data folder."""
     max_schedules: int = 10_000
+    """Living ones of one owner."""
     smallest_interval: float = 1.0
+    """Between two runs of one schedule, at least."""
     max_runs_per_hour: int = 0
     """Of one owner; 0 means no limit. What is beyond it waits for the next hour."""
     max_payload_bytes: int = 256 * 1024
+    """Of what one schedule carries: arguments, a prompt, a message."""
     max_depth: int = 3
+    """How deep the runs of agents may schedule further runs."""
     host: str = "127.0.0.1"
+    """Where `duetime serve` listens."""
     port: int = 8765
+    """As `host`."""
     hosts: tuple[str, ...] = ()
     """Names, besides those of this machine itself, under which the HTTP server may be called."""
+    url: str = ""
+    """Where woken agents reach the MCP server, such as http://127.0.0.1:8765/mcp; `duetime serve` knows its own."""
     tools: tuple[str, ...] = ()
     """Families of tools; empty means all."""
     issuer: str = "duetime"
+    """What the tokens of this installation say in `iss`."""
     audience: str = "duetime"
-    """What the tokens of this installation say in `iss` and `aud`."""
+    """What they say in `aud`."""
     allowed_hosts: tuple[str, ...] = ()
     """Private hosts (names, addresses, networks) that a URL given by an agent may reach all the same."""
     pause_after: int = 10
@@ -83,7 +94,7 @@ class Settings:
     agent: str = "inbox"
     """Which agent a prompt wakes that names none."""
     model: str = ""
-    """Of the built-in agents, such as anthropic:claude-sonnet-4-5."""
+    """Of the built-in agents, such as anthropic:claude-sonnet-5-5."""
     prompts_per_day: int = 200
     """Agent runs of one owner in a day; 0 means no limit."""
     notifications: NotificationSettings = field(default_factory=NotificationSettings)

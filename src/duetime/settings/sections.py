@@ -20,7 +20,9 @@ class NotificationSettings:
     token: str = field(default="", repr=False)
     """Of the ntfy server."""
     qstash_url: str = ""
+    """Where QStash answers; empty means its own address, or QSTASH_URL of the environment."""
     qstash_token: str = field(default="", repr=False)
+    """Of QStash; empty means QSTASH_TOKEN of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,9 @@ class ChannelSettings:
     url: str = field(default="", repr=False)
     """An Apprise URL, or http(s) for a plain request."""
     method: str = "POST"
+    """Of a plain request: POST, PUT or PATCH."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of a plain request."""
     body: str = ""
     """Of a plain request, with {message}, {title}, {topic} and {id}; empty means all fields as JSON."""
 
@@ -44,22 +48,29 @@ class AgentSettings:
     preset: str = ""
     """claude, codex, gemini, goose or opencode: the flags of a known program."""
     command: tuple[str, ...] = ()
+    """A program and its arguments, in which {mcp_config} and {model} are filled in; with a preset, how it is called."""
     prompt: str = "stdin"
     """How a command gets its prompt: `stdin`, or `argument` for the last one, after `--`."""
     env: tuple[str, ...] = ()
     """Names of environment variables that the command may see, besides the few that any program needs."""
     folder: str = ""
+    """Where a command works; empty means an empty folder of its own. A preset may read there."""
     model: str = ""
+    """Empty means the setting `model` for a built-in agent, and its own choice for a preset."""
     instructions: str = ""
     """A text that stands before every prompt of a built-in agent."""
     url: str = field(default="", repr=False)
+    """Of a webhook."""
     secret: str = field(default="", repr=False)
     """Signs what a webhook is sent."""
     timeout: float = 900.0
+    """Seconds for one run."""
     runs_per_day: int = 0
-    tokens_per_day: int = 0
-    dollars_per_day: float = 0.0
     """Of one owner; 0 means no limit."""
+    tokens_per_day: int = 0
+    """As `runs_per_day`."""
+    dollars_per_day: float = 0.0
+    """As `runs_per_day`, where the agent tells what it cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +82,4 @@ class HeartbeatSettings:
     agent: str = ""
     """Which of the agents wakes; empty means the built-in one."""
     runs_per_day: int = 100
+    """Beats in a day; what is beyond it waits for the next."""

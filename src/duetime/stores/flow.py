@@ -10,17 +10,21 @@ from typing import Any, ClassVar, Protocol
 
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput, WorkerGone
+from duetime.core.ledger import Cap, Used, reached
 from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.core.outcome import Returned
 from duetime.core.policy.budget import hold_back, hour_of
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim, Entry, plan_claims
-from duetime.core.policy.creating import Draft, begin
+from duetime.core.policy.creating import Draft, begin, quota_reached
 from duetime.core.policy.ending import Held, Reader
 from duetime.core.policy.settling import Answer, Finished, plan_rescue, plan_settlement
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err, Ok, Result
 from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
+from duetime.stores import coming
+from duetime.stores.figures import FiguresReading
+from duetime.stores.remotes import RemoteKeeping, RemoteRows
 from duetime.stores.rows import Holding, held_of, schedule_of
 from duetime.stores.search import NEVER, make_cursor, run_count, run_page, runs_by_due, schedule_count, schedule_page
 
@@ -31,7 +35,7 @@ class Taken(Exception):
     """A key that has to be unique belongs to another schedule already."""
 
 
-class Transaction(Reader, Protocol):
+class Transaction(Reader, RemoteRows, Protocol):
     """One open write transaction. Locks of progress rows are taken in the order of their schedules."""
 
     def new_run_id(self) -> RunId: ...
@@ -77,6 +81,10 @@ class Transaction(Reader, Protocol):
 
     def use(self, owner: str, hour: Instant, runs: int) -> None: ...
 
+    def spent(self, owner: str, day: Instant) -> dict[str, Used]: ...
+
+    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None: ...
+
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool: ...
 
     def stop_requests(self, worker: WorkerId) -> list[RunId]: ...
@@ -89,7 +97,7 @@ class Transaction(Reader, Protocol):
         """Other processes learn with the commit that something may have become due earlier."""
 
 
-class FlowingStore(Store, ABC):
+class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
     """Everything of the store contract that is the same wherever the rows are kept."""
 
     _sql: ClassVar[Mapping[str, str]]
@@ -203,26 +211,54 @@ class FlowingStore(Store, ABC):
         self._announce()
         return len(held)
 
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | None:
+        with self._write() as tx:
+            tx.lock_owner(owner)
+            full = reached(caps, tx.spent(owner, day))
+            if full is None:
+                tx.add_spent(owner, day, [cap.subject for cap in caps], Used(runs=1))
+            return full
+
+    def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
+        with self._write() as tx:
+            tx.lock_owner(owner)
+            tx.add_spent(owner, day, [cap.subject for cap in caps], used)
+
     def search(self, query: ScheduleQuery) -> Page[Schedule]:
         rows = [schedule_of(row) for row in self._rows(*schedule_page(query))]
-        total = self._rows(*schedule_count(query))[0][0]
         items = rows[: query.limit]
         cursor = None
         if len(rows) > query.limit:
             definition, progress = items[-1]
             moment = progress.next or progress.through or NEVER
             cursor = make_cursor(*((moment, definition.id) if query.by_time else (definition.id,)))
-        return Page(items, cursor, total)
+        if query.cursor is None and cursor is None:
+            return Page(items, None, len(items))
+        return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
+
+    def coming(self, owner: str | None, lanes: Sequence[str], until: Instant | None, limit: int) -> list[Schedule]:
+        if owner is not None and self._rows(coming.OWN, (owner, coming.FEW))[0][0] < coming.FEW:
+            rows = self._rows(*coming.of_owner(owner, until, limit))
+        else:
+            rows = [row for lane in lanes for row in self._rows(*coming.in_lane(lane, owner, until, limit))]
+        found = [schedule_of(row) for row in rows]
+        return sorted(found, key=lambda each: (each.progress.next or NEVER, each.definition.id))[:limit]
 
     def runs(self, query: RunQuery) -> Page[Run]:
         rows = [Run._make(row) for row in self._rows(*run_page(query))]
-        total = self._rows(*run_count(query))[0][0]
         items = rows[: query.limit]
         cursor = None
         if len(rows) > query.limit:
             last = items[-1]
             cursor = make_cursor(*((last.due, last.id) if runs_by_due(query) else (last.id,)))
-        return Page(items, cursor, total)
+        if query.cursor is None and cursor is None:
+            return Page(items, None, len(items))
+        return Page(items, cursor, *self._counted(run_count(query), query.count_to))
+
+    def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
+        """How many there are, as far as somebody wants to know, and whether that is all of them."""
+        found = self._rows(*counting)[0][0] if most else 1
+        return min(found, most), found <= most
 
     def get(self, schedule: ScheduleId) -> Schedule | None:
         rows = self._named("schedule_by_id", schedule)
@@ -295,8 +331,7 @@ def _over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, in
     for owner, limit in limits.items():
         wanted = sum(1 for draft in fresh if draft.definition.owner == owner)
         if wanted and tx.count_living(owner, limit + 1) + wanted > limit:
-            message = f"the limit of {limit} schedules is reached; cancel or delete some that are no longer needed"
-            return Err("quota", message, {"limit": limit})
+            return quota_reached(limit)
     return None
 
 
@@ -313,9 +348,10 @@ def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]
 def _apply(tx: Transaction, writes: Writes, now: Instant) -> None:
     """What follows a run begins in the transaction that ends it: neither is there without the other."""
     tx.apply(writes, now)
-    if writes.follow_ups:
-        ids = tx.new_schedule_ids(len(writes.follow_ups))
-        tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(writes.follow_ups, ids, strict=True)])
+    fresh = _fresh(writes.follow_ups, _known(tx, writes.follow_ups)) if writes.follow_ups else []
+    if fresh:  # an alert that was given today is known by its key, and not given again
+        ids = tx.new_schedule_ids(len(fresh))
+        tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)])
         tx.announce()
 
 

@@ -93,10 +93,12 @@ class PostgresStore(FlowingStore):
 
     def health(self, now: Instant) -> Health:
         schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
-        version = self._rows(SQL["schema_version"], ())[0][0]
         engine = self._rows("SELECT current_setting('server_version')", ())[0][0]
         details = {"engine": f"PostgreSQL {engine}", "address": self.url}
-        return Health(version, schedules, due, overdue, running, oldest, details)
+        return Health(self.schema(), schedules, due, overdue, running, oldest, details)
+
+    def schema(self) -> int:
+        return int(self._rows(SQL["schema_version"], ())[0][0])
 
     def backup(self, target: str) -> None:
         raise StoreUnusable("PostgreSQL is backed up with its own tools: pg_dump for a copy, or its archive of the WAL")

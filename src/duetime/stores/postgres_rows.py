@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duetime.core.clock import SECOND, Instant
+from duetime.core.ledger import Used
 from duetime.core.model import (
     NO_RUN,
     Definition,
@@ -27,6 +28,7 @@ from duetime.stores.postgres_arrays import columns, numbers, texts
 from duetime.stores.postgres_connections import Connection, Cursor
 from duetime.stores.queries import load_queries
 from duetime.stores.reading import RunReading
+from duetime.stores.remotes import RemoteRows
 from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
@@ -43,7 +45,7 @@ _ATTEMPTS = "nnnntt"
 _DUE = "tnnn"
 
 
-class PostgresTransaction(RunReading):
+class PostgresTransaction(RunReading, RemoteRows):
     """Statements wait until an answer is needed and then go in one burst: a round trip for all of them.
 
     Every burst ends with a sync. Between two of them the server sees an idle transaction, which it ends after a
@@ -191,6 +193,13 @@ class PostgresTransaction(RunReading):
     def use(self, owner: str, hour: Instant, runs: int) -> None:
         self._send("use", owner, hour, runs)
 
+    def spent(self, owner: str, day: Instant) -> dict[str, Used]:
+        return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
+
+    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
+        for subject in sorted(subjects):
+            self._send("add_spent", owner, day, subject, *used)
+
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
         if reports:
             ids = numbers(reports)
@@ -207,7 +216,8 @@ class PostgresTransaction(RunReading):
         runs = self._rows("prune_runs", before, limit)[0][0]
         tombstones = self._rows("prune_schedules", before, limit)[0][0]
         self._send("forget_usage", before)
-        return int(runs + tombstones)
+        self._send("forget_spent", before)
+        return int(runs + tombstones) + self.prune_remotes(before, limit)
 
     def stop_requests(self, worker: WorkerId) -> list[RunId]:
         return [row[0] for row in self._rows("stop_requests", worker)]

@@ -7,20 +7,22 @@ from functools import cache
 from importlib.resources import files
 
 from duetime.core.model import Attempt, Definition, Progress, Run, WorkerRow
+from duetime.core.remotes import Remote
 
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_WHOLE_ROW = re.compile(r"\b([sprwa])\.\*")
+_WHOLE_ROW = re.compile(r"\b([sprwam])\.\*")
 _FIELDS = {
     "s": Definition._fields,
     "p": Progress._fields,
     "r": Run._fields,
     "w": WorkerRow._fields,
     "a": Attempt._fields,
+    "m": Remote._fields,
 }
 
 
 def whole_rows(statement: str) -> str:
-    """Names the columns behind `s.*`, `p.*`, `r.*`, `w.*`, `a.*`: a newer schema may have more than this code reads."""
+    """Names the columns behind `s.*` and the like: a newer schema may have more than this code reads."""
     return _WHOLE_ROW.sub(lambda found: ", ".join(f"{found[1]}.{name}" for name in _FIELDS[found[1]]), statement)
 
 

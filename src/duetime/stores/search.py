@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import string
+from collections.abc import Collection
 from typing import Any
 
 from duetime.core.errors import InvalidInput
@@ -14,13 +15,23 @@ from duetime.stores.queries import whole_rows
 
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
+_LIVE = ("pending", "queued", "running", "waiting")
+_UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
+# Spelled out, and as the indexes of such runs spell it: only then are they known to fit.
+LIVE = f"status IN {_LIVE}"
+UNWELL = f"status IN {_UNWELL}"
+OUTGOING = "kind IN ('notification', 'request')"
+# Few, where a million schedules may be active, or a million runs may be an owner's.
+_HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - of constants alone
+_AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - of constants alone
+
 STATUSES: dict[str, str] = {
     "pending": "p.state = 'active' AND p.active = 0",
-    "running": "p.state IN ('active', 'paused', 'cancelled') AND p.active > 0",
+    "running": f"p.state IN ('active', 'paused', 'cancelled') AND p.active > 0 AND {_HAS_LIVE_RUN}",
     "completed": "p.state = 'ended' AND p.last_status = 'completed'",
     "failed": (
         "(p.state = 'ended' AND (p.last_status IS NULL OR p.last_status <> 'completed')"
-        " OR p.state IN ('active', 'paused') AND p.last_status IN ('failed', 'lost'))"
+        " OR p.state IN ('active', 'paused') AND p.last_status IN ('failed', 'lost'))"  # as its index spells it
     ),
     "cancelled": "p.state = 'cancelled' AND p.active = 0",
     "paused": "p.state = 'paused' AND p.active = 0",
@@ -49,11 +60,16 @@ class Where:
 
 def schedule_filter(query: ScheduleQuery) -> Where:
     where = Where()
-    where.equal("p.owner", query.owner)
+    if query.changed_since is None:
+        where.equal("p.owner", query.owner)
+    else:  # few, whosever they are: the owner is looked at, and no index of what an owner has is gone through
+        where.add("s.updated >= ?", query.changed_since)
+        where.equal("p.owner || ''", query.owner)
     where.equal("p.kind", query.kind)
     where.equal("s.subject", query.subject)
     if query.status is None:
-        where.add("p.state <> 'deleted'")
+        if query.changed_since is None:  # whoever asks what changed wants to hear of what was deleted
+            where.add("p.state <> 'deleted'")
     elif query.status in STATUSES:
         where.add(STATUSES[query.status])
     else:
@@ -86,13 +102,13 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     direction = "DESC" if query.newest_first else "ASC"
     beyond = "<" if query.newest_first else ">"
     moment = f"coalesce(p.next, p.through, {NEVER})"
-    order = f"{moment} {direction}, s.id {direction}" if query.by_time else f"s.id {direction}"
+    order = f"{moment} {direction}, p.schedule {direction}" if query.by_time else f"p.schedule {direction}"
     if query.cursor is not None:
         at, last = read_cursor(query.cursor, 2 if query.by_time else 1)
         if query.by_time:
-            where.add(f"({moment}, s.id) {beyond} (?, ?)", at, last)
+            where.add(f"({moment}, p.schedule) {beyond} (?, ?)", at, last)
         else:
-            where.add(f"s.id {beyond} ?", last)
+            where.add(f"p.schedule {beyond} ?", last)
     statement = (
         f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     )
@@ -102,18 +118,54 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
 def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
     where = schedule_filter(query)
     source = "progress p"
-    if query.text or query.subject is not None:
+    if query.text or query.subject is not None or query.changed_since is not None:
         source = "schedules s JOIN progress p ON p.schedule = s.id"
-    return f"SELECT count(*) FROM {source}{where.sql()}", where.values  # noqa: S608
+    return _bounded(f"SELECT 1 FROM {source}{where.sql()} ORDER BY p.schedule", where, query.count_to)  # noqa: S608
+
+
+def _bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
+    """Counts one more than asked for, to know whether there are. In the order of a page, and so by the same index."""
+    return f"SELECT count(*) FROM ({rows} LIMIT ?) AS counted", [*where.values, most + 1]  # noqa: S608
+
+
+def marks(values: Collection[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
+    if status == "live":
+        where.add(_AMONG_LIVE)
+    elif status == "dead":
+        where.add("status IN ('failed', 'lost') AND stop = 0")
+        where.add(OUTGOING if kinds and {*kinds} <= {"notification", "request"} else UNWELL)
+    else:
+        where.equal("status", status)
+        if status in _LIVE:
+            where.add(_AMONG_LIVE)
+        elif status in _UNWELL:
+            where.add(UNWELL)
+
+
+def _run_kinds(where: Where, kinds: Collection[str]) -> None:
+    if kinds:
+        where.add(f"kind IN ({marks(kinds)})" if len(kinds) > 1 else "kind = ?", *kinds)
+        if "job" not in kinds:
+            where.add("kind <> 'job'")  # as the index of the others spells it
 
 
 def run_filter(query: RunQuery) -> Where:
     where = Where()
     where.equal("owner", query.owner)
-    where.equal("kind", query.kind)
+    kinds = query.kinds if query.kind is None else (query.kind,)
+    _run_kinds(where, kinds)
     where.equal("schedule", query.schedule)
-    where.equal("status", query.status)
+    if query.status is not None:
+        _run_status(where, query.status, kinds)
     where.equal("worker", query.worker)
+    if query.above is not None:
+        where.add("id > ?", query.above)
+    if query.ids is not None:
+        where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
     if query.subject is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)", query.subject)
     if query.free_at is not None:
@@ -149,7 +201,7 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
 
 def run_count(query: RunQuery) -> tuple[str, list[Any]]:
     where = run_filter(query)
-    return f"SELECT count(*) FROM runs r{where.sql()}", where.values  # noqa: S608
+    return _bounded(f"SELECT 1 FROM runs r{where.sql()}", where, query.count_to)  # noqa: S608
 
 
 def make_cursor(*position: int) -> str:

@@ -177,14 +177,16 @@ class SqliteStore(FlowingStore):
                 self._writer.execute(SQL["delete_worker"], (worker,))
 
     def prune(self, before: Instant, limit: int) -> int:
-        with self._write():
+        with self._write() as tx:
             runs = self._writer.execute(SQL["prunable_runs"], (before, limit)).fetchall()
             self._writer.executemany(SQL["delete_attempts"], runs)
             self._writer.executemany(SQL["delete_run"], runs)
             gone = self._writer.execute(SQL["prune_schedules"], (before, limit)).fetchall()
             self._writer.executemany(SQL["delete_progress"], gone)
             self._writer.execute(SQL["forget_usage"], (before,))
-        return len(runs) + len(gone)
+            self._writer.execute(SQL["forget_spent"], (before,))
+            remotes = tx.prune_remotes(before, limit)
+        return len(runs) + len(gone) + remotes
 
     def now(self) -> Instant | None:
         return None
@@ -210,9 +212,11 @@ class SqliteStore(FlowingStore):
     def health(self, now: Instant) -> Health:
         self._check_file()
         schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
-        version = self._rows("PRAGMA user_version", ())[0][0]
         details = {"engine": f"SQLite {apsw.sqlite_lib_version()}", "file": self.path}
-        return Health(version, schedules, due, overdue, running, oldest, details)
+        return Health(self.schema(), schedules, due, overdue, running, oldest, details)
+
+    def schema(self) -> int:
+        return int(self._rows("PRAGMA user_version", ())[0][0])
 
     def backup(self, target: str) -> None:
         """A consistent copy by SQLite's own backup API; it appears under its name only when it is whole."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import apsw
 
 from duetime.core.clock import Instant
+from duetime.core.ledger import Used
 from duetime.core.model import (
     NO_RUN,
     Definition,
@@ -27,13 +28,14 @@ from duetime.core.store import Want
 from duetime.stores.flow import OwnerKey, Taken
 from duetime.stores.queries import load_queries
 from duetime.stores.reading import RunReading
+from duetime.stores.remotes import RemoteRows
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)
 
 
-class SqliteTransaction(RunReading):
+class SqliteTransaction(RunReading, RemoteRows):
     """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -146,6 +148,13 @@ class SqliteTransaction(RunReading):
 
     def use(self, owner: str, hour: Instant, runs: int) -> None:
         self._rows("use", owner, hour, runs)
+
+    def spent(self, owner: str, day: Instant) -> dict[str, Used]:
+        return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
+
+    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
+        for subject in sorted(subjects):
+            self._rows("add_spent", owner, day, subject, *used)
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
         before = self._db.total_changes()

@@ -67,6 +67,11 @@ def not_possible(verb: str, state: str) -> Err:
     return Err("not_possible", f"it is {state}, so it cannot be {verb}", {"state": state})
 
 
+def _touch(writes: Writes, change: Change) -> None:
+    """What people did to it is found by when they did it, though nothing that they wrote changed."""
+    writes.definitions.append(change.schedule.definition._replace(updated=change.now))
+
+
 def pause(change: Change) -> Decision:
     definition, progress = change.schedule
     if progress.state == ScheduleState.PAUSED:
@@ -75,6 +80,7 @@ def pause(change: Change) -> Decision:
         return not_possible("paused", progress.state)
     writes = Writes(due_gone_of=[definition.id])
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
+    _touch(writes, change)
     return _done(writes)
 
 
@@ -95,6 +101,7 @@ def resume(change: Change) -> Decision:
         )
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     _enqueue(writes, change, definition, progress)
+    _touch(writes, change)
     return _done(writes)
 
 
@@ -140,7 +147,9 @@ def cancel(change: Change) -> Decision:
         return _done(Writes())
     if progress.state in _OVER:
         return not_possible("cancelled", progress.state)
-    return _done(_withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled"))
+    writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
+    _touch(writes, change)
+    return _done(writes)
 
 
 def delete(change: Change) -> Decision:
@@ -186,13 +195,14 @@ class Edit(NamedTuple):
     policy: str | None = None
     next: Instant | None = None
     version: int | None = None
+    amid_runs: bool = False  # also while runs are under way; what is left of them follows the new values
 
 
 @_as_stored
 def edit(change: Change, patch: Edit) -> Decision:
     """Only what is pending can be edited: from its claim a run is running."""
     definition, progress = change.schedule
-    busy = progress.active or progress.queued
+    busy = (progress.active or progress.queued) and not patch.amid_runs
     if progress.state in _OVER or (busy and progress.state != ScheduleState.BROKEN):
         return not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
@@ -289,7 +299,16 @@ def retry(change: Change, run: Run) -> Decision:
     writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
+    _touch(writes, change)
     return _done(writes, pending)
+
+
+def dismiss(change: Change, run: Run) -> Decision:
+    """A failed run that nobody needs to look at any more. It stays what it is; a retry takes this back."""
+    if run.status not in (RunStatus.FAILED, RunStatus.LOST):
+        return not_possible("dismissed", run.status)
+    dismissed = run._replace(stop=1)
+    return _done(Writes(runs={run.id: dismissed}), dismissed)
 
 
 @_as_stored

@@ -8,6 +8,7 @@ from duetime.core.clock import Instant
 from duetime.core.model import Definition, DueEntry, Progress, ScheduleId, ScheduleState
 from duetime.core.policy.rows import trigger_entry
 from duetime.core.policy.values import policy_from_json
+from duetime.core.result import Err
 from duetime.core.triggers import trigger_from_json
 
 
@@ -28,3 +29,8 @@ def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, Due
     trigger = trigger_from_json(definition.trigger)
     entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, draft.first)
     return definition, progress, entry
+
+
+def quota_reached(limit: int) -> Err:
+    message = f"the limit of {limit} schedules is reached; cancel or delete some that are no longer needed"
+    return Err("quota", message, {"limit": limit})

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from duetime.core.clock import Instant
 from duetime.core.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
-from duetime.core.policy.following import alert, follow_ups, is_failing
+from duetime.core.policy.following import alert, failing, follow_ups, is_failing
 from duetime.core.policy.rows import ended, run_entry
 from duetime.core.policy.values import Overlap, Policy
 from duetime.core.policy.writes import Writes
@@ -65,7 +65,7 @@ def _pause_failing(
 ) -> Progress:
     """Said once: what is paused does not fail again until somebody resumes it."""
     note = f"paused after {progress.failures} failures in a row; resume it once the cause is mended"
-    writes.follow_ups.append(alert(definition, policy, closed, note, now))
+    writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), now, policy.deliver_to))
     return pause(writes, progress, note)
 
 

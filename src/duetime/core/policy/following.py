@@ -10,6 +10,7 @@ from typing import Any
 from duetime.core.clock import Instant
 from duetime.core.delivering import ALERTS, ATTEMPTS
 from duetime.core.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
+from duetime.core.outcome import Alert
 from duetime.core.policy.creating import Draft
 from duetime.core.policy.values import Callback, NotifyOn, Policy, make_policy, policy_to_json
 from duetime.core.triggers import OnceTrigger, trigger_to_json
@@ -34,16 +35,22 @@ def is_failing(policy: Policy, progress: Progress, failures: int) -> bool:
 def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[Draft]:
     heard = _HEARD.get(RunStatus(run.status), ())
     if policy.deliver_to is not None and policy.notify_on in heard:
-        yield _message(definition, run, _key(run), policy.deliver_to, _headline(run), _told(run), now)
+        went_well = run.status == RunStatus.COMPLETED
+        title, text = _headline(run), _told(run)
+        yield _message(definition.owner, _key(run), policy.deliver_to, title, text, now, went_well=went_well)
     for number, callback in enumerate(policy.callbacks):
         if callback.on in heard:
             yield _callback(definition, run, f"{_key(run)}:{number}", callback, now)
 
 
-def alert(definition: Definition, policy: Policy, run: Run, note: str, now: Instant) -> Draft:
+def failing(definition: Definition, run: Run, note: str) -> Alert:
     text = f"{definition.public_id} is {note}. The latest error: {run.error or run.status}"
-    topic = policy.deliver_to or ALERTS
-    return _message(definition, run, f"{_key(run)}:paused", topic, f"{run.name} is paused", text, now)
+    return Alert(f"run:{run.id}.{run.fence}:paused", f"{run.name} is paused", text)
+
+
+def alert(owner: str, told: Alert, now: Instant, topic: str | None = None) -> Draft:
+    """Where it goes unless a schedule says otherwise: to the owner's topic for what needs a person."""
+    return _message(owner, f"~{told.key}", topic or ALERTS, told.title, told.text, now, went_well=False)
 
 
 def _key(run: Run) -> str:
@@ -52,7 +59,11 @@ def _key(run: Run) -> str:
 
 
 def _headline(run: Run) -> str:
-    return f"{run.name} {'completed' if run.status == RunStatus.COMPLETED else 'failed'}"
+    if run.status != RunStatus.COMPLETED:
+        return f"{run.name} failed"
+    own = _parsed(run.result)
+    title = own.get("title") if isinstance(own, dict) else None
+    return title if isinstance(title, str) else f"{run.name} completed"
 
 
 def _told(run: Run) -> str:
@@ -63,10 +74,7 @@ def _told(run: Run) -> str:
 
 def result_text(result: str | None) -> str:
     """A result as a person reads it: the text itself where there is one."""
-    try:
-        value = json.loads(result or "null")
-    except ValueError:
-        value = result
+    value = _parsed(result)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         value = value["text"]
     if value is None:
@@ -74,8 +82,14 @@ def result_text(result: str | None) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _message(definition: Definition, run: Run, key: str, topic: str, title: str, text: str, now: Instant) -> Draft:
-    went_well = run.status == RunStatus.COMPLETED
+def _parsed(result: str | None) -> Any:
+    try:
+        return json.loads(result or "null")
+    except (ValueError, RecursionError):
+        return result
+
+
+def _message(owner: str, key: str, topic: str, title: str, text: str, now: Instant, *, went_well: bool) -> Draft:
     payload = {
         "message": text if len(text) <= LONGEST else f"{text[:LONGEST]} …",
         "topic": topic,
@@ -84,7 +98,7 @@ def _message(definition: Definition, run: Run, key: str, topic: str, title: str,
         "priority": 3 if went_well else 4,
     }
     policy = make_policy({"max_attempts": ATTEMPTS})
-    return _draft(definition, key, "notification", title[:200], topic, payload, policy, now)
+    return _draft(owner, 0, key, "notification", title[:200], topic, payload, policy, now)
 
 
 def _callback(definition: Definition, run: Run, key: str, callback: Callback, now: Instant) -> Draft:
@@ -101,11 +115,22 @@ def _callback(definition: Definition, run: Run, key: str, callback: Callback, no
     }
     payload = {**callback.payload, "about": about}
     policy = make_policy({"max_attempts": ATTEMPTS, **callback.policy})
-    return _draft(definition, key, callback.kind, f"callback of {run.name}"[:200], "", payload, policy, now)
+    return _draft(
+        definition.owner,
+        definition.depth,
+        key,
+        callback.kind,
+        f"callback of {run.name}"[:200],
+        "",
+        payload,
+        policy,
+        now,
+    )
 
 
 def _draft(
-    about: Definition,
+    owner: str,
+    depth: int,
     key: str,
     kind: str,
     name: str,
@@ -119,13 +144,13 @@ def _draft(
         id=ScheduleId(0),
         public_id=f"msg_{secrets.token_hex(16)}",
         kind=kind,
-        owner=about.owner,
+        owner=owner,
         name=name,
         subject=subject,
         trigger=trigger_to_json(OnceTrigger(at=now, timezone="UTC")),
         payload=json.dumps(payload, ensure_ascii=False, separators=(",", ":")),
         policy=policy_to_json(policy),
-        depth=about.depth,
+        depth=depth,
         version=1,
         key=key,
         fingerprint="",

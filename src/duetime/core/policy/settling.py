@@ -9,8 +9,9 @@ from typing import NamedTuple, assert_never
 
 from duetime.core.clock import Instant
 from duetime.core.model import Attempt, Run, RunId, RunStatus, ScheduleState, WorkerId
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.core.policy.ending import Held, Reader, end_run, pause
+from duetime.core.policy.following import alert
 from duetime.core.policy.retries import backoff
 from duetime.core.policy.rows import run_entry
 from duetime.core.policy.values import policy_for_ending
@@ -83,6 +84,8 @@ def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Rea
     elif isinstance(outcome, Returned):
         given_back = held.run._replace(attempt=run.attempt - 1, started=None, error=outcome.reason or held.run.error)
         _go_on(writes, held, given_back, Instant(now + outcome.after), now, reader)
+        if outcome.alert is not None:
+            _hold_visibly(writes, held, outcome.alert, now)
     elif isinstance(outcome, Failed | Retry):
         _retry_or_fail(writes, held, run, outcome, now, reader)
     else:
@@ -97,7 +100,12 @@ def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, 
         end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error="cancelled"), now, reader)
         return
     waiting = run._replace(
-        status=RunStatus.WAITING, finished=None, attempt=run.attempt - 1, holder=None, until=outcome.until, expires=None
+        status=RunStatus.WAITING,
+        finished=None,
+        attempt=run.attempt if outcome.holder else run.attempt - 1,
+        holder=outcome.holder,
+        until=outcome.until,
+        expires=outcome.until if outcome.holder else None,
     )
     writes.runs[run.id] = waiting
     if outcome.until is not None and state == ScheduleState.ACTIVE:
@@ -110,7 +118,8 @@ def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry
     permanent = isinstance(outcome, Failed) and outcome.permanent
     if permanent or failures >= policy.max_attempts or run.stop:
         status = RunStatus.CANCELLED if run.stop else RunStatus.FAILED
-        end_run(writes, held, policy, run._replace(status=status, error=outcome.error), now, reader)
+        closed = run._replace(status=status, error=outcome.error, result=outcome.result)
+        end_run(writes, held, policy, closed, now, reader)
         return
     finished = now if run.finished is None else run.finished
     writes.attempts.append(Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error))
@@ -131,6 +140,15 @@ def _go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, read
     writes.runs[run.id] = pending
     if state == ScheduleState.ACTIVE:
         writes.due_new.append(run_entry(held.definition, policy, pending, at))
+
+
+def _hold_visibly(writes: Writes, held: Held, told: Alert, now: Instant) -> None:
+    """The schedule says why it waits, and its owner hears of it once."""
+    progress = writes.progress_of(held.progress)
+    writes.progress[progress.schedule] = progress._replace(note=told.text)
+    writes.follow_ups.append(
+        alert(held.definition.owner, told, now, policy_for_ending(held.definition.policy).deliver_to)
+    )
 
 
 def plan_rescue(held: Sequence[Held], now: Instant, reader: Reader) -> Writes:

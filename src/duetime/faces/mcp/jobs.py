@@ -12,7 +12,7 @@ from duetime.core.errors import StoreUnavailable
 from duetime.core.model import Run, Schedule, status_of
 from duetime.core.policy.values import policy_from_json
 from duetime.core.result import Err
-from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.faces.mcp.shared import (
     DELIVERY,
     KEY,
@@ -147,7 +147,9 @@ def list_jobs(call: Call, given: Arguments) -> Reply:
     status = given.get("status")
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})
-    query = ScheduleQuery(kind="job", status=status, limit=given.get("limit", 100), cursor=given.get("cursor"))
+    query = ScheduleQuery(
+        kind="job", status=status, limit=given.get("limit", 100), cursor=given.get("cursor"), count_to=EVERY_ONE
+    )
     page = call.scheduler.search(call.caller, query)
     if isinstance(page, Err):
         return _failed(page)

@@ -27,11 +27,13 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
         _refuse(result)
     sent = result.value
     if sent.channel is not None:
-        words = f"Notification sent to topic {sent.topic} (channel: {sent.channel})"
+        way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
+        words = f"Notification sent to topic {sent.topic} (channel: {way})"
         answer = {"success": True, "message_id": sent.message_id, "confirmation": words}
-        return Reply(_with_warnings(answer, service.warnings(given["notification_topic"])))
+        notes = [sent.note] if sent.note else []
+        return Reply(_with_warnings(answer, notes + service.warnings(given["notification_topic"])))
     answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
-    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings(given["notification_topic"])))
+    return Reply(_with_warnings(answer, _warnings(call, given)))
 
 
 def _failure(sent: Sent) -> str:
@@ -59,7 +61,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
     else:
         answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": _understood(when, message.at)}
-    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings(given["notification_topic"])))
+    return Reply(_with_warnings(answer, _warnings(call, given)))
 
 
 def _understood(when: When, at: Any) -> str:
@@ -89,7 +91,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "cron": expression,
         "confirmation": f"Cron schedule created: {expression}",
     }
-    return Reply(_with_warnings(answer, call.desk.warnings() + service.warnings(given["notification_topic"])))
+    return Reply(_with_warnings(answer, _warnings(call, given)))
 
 
 def _zone_hint(cron: str) -> str:
@@ -112,6 +114,13 @@ def _refuse(err: Err) -> NoReturn:
     if err.details.get("field") == "topic":
         message = f"notification_{message}"
     raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
+
+
+def _warnings(call: Call, given: Arguments) -> list[str]:
+    """A worker matters only where it is what fires."""
+    service = call.desk.notifications
+    here = call.desk.warnings() if service.fires_here else []
+    return here + service.warnings(given["notification_topic"])
 
 
 def _with_warnings(answer: dict[str, Any], warnings: list[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from duetime.core.model import Run
 from duetime.core.result import Err
-from duetime.core.store import Page, RunQuery
+from duetime.core.store import EVERY_ONE, Page, RunQuery
 from duetime.faces.mcp.prompt_words import FAMILY, KIND, payload_of
 from duetime.faces.mcp.resource import Resource
 from duetime.faces.mcp.tool import Call
@@ -17,7 +17,7 @@ MOST = 100
 
 def _waiting(call: Call) -> Page[Run]:
     now = call.scheduler.clock.now()
-    query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST)
+    query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST, count_to=EVERY_ONE)
     page = call.scheduler.runs(call.caller._replace(operator=False), query)
     return Page([], None, 0) if isinstance(page, Err) else page.value
 

@@ -9,7 +9,7 @@ from duetime.core.clock import SECOND, Instant
 from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.model import Schedule, ScheduleState, status_of
 from duetime.core.result import Err
-from duetime.core.store import ScheduleQuery
+from duetime.core.store import EVERY_ONE, ScheduleQuery
 from duetime.core.triggers import trigger_from_json, warnings_for
 from duetime.faces.mcp.prompt_times import When, past, range_in, read_ahead, rule_in, trigger_in
 from duetime.faces.mcp.prompt_words import (
@@ -37,6 +37,7 @@ STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its question."""
 NOTHING = "No scheduled tasks found matching filters."
+PARTS = ("prompt", "agent", "remind", "max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _EDITABLE = ("pending", "broken")  # a broken one is mended by an edit
 
 
@@ -44,7 +45,7 @@ _EDITABLE = ("pending", "broken")  # a broken one is mended by an edit
 def schedule(call: Call, given: Arguments) -> Reply:
     zone, now = zone_in(call, given), call.scheduler.clock.now()
     when = trigger_in(given, zone, now)
-    payload: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
+    payload: Arguments = {name: given[name] for name in PARTS if name in given}
     new = NewSchedule(
         kind=KIND,
         name=headline(given["prompt"]) or KIND,
@@ -104,6 +105,7 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
         due_to=within.last,
         by_time=True,
         limit=MOST,
+        count_to=EVERY_ONE,
     )
     page = accepted(call.scheduler.search(call.caller, query))
     view: dict[str, Any] = {

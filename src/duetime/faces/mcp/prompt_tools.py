@@ -46,6 +46,20 @@ LIMITS: dict[str, Schema] = {
     ),
 }
 
+LEASH: dict[str, Schema] = {
+    "remind": optional(
+        {
+            "type": "boolean",
+            "description": "True: a mere reminder. No agent runs; the text goes to deliver_to (reminders if absent).",
+        }
+    ),
+    "max_runs_per_day": optional(number("How often an agent may be woken for it in a day.", minimum=1)),
+    "max_tokens_per_day": optional(number("Tokens that its runs may use in a day.", minimum=1)),
+    "max_dollars_per_day": optional(
+        {"type": "number", "description": "What its runs may cost in a day, in dollars, where the agent reports it."}
+    ),
+}
+
 TOOLS = [
     Tool(
         name="schedule",
@@ -71,6 +85,7 @@ TOOLS = [
                     text("Which agent does it, by name. inbox, also if absent: it waits until an agent takes it.")
                 ),
                 **DELIVERY,
+                **LEASH,
                 "timezone": ZONE,
                 **LIMITS,
                 "idempotency_key": KEY,

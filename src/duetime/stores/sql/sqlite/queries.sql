@@ -206,3 +206,54 @@ INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs 
 
 -- name: forget_usage
 DELETE FROM usage WHERE hour < ?
+
+-- name: spent
+SELECT subject, runs, tokens, micros FROM spent WHERE owner = ? AND day = ?
+
+-- name: add_spent
+INSERT INTO spent VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (owner, day, subject)
+DO UPDATE SET runs = spent.runs + excluded.runs, tokens = spent.tokens + excluded.tokens, micros = spent.micros + excluded.micros
+
+-- name: forget_spent
+DELETE FROM spent WHERE day < ?
+
+-- name: insert_remote
+INSERT INTO remotes (id, owner, kind, topic, trigger, payload, at, remote, state, key, fingerprint, created, updated)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING 1
+
+-- name: remote_by_id
+SELECT m.* FROM remotes m WHERE m.id = ?
+
+-- name: remote_by_key
+SELECT m.* FROM remotes m WHERE m.owner = ? AND m.key = ?
+
+-- name: remotes_of
+SELECT m.* FROM remotes m WHERE m.owner = ? AND (m.at IS NULL OR m.at > ?) ORDER BY m.created, m.id
+
+-- name: remotes_on
+SELECT m.* FROM remotes m WHERE m.owner = ? AND m.topic = ? AND (m.at IS NULL OR m.at > ?) ORDER BY m.created, m.id
+
+-- name: remote_marks
+SELECT id, state, updated, at, trigger FROM remotes
+WHERE owner = ? AND topic = ? AND (at IS NULL OR at > ?) ORDER BY id
+
+-- name: count_remotes
+-- Bounded: a quota needs no more than to know whether it is reached.
+SELECT count(*) FROM (
+  SELECT 1 FROM remotes WHERE owner = ? AND (at IS NULL OR at > ?) AND state IN ('there', 'paused') LIMIT ?) AS living
+
+-- name: update_remote
+UPDATE remotes SET at = ?, remote = ?, state = ?, updated = ? WHERE id = ? RETURNING 1
+
+-- name: repeat_remote
+-- Taken by one of those who repeat the request: the state is looked at again where two meet.
+UPDATE remotes SET state = 'asked', updated = ? WHERE state = 'unsure' AND id = (
+  SELECT id FROM remotes WHERE owner = ? AND fingerprint = ? AND state = 'unsure' AND updated > ?
+  ORDER BY created, id LIMIT 1) RETURNING id
+
+-- name: delete_remote
+DELETE FROM remotes WHERE id = ? RETURNING 1
+
+-- name: prune_remotes
+-- One-offs that went out; what recurs stays until it is deleted.
+DELETE FROM remotes WHERE id IN (SELECT id FROM remotes WHERE at < ? ORDER BY at LIMIT ?) RETURNING 1

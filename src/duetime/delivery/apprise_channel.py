@@ -1,0 +1,113 @@
+"""A channel of the many that Apprise knows. It tells only whether it worked, so a failure comes without a reason."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from duetime.core.delivering import Parcel
+from duetime.core.outcome import Completed, Failed, Outcome, Retry
+from duetime.delivery.abandoning import Abandoned, Helpers
+from duetime.delivery.hosts import Hosts, Sign, Tried
+from duetime.delivery.muffling import muffled
+
+_ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
+_PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
+_helpers = Helpers(32)
+
+
+class AppriseChannel:
+    def __init__(self, name: str, url: str, hosts: Hosts) -> None:
+        self._name, self._url, self._hosts = name, url, hosts
+        self._loading = threading.Lock()
+        self._apprise: ModuleType | None = None
+        self._problem: str | None = None
+
+    def problem(self) -> str | None:
+        """Loads the package with the first question: most commands send nothing."""
+        with self._loading:
+            if self._apprise is None and self._problem is None:
+                self._problem = self._load()
+            return self._problem
+
+    def _load(self) -> str | None:
+        where = f"channels.{self._name}"
+        if not self._url:
+            return f"{where}: it has no url"
+        try:
+            import apprise
+        except ImportError:
+            return f"{where}: its url needs Apprise; install it with: pip install 'duetime[channels]'"
+        self._apprise = apprise
+        with muffled():
+            try:
+                service = self._service(apprise)
+            except Exception as error:  # its words may quote the address
+                return f"{where}: Apprise cannot load what its url needs ({type(error).__name__})"
+        if service is None:
+            return f"{where}: Apprise does not understand its url; compare it with Apprise's list of services"
+        return None
+
+    def _service(self, apprise: ModuleType) -> Any:
+        """One for each attempt: it holds timeouts, and is not made for several threads."""
+        asset = apprise.AppriseAsset(storage_mode="memory", service_timeout=0)
+        return apprise.Apprise.instantiate(self._url, asset=asset)
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        problem = self.problem()
+        if problem is not None:
+            return Failed(problem, permanent=True)
+        return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(parcel))
+
+    def _tried(self, parcel: Parcel) -> Tried:
+        """Its own timeouts count from byte to byte and from step to step; the helper's end counts for everything."""
+        try:
+            arrived = _helpers.run(lambda: self._notify(parcel), parcel.patience)
+        except Abandoned:
+            said = f"channel {self._name} did not take it within {parcel.patience:g} s"
+            return Tried(Retry(said), Sign.FAILED)
+        if not arrived:
+            return Tried(Retry(f"channel {self._name} did not take it; Apprise does not say why"), Sign.FAILED)
+        return Tried(Completed(json.dumps({"channel": self._name})), Sign.ANSWERED)
+
+    def _notify(self, parcel: Parcel) -> bool:
+        apprise = self._apprise
+        assert apprise is not None
+        fields = parcel.fields
+        with muffled():
+            try:
+                service = self._service(apprise)
+                service.socket_connect_timeout = min(service.socket_connect_timeout, parcel.patience)
+                service.socket_read_timeout = min(service.socket_read_timeout, parcel.patience)
+                sender = apprise.Apprise(service, asset=service.asset)
+                return bool(
+                    sender.notify(
+                        body=text_of(fields),
+                        title=fields.get("title", ""),
+                        notify_type=type_of(fields),
+                        body_format="markdown" if fields.get("markdown") else "text",
+                    )
+                )
+            except Exception:  # its words may quote the address, so that none of them is kept
+                return False
+
+
+def text_of(fields: Mapping[str, Any]) -> str:
+    """Links are written out. Apprise would fetch an attachment from here, and an agent could name any address."""
+    links = [("", fields.get("click")), (fields.get("filename", "Attachment"), fields.get("attach"))]
+    links += [(action["label"], action["url"]) for action in fields.get("actions", ()) if action["action"] == "view"]
+    lines = [f"{label}: {url}" if label else url for label, url in links if url]
+    return "\n".join([fields["message"], *([""] if lines else []), *lines])
+
+
+def type_of(fields: Mapping[str, Any]) -> str:
+    """Apprise colours its messages by their type."""
+    tags, priority = set(fields.get("tags", ())), fields.get("priority", 3)
+    if priority >= 5 or tags & _ALARMING:
+        return "failure"
+    if priority == 4 or "warning" in tags:
+        return "warning"
+    return "success" if tags & _PLEASING else "info"

@@ -1,0 +1,49 @@
+"""Named channels: what is sent to the topic of that name goes where the operator said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from duetime.core.delivering import INBOX, Parcel
+from duetime.core.outcome import Outcome
+from duetime.core.topics import is_topic
+from duetime.delivery.apprise_channel import AppriseChannel
+from duetime.delivery.hosts import Hosts
+from duetime.delivery.http import Http
+from duetime.delivery.http_channel import HttpChannel
+
+_WEB = re.compile(r"https?:", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """As it was set. Nothing of it is shown, for addresses, headers and bodies hold credentials."""
+
+    url: str = field(repr=False)
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: str = field(default="", repr=False)
+
+
+class Channel(Protocol):
+    def deliver(self, parcel: Parcel) -> Outcome: ...
+
+    def problem(self) -> str | None:
+        """What is wrong with its settings, in words that show none of them."""
+
+
+def make_channel(name: str, spec: ChannelSpec, http: Http, hosts: Hosts) -> Channel:
+    if _WEB.match(spec.url):
+        return HttpChannel(name, spec.url, spec.method, spec.headers, spec.body, http, hosts)
+    return AppriseChannel(name, spec.url, hosts)
+
+
+def problem_of_name(name: str) -> str | None:
+    if name == INBOX:
+        return f"channels.{name}: this is the name of the built-in inbox; choose another one"
+    if not is_topic(name):
+        return f"channels.{name}: no topic can have this name; use lowercase letters and digits, joined by hyphens"
+    return None

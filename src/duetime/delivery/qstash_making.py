@@ -1,0 +1,112 @@
+"""Making notifications at QStash. The local record comes first, with the id: a request whose answer was lost is the
+same when it is made again, and nothing is made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from duetime.core.clock import MINUTE, Instant
+from duetime.core.delivering import INBOX
+from duetime.core.drafting import NewSchedule, fingerprint
+from duetime.core.errors import InvalidInput
+from duetime.core.kind import Caller
+from duetime.core.remotes import Remote, RemoteKind, RemoteState
+from duetime.core.result import Err, Ok, Result
+from duetime.core.scheduler import KEY_REUSED, Scheduler
+from duetime.delivery.ntfy import NtfyServer, problem_of_topic
+from duetime.delivery.qstash_answers import Refused, Unheard
+from duetime.delivery.qstash_requests import Taken, publishing, scheduling
+from duetime.delivery.qstash_rows import record_of
+
+if TYPE_CHECKING:
+    from qstash import QStash
+
+    from duetime.delivery.qstash_line import Line
+
+WINDOW = 10 * MINUTE
+"""How long QStash knows a message by its deduplication id: a request that is repeated later is a new one."""
+CONFIRMED = frozenset({RemoteState.THERE, RemoteState.PAUSED})
+_PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
+
+
+class Maker:
+    def __init__(self, scheduler: Scheduler, server: NtfyServer, channels: Collection[str]) -> None:
+        """`channels` are names of the settings; only this machine knows where they lead."""
+        self._scheduler, self._store = scheduler, scheduler.store
+        self._server = server
+        self._only_here = {*channels, INBOX}
+
+    def make(self, line: Line, caller: Caller, asked: NewSchedule) -> Result[Remote]:
+        """Where QStash failed, the error's details hold the id that it would have had."""
+        known = self._made_before(caller, asked)
+        if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
+            return known
+        drafts = self._scheduler.drafts(caller, [asked])
+        if isinstance(drafts, Err):
+            return drafts
+        fresh = record_of(drafts.value[0])
+        self._check_topic(fresh.topic)
+        limit = self._scheduler.limits.schedules
+        kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
+        if isinstance(kept, Err):
+            return kept
+        again = kept.value != fresh
+        return self._ask_for(line, kept.value, self._request(kept.value, fresh, asked, again), again=again)
+
+    def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
+        """By the key alone, before anything is checked: by now the time asked for may be over."""
+        if asked.idempotency_key is None:
+            return None
+        key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
+        known = self._store.remote_by_key(caller.owner, key)
+        if known is None:
+            return None
+        return Ok(known) if known.fingerprint == fingerprint(asked) else KEY_REUSED
+
+    def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
+        """Whoever was told that it failed, and asks again, means the same one; QStash may have it."""
+        if asked.idempotency_key is not None:
+            return None
+        since = Instant(fresh.created - WINDOW)
+        known = self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
+        return None if known is None else Ok(known)
+
+    def _check_topic(self, topic: str) -> None:
+        if topic in self._only_here:
+            raise InvalidInput(
+                f"topic: {topic} is a channel of this installation, which QStash cannot reach; choose a topic of the"
+                ' ntfy server, or keep notifications here with notifications.backend = "local"',
+                field="topic",
+            )
+        if (problem := problem_of_topic(self._server, topic)) is not None:
+            raise InvalidInput(f"topic: {problem}", field="topic")
+
+    def _request(self, remote: Remote, fresh: Remote, asked: NewSchedule, again: bool) -> Callable[[QStash], Taken]:
+        """A time such as `in 2 hours` counts from now, also for one that was asked for before."""
+        if remote.kind == RemoteKind.SCHEDULE:
+            return scheduling(remote, self._server, asked.policy)
+        not_before = None if fresh.at == fresh.created else fresh.at
+        return publishing(remote, not_before, self._server, asked.policy, again=again)
+
+    def _ask_for(
+        self, line: Line, remote: Remote, request: Callable[[QStash], Taken], *, again: bool
+    ) -> Result[Remote]:
+        """`again`: an earlier request for it was not answered."""
+        try:
+            name, at = line.ask(request)
+        except Refused as refused:
+            if again or refused.repeated:
+                self.keep(remote, RemoteState.UNSURE)
+            else:
+                self._store.forget_remote(remote.id)
+            return Err("api_error", refused.reason, {"id": remote.id})
+        except Unheard as unheard:
+            self.keep(remote, RemoteState.UNSURE)
+            return Err("api_error", f"{unheard.reason}. {_PERHAPS}", {"id": remote.id})
+        return Ok(self.keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
+
+    def keep(self, remote: Remote, state: RemoteState) -> Remote:
+        kept = remote._replace(state=state, updated=self._scheduler.clock.now())
+        self._store.update_remote(kept)
+        return kept

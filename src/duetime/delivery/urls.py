@@ -1,0 +1,114 @@
+"""Reads a URL in one strict way: whatever two programs could understand differently is refused."""
+
+from __future__ import annotations
+
+import re
+import string
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import NamedTuple
+from urllib.parse import quote
+
+_LONGEST = 8192
+_PORTS = {"http": 80, "https": 443}
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_KEPT = string.punctuation
+"""Sent as they are; quoting them once more would change what an address means."""
+
+
+class BadAddress(ValueError):
+    """The address cannot be used; its text says why and never quotes what may be a secret."""
+
+
+class Target(NamedTuple):
+    scheme: str
+    host: str
+    """Lower case, without brackets and without a dot at the end."""
+    port: int
+    path: str
+    """With the query, as it is sent."""
+
+    @property
+    def authority(self) -> str:
+        """The host as a URL writes it, with the port where it is not the usual one."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+
+@lru_cache(maxsize=1024)  # every attempt reads the address of its receiver, most of them the same few
+def read_url(url: str) -> Target:
+    if len(url) > _LONGEST:
+        raise BadAddress(f"the address is longer than {_LONGEST} characters; shorten it")
+    if _UNSAFE.search(url):
+        raise BadAddress("the address holds a space, a backslash or a control character; write it percent-encoded")
+    scheme, separator, rest = url.partition("://")
+    scheme = scheme.lower()
+    if not separator or scheme not in _PORTS:
+        raise BadAddress("the address has to begin with http:// or https://")
+    authority, path = _split(rest)
+    host, port = _host_and_port(authority)
+    return Target(scheme, host, port or _PORTS[scheme], _as_sent(path))
+
+
+def plain_host(host: str) -> str:
+    """A host in its one spelling: a name, or an address as everybody writes it."""
+    if ":" in host:
+        return _plain_v6(host)
+    plain = host.lower().removesuffix(".")
+    labels = plain.split(".")
+    # Asked of the host as given: some letters beyond ASCII are lowered into it.
+    if not host.isascii() or len(plain) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise BadAddress("the host name is not valid; write it in ASCII, such as hooks.example.org (or xn--…)")
+    if _NUMBER.fullmatch(labels[-1]):
+        return _plain_v4(plain)
+    return plain
+
+
+def _plain_v4(host: str) -> str:
+    try:
+        return str(IPv4Address(host))
+    except AddressValueError:
+        # 127.1, 0x7f000001 and 0177.0.0.1 mean something else to each program that reads them.
+        raise BadAddress("the host is a number in an unusual spelling; write it as four decimal numbers") from None
+
+
+def _plain_v6(host: str) -> str:
+    try:
+        address = IPv6Address(host)
+    except AddressValueError:
+        raise BadAddress("the host is not a valid IPv6 address") from None
+    if address.scope_id is not None:
+        raise BadAddress("the host names a network interface (%); write the address without it")
+    return str(address)
+
+
+def _split(rest: str) -> tuple[str, str]:
+    end = next((index for index, character in enumerate(rest) if character in "/?#"), len(rest))
+    path = rest[end:].partition("#")[0]
+    return rest[:end], path if path.startswith("/") else "/" + path
+
+
+def _host_and_port(authority: str) -> tuple[str, int]:
+    if "@" in authority:
+        raise BadAddress("the address holds a user name before an @; send credentials in a header instead")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        raise BadAddress("the address has no valid host; write it like https://hooks.example.org/path")
+    port = int(parts["port"] or 0)
+    if port > 65535 or (parts["port"] and port == 0):
+        raise BadAddress("the port has to be between 1 and 65535")
+    return plain_host(parts["host"].strip("[]")), port
+
+
+def _as_sent(path: str) -> str:
+    try:
+        return quote(path, safe=_KEPT)
+    except UnicodeEncodeError:
+        raise BadAddress("the address holds characters that cannot be sent; write it percent-encoded") from None

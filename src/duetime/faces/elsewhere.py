@@ -1,0 +1,58 @@
+"""What fires next somewhere else: notifications that another service keeps, in the shape of those kept here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from duetime.core.clock import Instant
+from duetime.core.kind import Caller
+from duetime.core.masking import without_secrets
+from duetime.core.notifications import KIND, Message, NotificationService, Recurring
+from duetime.core.result import Err
+from duetime.core.scheduler import upcoming
+from duetime.core.triggers import CronTrigger, OnceTrigger, Trigger, describe
+from duetime.faces.present import instant_view
+from duetime.faces.views import EACH, View
+
+
+class Elsewhere(NamedTuple):
+    rows: list[tuple[Instant, View]]
+    warnings: list[str]
+    """Why something may be missing."""
+
+
+def coming_elsewhere(
+    service: NotificationService, caller: Caller, until: Instant | None, count: int, zone: str
+) -> Elsewhere:
+    """That the service does not answer hides nothing of what is kept here."""
+    if service.fires_here:
+        return Elsewhere([], [])
+    found = service.scheduled(caller)
+    if isinstance(found, Err):
+        reason = without_secrets(found.message).rstrip(".")
+        return Elsewhere([], [f"Notifications are missing here, for they cannot be listed: {reason}."])
+    pairs = [pair for each in found.value.schedules for pair in _recurring(each, min(count, EACH), zone)]
+    pairs += [_once(each, zone) for each in found.value.messages]
+    return Elsewhere([(at, row) for at, row in pairs if until is None or at <= until], [])
+
+
+def _recurring(schedule: Recurring, count: int, zone: str) -> list[tuple[Instant, View]]:
+    if schedule.next is None or schedule.cron is None:
+        return []
+    trigger = CronTrigger(expression=schedule.cron, timezone=schedule.timezone)
+    instants = [schedule.next, *upcoming(trigger, schedule.next, count - 1)]
+    name = schedule.label or _first_words(schedule.body)
+    return [(at, _row(at, schedule.schedule_id, name, trigger, zone)) for at in instants]
+
+
+def _once(message: Message, zone: str) -> tuple[Instant, View]:
+    trigger = OnceTrigger(at=message.at, timezone=zone)
+    return message.at, _row(message.at, message.message_id, _first_words(message.body), trigger, zone)
+
+
+def _row(at: Instant, id: str, name: str, trigger: Trigger, zone: str) -> dict[str, Any]:
+    return {"at": instant_view(at, zone), "kind": KIND, "id": id, "name": name, "reads_as": describe(trigger)}
+
+
+def _first_words(body: str) -> str:
+    return " ".join(body[:1000].split())[:200]

@@ -1,0 +1,157 @@
+"""Waking an agent for a due prompt: its limits first, then the agent, then what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any, Protocol
+
+from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
+from duetime.core.errors import InvalidInput
+from duetime.core.kind import StopReason, Work
+from duetime.core.ledger import MICRO, NOTHING, Cap, Used
+from duetime.core.model import Definition
+from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned, Waiting
+from duetime.core.policy.claiming import Claim
+from duetime.core.results import encode, shorten_error
+from duetime.core.triggers import trigger_from_json
+from duetime.core.waking import Access, Agent, Errand, Reply, run_holder
+from duetime.core.zones import known_zone
+from duetime.kinds.framing import framed
+
+
+@dataclass(frozen=True, slots=True)
+class Waker:
+    """One agent of the settings, and how much of it an owner may use."""
+
+    agent: Agent
+    patience: float = 900.0
+    limit: Used = NOTHING
+
+
+class Books(Protocol):
+    """What was used today is in the store, so that all workers count alike."""
+
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | None: ...
+
+    def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None: ...
+
+
+class Waking:
+    def __init__(
+        self,
+        wakers: Mapping[str, Waker],
+        books: Books,
+        clock: Clock,
+        zone: str,
+        access: Callable[[Claim, float], Access],
+        runs_per_day: int = 0,
+    ) -> None:
+        self.wakers = wakers
+        self._books, self._clock, self._zone = books, clock, zone
+        self._access, self._runs_per_day = access, runs_per_day
+
+    def wake(self, work: Work, name: str, prompt: str, limit: Used) -> Outcome:
+        if work.stop.reason is StopReason.CANCELLED:
+            return Cancelled("cancelled before its agent was woken")
+        waker, definition = self.wakers[name], work.claim.definition
+        caps = self._caps(definition, name, waker, limit)
+        day = self._day()
+        full = self._books.reserve(definition.owner, day, caps)
+        if full is not None:
+            return self._held_back(definition, full, day)
+        reply = waker.agent.wake(self._errand(work, waker, prompt))
+        if not isinstance(reply, Reply):
+            return reply
+        used = Used(tokens=reply.spent.tokens, micros=round(reply.spent.dollars * MICRO))
+        if any(used):
+            self._books.spend(definition.owner, day, caps, used)
+        return _outcome(reply, name, work)
+
+    def close(self) -> None:
+        for waker in self.wakers.values():
+            waker.agent.close()
+
+    def _errand(self, work: Work, waker: Waker, prompt: str) -> Errand:
+        run, definition, _ = work.claim
+        timeout = work.policy.timeout
+        patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
+        zone = zone_of(definition, self._zone)
+        return Errand(
+            run=run.id,
+            task=definition.id,
+            owner=definition.owner,
+            prompt=prompt,
+            text=framed(prompt, definition, run, zone),
+            stored=definition.updated,
+            due=run.due,
+            depth=definition.depth + 1,
+            patience=patience,
+            access=self._access(work.claim, patience),
+            stop=work.stop,
+            report=work.report,
+            zone=zone,
+        )
+
+    # -- limits ---------------------------------------------------------------------------------------------------
+
+    def _caps(self, definition: Definition, name: str, waker: Waker, limit: Used) -> list[Cap]:
+        return [
+            Cap("all", "all prompts of one owner", Used(runs=self._runs_per_day)),
+            Cap(f"agent:{name}", f"the agent {name}", waker.limit),
+            Cap(f"task:{definition.id}", f"task #{definition.id}", limit),
+        ]
+
+    def _held_back(self, definition: Definition, full: str, day: Instant) -> Outcome:
+        """It waits for the next day, visibly; its owner hears of each limit once a day."""
+        tomorrow = self._midnight(day, days=1)
+        text = f"The limit of {full} is reached: task #{definition.id} and what else it holds for wait until tomorrow."
+        told = Alert(f"limit:{day}:{full}", "A limit of agent runs is reached", text)
+        return Returned(f"the limit of {full} is reached", tomorrow - self._clock.now(), told)
+
+    def _day(self) -> Instant:
+        return self._midnight(self._clock.now())
+
+    def _midnight(self, at: Instant, days: int = 0) -> Instant:
+        """The first moment of a local day. A day of 23 or 25 hours is a day too."""
+        zone = known_zone(self._zone)
+        date = datetime_of(at).astimezone(zone).date() + timedelta(days=days)
+        return instant_of(datetime.combine(date, time(), zone))
+
+
+def zone_of(definition: Definition, otherwise: str) -> str:
+    """In which the owner gave the time of it: a run reads and shows times as its owner does."""
+    try:
+        return trigger_from_json(definition.trigger).timezone
+    except InvalidInput:
+        return otherwise
+
+
+def _outcome(reply: Reply, name: str, work: Work) -> Outcome:
+    run = work.claim.run
+    if reply.waiting_until is not None:
+        return Waiting(reply.waiting_until, run_holder(run.id, run.fence))
+    kept = encode(_kept(reply, name))
+    if reply.denied:
+        tools = ", ".join(reply.denied)
+        return Failed(shorten_error(f"it was denied {tools}, so it did not do all it was asked for"), True, kept)
+    if reply.error is not None:
+        return Failed(shorten_error(reply.error), reply.permanent, kept)
+    return Completed(kept)
+
+
+def _kept(reply: Reply, name: str) -> dict[str, Any]:
+    """What is worth keeping; parts that the agent told nothing of are left out."""
+    spent = reply.spent
+    usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
+    parts = {
+        "text": reply.text,
+        "agent": name,
+        "outcome": reply.outcome,
+        "tool_calls": list(reply.tool_calls) or None,
+        "denied": list(reply.denied) or None,
+        "usage": {each: value for each, value in usage.items() if value} or None,
+        "exit_code": reply.exit_code,
+    }
+    return {each: value for each, value in parts.items() if value is not None}

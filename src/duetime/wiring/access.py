@@ -1,0 +1,95 @@
+"""How an agent's run reaches Duetime's tools: its own token, and the server or the command to use it with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duetime.core.clock import SECOND, Clock
+from duetime.core.masking import without_password
+from duetime.core.model import RunId, RunStatus
+from duetime.core.policy.claiming import Claim
+from duetime.core.store import Store
+from duetime.core.waking import Access
+from duetime.kinds.waking import zone_of
+from duetime.settings import PREFIX, Settings
+
+if TYPE_CHECKING:
+    from duetime.faces.http.tokens import Tokens
+
+RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
+"""The variable in which a server over stdio finds whose run it serves."""
+RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
+"""And the one with the folder of its worker: an agent works elsewhere, where other settings and modules may lie."""
+_HANDED_ON = (PREFIX, "PG", "QSTASH_", "XDG_DATA_HOME", "PYTHONPATH")
+"""Beginnings of what such a server needs of this environment: agents pass on little of theirs."""
+_GRACE = 60.0
+"""Seconds that a token outlives the patience with its run: what is over is refused anyway."""
+
+
+class RunAccess:
+    """`url` is set by whoever serves over HTTP with tokens; elsewhere an agent starts its own server over stdio."""
+
+    def __init__(self, settings: Settings, clock: Clock, zone: str) -> None:
+        self._settings, self._clock, self._zone = settings, clock, zone
+        self.url: str | None = settings.url or None
+
+    @cached_property
+    def _tokens(self) -> Tokens:
+        return load_tokens(self._settings, self._clock)
+
+    def __call__(self, claim: Claim, patience: float) -> Access:
+        run, definition, _ = claim
+        life = int((patience + _GRACE) * SECOND)
+        zone = zone_of(definition, self._zone)
+        token = self._tokens.for_run(definition.owner, run.id, run.fence, definition.depth + 1, life, zone)
+        if self.url is not None:
+            return Access(self.url, token)
+        env = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
+        env |= {RUN_TOKEN: token, RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(self._settings.path_of_db())}
+        return Access(None, token, (*_program("-P"), *_options(self._settings)), env)
+
+
+def load_tokens(settings: Settings, clock: Clock) -> Tokens:
+    """Makes the secret when there is none yet."""
+    from duetime.faces.http.secret import load_secret
+    from duetime.faces.http.tokens import Tokens
+
+    folder = settings.path_of_keys()
+    secret = load_secret(folder, os.environ)
+    return Tokens(secret, folder, clock, issuer=settings.issuer, audience=settings.audience)
+
+
+def runs_under_way(store: Store) -> Callable[[int, int], bool]:
+    """A run is its token's as long as nobody else has it: a later attempt has another fence."""
+
+    def is_under_way(run: int, fence: int) -> bool:
+        found = store.run(RunId(run))
+        return found is not None and found.fence == fence and found.status in (RunStatus.RUNNING, RunStatus.WAITING)
+
+    return is_under_way
+
+
+def stdio_command(settings: Settings) -> list[str]:
+    """Works from any folder: what was said relative to this one is made absolute."""
+    db = _absolute(settings.path_of_db())
+    return [*_program(), "--db", without_password(db) if "://" in db else db, *_options(settings)]
+
+
+def _program(*flags: str) -> list[str]:
+    return [sys.executable, *flags, "-m", "duetime", "mcp"]
+
+
+def _absolute(db: str) -> str:
+    return db if "://" in db else str(Path(db).expanduser().resolve())
+
+
+def _options(settings: Settings) -> list[str]:
+    tasks = [str(Path(each).resolve()) if each.endswith(".py") else each for each in settings.tasks]
+    named = [part for each in tasks for part in ("--tasks", each)]
+    tools = ["--tools", ",".join(settings.tools)] if settings.tools else []
+    return [*named, *tools]

@@ -1,0 +1,66 @@
+"""Requests: who sends them, and the keys that sign what is sent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from duetime.core.clock import Clock
+from duetime.core.outcome import Outcome
+from duetime.core.requesting import Outgoing, Requester
+from duetime.settings import Settings
+
+if TYPE_CHECKING:
+    from duetime.faces.http.qstash.keys import SigningKeys
+
+
+def signing_keys(settings: Settings) -> SigningKeys:
+    """Of every process alike: they follow from the secret that signs tokens, and from what stands beside it."""
+    from duetime.faces.http.qstash.keys import SigningKeys
+    from duetime.faces.http.secret import load_secret
+
+    folder = settings.path_of_keys()
+    return SigningKeys(partial(load_secret, folder, os.environ), folder)
+
+
+class OpenedByUse:
+    """Stands for the real one until there is something to send: most commands send nothing, and it is slow to load."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings, self._clock = settings, clock
+        self._opening = threading.Lock()
+        self._opened: Requester | None = None
+        if settings.allowed_hosts:  # a list that cannot be read is told at once, not with the first request
+            from duetime.delivery.guard import Guard
+
+            Guard(settings.allowed_hosts)
+
+    def host_of(self, url: str) -> str:
+        return self._requester().host_of(url)
+
+    def send(self, outgoing: Outgoing) -> Outcome:
+        return self._requester().send(outgoing)
+
+    def close(self) -> None:
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()
+
+    def _requester(self) -> Requester:
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_requester(self._settings, self._clock)
+            return self._opened
+
+
+def open_requester(settings: Settings, clock: Clock) -> Requester:
+    """Guarded: the addresses are whatever clients give."""
+    from duetime.delivery.guard import Guard
+    from duetime.delivery.hosts import Hosts
+    from duetime.delivery.http import Http
+    from duetime.delivery.requests import Requests
+
+    http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)
+    return Requests(clock, http, Hosts(clock, settings.threads), signing_keys(settings).current)

@@ -1,0 +1,32 @@
+"""Which agents and channels there are, by name and type alone: whatever else is set for them stays in the settings."""
+
+from __future__ import annotations
+
+import re
+
+from duetime.core.delivering import INBOX
+from duetime.settings import Settings
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
+Named = dict[str, str]
+
+
+def named_agents(settings: Settings) -> list[Named]:
+    """The inbox is always there; a preset is the name of a known program, and so a command."""
+    made = [
+        {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}
+        for name, each in settings.agents.items()
+    ]
+    return [{"name": INBOX, "type": INBOX}, *(each for each in made if each["name"] != INBOX)]
+
+
+def named_channels(settings: Settings) -> list[Named]:
+    made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
+    server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
+    return [{"name": INBOX, "type": INBOX}, *server, *made]
+
+
+def _type(url: str) -> str:
+    """The scheme, which is the name of a service; anything else of an address may be a credential."""
+    match = _SCHEME.match(url)
+    return "unknown" if match is None else match[1].lower()

@@ -1,0 +1,184 @@
+"""Lists that stay cheap: bounded counts, what changed, what comes next, and the figures of a whole store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.core.figures import BOUNDS, tally_of
+from duetime.core.model import RunId, ScheduleId
+from duetime.core.outcome import Failed
+from duetime.core.policy import changing
+from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
+from duetime.stores import coming
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create, create_one, the_run, value_of
+
+
+def test_counting_ends_where_nobody_wants_to_know_more(store: FlowingStore) -> None:
+    create(store, *[once() for _ in range(12)])
+    bounded = store.search(ScheduleQuery(limit=2, count_to=10))
+    assert (bounded.total, bounded.total_exact) == (10, False)
+    enough = store.search(ScheduleQuery(limit=2, count_to=12))
+    assert (enough.total, enough.total_exact) == (12, True)
+    whole = store.search(ScheduleQuery(limit=2, count_to=EVERY_ONE))
+    assert (whole.total, whole.total_exact) == (12, True)
+    uncounted = store.search(ScheduleQuery(limit=2, count_to=0))
+    assert (len(uncounted.items), uncounted.total, uncounted.total_exact) == (2, 0, False)
+
+
+def test_a_page_that_holds_everything_counts_itself(store: FlowingStore) -> None:
+    create(store, once(), once())
+    page = store.search(ScheduleQuery(count_to=0))
+    assert (page.total, page.total_exact) == (2, True)
+
+
+def test_runs_are_counted_alike(store: FlowingStore, hand: Hand) -> None:
+    create(store, *[once() for _ in range(6)])
+    hand.record(hand.claim(T0), T0)
+    bounded = store.runs(RunQuery(limit=1, count_to=3))
+    assert (bounded.total, bounded.total_exact) == (3, False)
+    assert store.runs(RunQuery(limit=1)).total == 6
+
+
+def test_what_people_changed_since_an_instant(store: FlowingStore) -> None:
+    old, paused, deleted = [s.definition.id for s in create(store, *[every(HOUR, created=T0) for _ in range(3)])]
+    fresh = create_one(store, every(HOUR, created=Instant(T0 + 10)))
+    others = create_one(store, every(HOUR, owner="bob", created=Instant(T0 + 10)))
+    later = Instant(T0 + 5)
+    store.change(paused, later, changing.pause)
+    store.change(deleted, later, changing.delete)
+
+    def changed(since: int, owner: str | None = "ada") -> list[ScheduleId]:
+        page = store.search(ScheduleQuery(owner=owner, changed_since=Instant(since)))
+        return [found.definition.id for found in page.items]
+
+    assert changed(T0) == [old, paused, deleted, fresh]
+    assert changed(T0 + 1) == [paused, deleted, fresh]
+    assert changed(T0 + 6) == [fresh]
+    assert changed(T0 + 6, None) == [fresh, others]
+    assert changed(T0 + 11) == []
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "delete"])
+def test_every_change_by_people_can_be_found(store: FlowingStore, verb: str) -> None:
+    schedule = create_one(store, every(HOUR))
+    if verb == "resume":
+        value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, Instant(T0 + 7), getattr(changing, verb)))
+    [found] = store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items
+    assert found.definition.updated == T0 + 7
+
+
+def test_a_retry_by_hand_can_be_found_too(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    [claim] = hand.claim(T0)
+    hand.record([claim], T0, Failed("no"))
+    value_of(store.change_run(claim.run.id, Instant(T0 + 7), changing.retry))
+    assert store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items != []
+
+
+def test_dead_are_those_that_nobody_dealt_with(store: FlowingStore, hand: Hand) -> None:
+    create(store, *[once(kind="notification") for _ in range(3)], once(kind="request"), once(kind="job"))
+    failed, dismissed, done, request, job = hand.claim(T0, lanes=("notification", "request", "job"))
+    hand.record([failed, dismissed, request, job], T0, Failed("no"))
+    hand.record([done], T0)
+    value_of(store.change_run(dismissed.run.id, T0, changing.dismiss))
+
+    def dead(**asked: Any) -> list[RunId]:
+        return [run.id for run in store.runs(RunQuery(status="dead", **asked)).items]
+
+    assert dead() == sorted((failed.run.id, request.run.id, job.run.id), reverse=True)
+    assert dead(owner="ada", kinds=("notification", "request")) == sorted((failed.run.id, request.run.id), reverse=True)
+    assert dead(owner="ada", kind="request") == dead(kind="request") == [request.run.id]
+    assert dead(kind="job") == [job.run.id]
+    assert dead(kind="prompt") == dead(owner="bob") == []
+
+
+def test_live_runs_and_runs_by_id(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(owner="ada"), once(owner="bob"))
+    first, second = hand.claim(T0)
+    assert {run.id for run in store.runs(RunQuery(status="live")).items} == {first.run.id, second.run.id}
+    assert [run.id for run in store.runs(RunQuery(status="live", owner="bob")).items] == [second.run.id]
+    hand.record([first], T0)
+    assert [run.id for run in store.runs(RunQuery(status="live")).items] == [second.run.id]
+    assert [run.id for run in store.runs(RunQuery(ids=(first.run.id,))).items] == [first.run.id]
+    assert store.runs(RunQuery(ids=())).items == []
+    assert [run.id for run in store.runs(RunQuery(above=first.run.id)).items] == [second.run.id]
+
+
+# -- what comes next ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("few", [0, 2_000])
+def test_what_comes_next_in_time_order(store: FlowingStore, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along the due queue, or by the owner's own: the answer is the same."""
+    monkeypatch.setattr(coming, "FEW", few)
+    late = create_one(store, once(T0 + 3 * HOUR))
+    soon = create_one(store, every(HOUR))
+    other = create_one(store, once(T0 + 2 * HOUR, owner="bob", kind="prompt"))
+    paused = create_one(store, every(MINUTE))
+    store.change(paused, T0, changing.pause)
+    lanes = ("job", "job:exact", "prompt")
+
+    def ids(owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
+        end = None if until is None else Instant(until)
+        return [found.definition.id for found in store.coming(owner, lanes, end, limit)]
+
+    assert ids("ada") == [soon, late]
+    assert ids(None) == [soon, other, late]
+    assert ids(None, limit=2) == [soon, other]
+    assert ids(None, until=T0 + 2 * HOUR) == [soon, other]
+    assert ids("ada", until=T0 + 2 * HOUR) == [soon]
+    assert ids("nobody") == []
+
+
+# -- figures --------------------------------------------------------------------------------------------------------
+
+
+def test_ids_by_which_people_call_them(store: FlowingStore, hand: Hand) -> None:
+    kept = create_one(store, once())
+    gone = create_one(store, once())
+    hand.record(hand.claim(T0), T0)
+    store.change(gone, T0, changing.delete)
+    assert store.public_ids([kept, gone, kept]) == {kept: f"job_{kept}", gone: f"job_{gone}"}
+    assert store.public_ids([]) == {}
+
+
+def test_the_schema_is_the_one_that_this_code_knows(store: FlowingStore) -> None:
+    assert store.schema() == store.known_schema
+
+
+def test_a_tally_counts_as_one_would_by_hand(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(T0), once(T0 - 20_000), once(T0 - HOUR, grace=2 * HOUR), once(T0), once(T0), every(HOUR))
+    assert store.newest_run() == 0
+    claims = hand.claim(T0 + 1)
+    hand.record(claims[:2], T0 + 3 * SECOND)
+    hand.record(claims[2:4], T0 + DAY, Failed("no"))
+    newest = store.newest_run()
+    assert newest == max(claim.run.id for claim in claims)
+    tallies = store.tally(RunId(0), newest)
+    expected: dict[tuple[object, ...], list[int]] = {}
+    for claim in claims:
+        one = tally_of(the_run(store, claim.run.id))
+        sums = expected.setdefault(one[:5], [0, 0, 0])
+        sums[:] = [sums[0] + one.number, sums[1] + one.late_for, sums[2] + one.took_for]
+    assert {tally[:5]: list(tally[5:]) for tally in tallies} == expected
+    assert {tally.took for tally in tallies if tally.status == "failed"} == {len(BOUNDS)}
+    assert sum(tally.number for tally in store.tally(RunId(newest - 1), newest)) == 1
+    assert store.tally(newest, newest) == []
+    others = store.tally(RunId(0), newest, [claim.run.id for claim in claims[:2]])
+    assert sum(tally.number for tally in others) == len(claims) - 2
+
+
+def test_the_living_and_the_queue(store: FlowingStore, hand: Hand) -> None:
+    create(store, once(T0), once(T0), once(T0 + HOUR))
+    assert store.depths(("job", "prompt"), T0) == {"job": 2, "prompt": 0}
+    [claim] = hand.claim(T0, limit=1, lanes=("job",))
+    assert store.depths(("job",), T0) == {"job": 1}
+    assert [(one.id, one.kind, one.status, one.begun) for one in store.living()] == [
+        (claim.run.id, "job", "running", 1)
+    ]

@@ -1,0 +1,123 @@
+"""What messages need of a store besides: failures that are dealt with, changes amid runs, answers that are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.core.model import Run, RunStatus, ScheduleId
+from duetime.core.outcome import Completed, Failed, Outcome, Retry
+from duetime.core.policy import changing
+from duetime.core.policy.changing import Edit
+from duetime.core.result import Err, Result
+from duetime.core.triggers import IntervalTrigger, trigger_to_json
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create_one, runs_of, the, the_run, value_of
+
+OVERLAPPING: dict[str, Any] = {"overlap": "allow", "max_attempts": 3, "backoff": 1, "backoff_limit": 1}
+
+
+def edit(store: FlowingStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
+    return store.change(schedule, Instant(now), lambda change: changing.edit(change, Edit(**patch)))
+
+
+def failed(store: FlowingStore, hand: Hand) -> Run:
+    create_one(store, once(T0))
+    [claim] = hand.claim(T0)
+    hand.record([claim], T0, Failed("no", permanent=True))
+    return the_run(store, claim.run.id)
+
+
+# -- what was dealt with ----------------------------------------------------------------------------------------
+
+
+def test_a_failure_that_was_dealt_with_stays_a_failure(store: FlowingStore, hand: Hand) -> None:
+    run = failed(store, hand)
+    for _ in range(2):
+        value_of(store.change_run(run.id, T0, changing.dismiss))
+        assert the_run(store, run.id) == run._replace(stop=1)
+    assert the(store, run.schedule).progress.last_status == RunStatus.FAILED
+
+
+def test_a_retry_takes_it_back(store: FlowingStore, hand: Hand) -> None:
+    run = failed(store, hand)
+    value_of(store.change_run(run.id, T0, changing.dismiss))
+    value_of(store.change_run(run.id, T0, changing.retry))
+    [claim] = hand.claim(T0)
+    assert (claim.run.id, claim.run.stop) == (run.id, 0)
+    hand.record([claim], T0, Failed("again", permanent=True))
+    assert the_run(store, run.id).stop == 0
+
+
+def test_only_a_failure_can_be_dealt_with(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(T0))
+    [claim] = hand.claim(T0)
+    for outcome in (None, Completed()):
+        if outcome is not None:
+            hand.record([claim], T0, outcome)
+        refused = store.change_run(claim.run.id, T0, changing.dismiss)
+        assert isinstance(refused, Err)
+        assert refused.code == "not_possible"
+        assert the_run(store, claim.run.id).stop == 0
+
+
+# -- changes amid runs ------------------------------------------------------------------------------------------
+
+
+def test_what_is_on_its_way_is_no_reason_to_wait(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, payload='"old"', **OVERLAPPING))
+    [retried] = hand.claim(T0 + MINUTE)
+    hand.record([retried], T0 + MINUTE, Retry("later", after=HOUR))
+    [running] = hand.claim(T0 + 2 * MINUTE)
+    now = T0 + 2 * MINUTE + SECOND
+    refused = edit(store, schedule, now, payload='"new"')
+    assert isinstance(refused, Err)
+    assert refused.code == "not_possible"
+
+    hourly = IntervalTrigger(timezone="UTC", period=HOUR, anchor=Instant(now))
+    value_of(edit(store, schedule, now, payload='"new"', trigger=trigger_to_json(hourly), amid_runs=True))
+    assert the(store, schedule).progress.next == now + HOUR
+    assert the(store, schedule).progress.active == 2
+    [again] = hand.claim(now)
+    assert (again.run.id, again.definition.payload) == (retried.run.id, '"new"')
+    hand.record([again, running], now, Completed())
+    assert {run.status for run in runs_of(store, schedule)} == {RunStatus.COMPLETED}
+    assert hand.claim(now + HOUR - 1) == []
+    assert len(hand.claim(now + HOUR)) == 1
+
+
+def test_a_schedule_that_is_over_is_not_changed_amid_runs_either(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, **OVERLAPPING))
+    hand.claim(T0 + MINUTE)
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.cancel))
+    assert isinstance(edit(store, schedule, T0 + MINUTE, payload='"new"', amid_runs=True), Err)
+
+
+# -- answers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kept"),
+    [
+        (Failed("no", permanent=True, result='"answer"'), '"answer"'),
+        (Retry("no", result='"answer"'), '"answer"'),
+        (Failed("no", permanent=True), None),
+        (Retry("no"), None),
+    ],
+)
+def test_what_was_answered_last_is_kept(store: FlowingStore, hand: Hand, outcome: Outcome, kept: str | None) -> None:
+    create_one(store, once(T0))
+    [claim] = hand.claim(T0)
+    hand.record([claim], T0, outcome)
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.error, run.result) == (RunStatus.FAILED, "no", kept)
+
+
+def test_an_answer_before_the_last_attempt_is_not_kept(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(T0, **OVERLAPPING))
+    [claim] = hand.claim(T0)
+    hand.record([claim], T0, Retry("no", result='"answer"'))
+    assert the_run(store, claim.run.id).result is None

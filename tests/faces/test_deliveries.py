@@ -1,0 +1,111 @@
+"""Where notifications go, as people and agents are told: the inbox, the doctor, a server that starts, and warnings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duetime.compose import build
+from duetime.settings import ChannelSettings, NotificationSettings, Settings
+from tests.support.cli import Cli, environment, start
+from tests.support.deliveries import delivering, notify, settled
+from tests.support.ntfy import NtfyReceiver
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:'imghdr' is deprecated:DeprecationWarning"
+)  # Apprise still looks for it
+BROKEN = """
+[notifications]
+server = "https://ntfy.example.org/hush"
+token = "tk_hush"
+
+[channels.phone]
+url = "tgram://hush"
+
+[channels.hook]
+url = "https://example.org/hush"
+headers = { Authorization = "Bearer hush" }
+"""
+
+
+def test_the_inbox_shows_where_a_message_went(cli: Cli, tmp_path: Path) -> None:
+    with NtfyReceiver() as ntfy, delivering(tmp_path, ntfy.url) as app:
+        [sent, kept] = notify(app, ["home", "inbox"], title="T")
+        settled(app, 2)
+    shown = cli("inbox", "--db", "due.db").out
+    assert "[home via ntfy]  T: number 0\n" in shown
+    assert "[inbox]  T: number 1\n" in shown
+    messages = {each["id"]: each for each in cli("inbox", "--db", "due.db", "--json").document["messages"]}
+    assert (messages[sent]["channel"], messages[sent]["receipt"]) == ("ntfy", "own-1")
+    assert (messages[kept]["channel"], messages[kept]["receipt"]) == ("inbox", None)
+
+
+def test_the_doctor_finds_what_cannot_be_used_and_shows_no_address(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "duetime.toml").write_text(BROKEN)
+    answer = cli("doctor", "--json")
+    assert answer.code == 1
+    found = [check["message"] for check in answer.document["checks"] if check["subject"] == "delivery"]
+    assert [problem.split(":")[0] for problem in found] == ["channels.phone", "notifications.server"]
+    assert "hush" not in answer.out
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", "notifications go to the built-in inbox; set notifications.server or a channel to reach a phone"),
+        ('[notifications]\nserver = "https://ntfy.sh"', "notifications go to an ntfy server"),
+        ('[channels.phone]\nurl = "https://a.org/hush"', "phone; other topics go to the built-in inbox"),
+        (
+            '[notifications]\nserver = "https://ntfy.sh"\n[channels.phone]\nurl = "https://a.org/hush"',
+            "phone; other topics go to an ntfy server",
+        ),
+    ],
+)
+def test_the_doctor_says_where_notifications_go(cli: Cli, tmp_path: Path, settings: str, said: str) -> None:
+    (tmp_path / "duetime.toml").write_text(settings)
+    answer = cli("doctor", "--json")
+    checks = [check for check in answer.document["checks"] if check["subject"] == "delivery"]
+    assert checks == [{"status": "ok", "subject": "delivery", "message": said}]
+
+
+def test_a_server_that_starts_says_what_cannot_be_used(tmp_path: Path) -> None:
+    assert not [name for name in environment() if name.startswith("DUETIME_")]
+    (tmp_path / "duetime.toml").write_text(BROKEN)
+    process = start("serve", "--port", "0", "--quiet", "--db", "my.db", folder=tmp_path)
+    assert process.stderr is not None
+    try:
+        said = [process.stderr.readline(), process.stderr.readline()]
+    finally:
+        process.terminate()
+        out, rest = process.communicate(timeout=30)
+    assert "channels.phone: Apprise does not understand its url" in said[0]
+    assert "notifications.server: give the server alone, https://ntfy.example.org" in said[1]
+    assert "hush" not in "".join([out, *said, rest])
+
+
+SERVER = NotificationSettings(server="https://ntfy.example.org")
+PHONE = {"phone": ChannelSettings("https://example.org/hush")}
+
+
+@pytest.mark.parametrize(
+    ("server", "channels", "topic", "said"),
+    [
+        (NotificationSettings(), {}, "home", "No notification channel is set up"),
+        (NotificationSettings(), {}, "inbox", ""),
+        (NotificationSettings(), PHONE, "phone", ""),
+        (NotificationSettings(), PHONE, "home", "No notification channel is named home"),
+        (SERVER, {}, "home", ""),
+        (SERVER, PHONE, "home", ""),
+    ],
+)
+def test_whoever_makes_a_notification_is_warned_where_it_reaches_no_phone(
+    server: NotificationSettings, channels: dict[str, ChannelSettings], topic: str, said: str
+) -> None:
+    app = build(Settings(db=":memory:", timezone="UTC", notifications=server, channels=channels), tasks=False)
+    warnings = app.desk().notifications.warnings(topic)
+    app.close()
+    assert [warning[: len(said)] for warning in warnings] == ([said] if said else [])
+    assert "hush" not in str(warnings)
+    if "named home" in said:
+        assert "The channels are: phone." in warnings[0]

@@ -1,0 +1,275 @@
+"""Messages of QStash's API on a settable clock: when they go out, how often, and what follows."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import SECOND
+from duetime.core.outcome import Failed, Retry
+from duetime.core.requesting import RETRIES
+from duetime.core.store import ScheduleQuery
+from tests.support.qstash import CRON, HOOK, TAKEN, Counter, turned_down
+from tests.support.web import site
+
+MINUTE = timedelta(minutes=1)
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_shown_while_it_is_on_its_way(desk: Counter) -> None:
+    id = desk.publish(body=b"\xff\x00", Upstash_Delay="1h", Upstash_Label="l", Content_Type="a/b")
+    now = desk.milliseconds()
+    assert desk.ask("GET", f"/v2/messages/{id}") == {
+        "messageId": id,
+        "url": HOOK,
+        "method": "POST",
+        "header": {"Content-Type": ["a/b"]},
+        "bodyBase64": base64.b64encode(b"\xff\x00").decode(),
+        "label": "l",
+        "labels": ["l"],
+        "maxRetries": RETRIES,
+        "notBefore": now + 3_600_000,
+        "createdAt": now,
+    }
+    desk.simulation.advance(timedelta(minutes=59, seconds=59))
+    assert desk.sent == []
+    desk.simulation.advance(timedelta(seconds=1))
+    assert [(each.id, each.body) for each in desk.sent] == [(id, b"\xff\x00")]
+    desk.ask("GET", f"/v2/messages/{id}", status=404)
+
+
+@pytest.mark.parametrize(
+    ("headers", "after"),
+    [
+        ({}, 0),
+        ({"Upstash_Delay": "0s"}, 0),
+        ({"Upstash_Delay": "90"}, 90),
+        ({"Upstash_Delay": "1d10h30m50s"}, 124_250),
+        ({"Upstash_Not_Before": "1772323260"}, 60),
+        ({"Upstash_Not_Before": "1772323200"}, 0),
+        ({"Upstash_Not_Before": "1000000000"}, 0),
+        ({"Upstash_Not_Before": "1772323260", "Upstash_Delay": "1h"}, 60),
+    ],
+)
+def test_when_a_message_goes_out(desk: Counter, headers: dict[str, str], after: int) -> None:
+    desk.publish(**headers)
+    desk.simulation.advance(timedelta(days=3))
+    [run] = desk.simulation.runs()
+    assert run.due - 1_772_323_200 * SECOND == after * SECOND
+
+
+def test_attempts_follow_the_formula_and_then_it_is_dead(desk: Counter) -> None:
+    desk.requester.answer = turned_down
+    start = desk.simulation.now
+    times = []
+
+    def noted(outgoing: Any) -> Any:
+        times.append((desk.simulation.now - start).total_seconds())
+        return turned_down(outgoing)
+
+    desk.requester.answer = noted
+    id = desk.publish(Upstash_Retries="2", Upstash_Retry_Delay="1000 * (1 + retried)")
+    desk.simulation.advance(timedelta(hours=1))
+    assert times == [0, 1, 3]
+    assert {each.id for each in desk.sent} == {id}
+    [dead] = desk.ask("GET", "/v2/dlq")["messages"]
+    assert (dead["messageId"], dead["responseStatus"], dead["responseBody"]) == (id, 503, "no")
+
+
+def test_a_receiver_that_asks_for_patience_gets_just_that(desk: Counter) -> None:
+    slow_down = Retry("slow down", after=0, result='{"status": 429, "body": ""}')
+    desk.requester.answer = lambda outgoing: slow_down if len(desk.sent) == 1 else TAKEN
+    desk.publish()
+    desk.simulation.advance(timedelta(milliseconds=1))
+    assert len(desk.sent) == 2
+
+
+def test_without_retries_one_attempt_is_all(desk: Counter) -> None:
+    desk.requester.answer = turned_down
+    desk.publish(Upstash_Retries="0")
+    desk.simulation.advance(timedelta(days=2))
+    assert len(desk.sent) == 1
+
+
+def test_messages_are_taken_back_one_by_one_by_filter_or_all(desk: Counter) -> None:
+    desk.requester.answer = turned_down
+    one, two, three = (desk.publish(Upstash_Delay="1h", Upstash_Label=label) for label in ("a", "b,c", "a"))
+    desk.ask("POST", f"/v2/schedules/{HOOK}", **CRON, Upstash_Retry_Delay="99999999")
+    desk.simulation.advance(MINUTE)
+    [retried] = desk.sent
+    assert desk.ask("GET", f"/v2/messages/{retried.id}")["scheduleId"].startswith("scd_")
+    assert desk.ask("DELETE", f"/v2/messages/{one}", status=202) == {"cancelled": 1}
+    desk.ask("DELETE", f"/v2/messages/{one}", status=404)
+    assert desk.ask("DELETE", "/v2/messages", status=202, body={"messageIds": []}) == {"cancelled": 0}
+    assert desk.ask("DELETE", "/v2/messages?label=c", status=202) == {"cancelled": 1}
+    assert desk.ask("DELETE", "/v2/messages", status=202, body={"queueName": "q"}) == {"cancelled": 0}
+    for typo in ("/v2/messages?lable=a", "/v2/messages?fromDate=yesterday"):
+        desk.ask("DELETE", typo, status=400)
+    desk.ask("DELETE", "/v2/messages", status=400, body={"lable": "a"})
+    desk.ask("DELETE", "/v2/messages", status=400, body=b"no JSON")
+    assert desk.ask("GET", f"/v2/messages/{three}")["messageId"] == three
+    assert desk.ask("DELETE", "/v2/messages", status=202) == {"cancelled": 2}
+    for id in (one, two, three, retried.id):
+        desk.ask("GET", f"/v2/messages/{id}", status=404)
+    desk.simulation.advance(timedelta(seconds=59))
+    assert len(desk.sent) == 1
+
+
+def test_redacted_parts_are_sent_and_never_shown(desk: Counter) -> None:
+    desk.requester.answer = lambda outgoing: Failed("no", permanent=True)
+    secret: dict[str, Any] = {"Upstash_Forward_Authorization": "Bearer secret", "Upstash_Forward_X": "shown"}
+    redact: dict[str, Any] = {"Upstash_Redact_Fields": "body, header[authorization]"}
+    later = desk.publish(body=b"my secret", Upstash_Delay="1h", **secret, **redact)
+    desk.publish(body=b"my secret", **secret, Upstash_Redact_Fields="body,header")
+    id = desk.ask("POST", f"/v2/schedules/{HOOK}", body=b"my secret", **CRON, **secret, **redact)["scheduleId"]
+    desk.simulation.settle()
+    assert desk.sent[0].body == b"my secret"
+    assert desk.sent[0].headers["Authorization"] == "Bearer secret"
+    shown = [
+        desk.ask("GET", path) for path in (f"/v2/messages/{later}", f"/v2/schedules/{id}", "/v2/dlq", "/v2/events")
+    ]
+    assert "secret" not in json.dumps(shown)
+    assert base64.b64encode(b"my secret").decode() not in json.dumps(shown)
+    assert shown[0]["body"] == f"REDACTED:{hashlib.sha256(b'my secret').hexdigest()}"
+    assert shown[0]["header"]["X"] == ["shown"]
+    assert shown[2]["messages"][0]["header"]["X"][0].startswith("REDACTED:")
+
+
+# -- deduplication ---------------------------------------------------------------------------------------------------
+
+
+def test_the_same_id_is_sent_once_in_ten_minutes(desk: Counter) -> None:
+    desk.simulation.advance(timedelta(minutes=9))
+    first = desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="x", body=b"one")
+    assert "deduplicated" not in first
+    again = {"messageId": first["messageId"], "deduplicated": True}
+    for minutes in (0, 5, 4.9):
+        desk.simulation.advance(timedelta(minutes=minutes))
+        made = desk.ask(
+            "POST", "/v2/publish/https://other.example", status=202, Upstash_Deduplication_Id="x", body=b"two"
+        )
+        assert made == again
+    assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="y")
+    desk.simulation.advance(timedelta(minutes=0.1))
+    assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="x")
+    desk.simulation.settle()
+    assert len(desk.sent) == 3
+
+
+def test_the_same_content_is_sent_once_in_ten_minutes(desk: Counter) -> None:
+    same: dict[str, Any] = {"Upstash_Content_Based_Deduplication": "True", "Upstash_Forward_X": "1"}
+    first = desk.publish(body=b"hello", **same)
+    assert desk.ask("POST", f"/v2/publish/{HOOK}", status=202, body=b"hello", **same)["messageId"] == first
+    for changed in (
+        {"body": b"hello!"},
+        {"body": b"hello", "Upstash_Forward_X": "2"},
+        {"body": b"hello", "Content_Type": "a/b"},
+        {"body": b"hello", "Upstash_Content_Based_Deduplication": "false"},
+    ):
+        assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", **{**same, **changed})
+    assert "deduplicated" not in desk.ask("POST", "/v2/publish/https://b.example", body=b"hello", **same)
+
+
+def test_a_batch_is_deduplicated_too(desk: Counter) -> None:
+    known = desk.publish(Upstash_Deduplication_Id="known")
+
+    def message(id: str | None) -> dict[str, Any]:
+        return {"destination": HOOK, "headers": {"Upstash-Deduplication-Id": id} if id else {}, "body": "b"}
+
+    made = desk.ask("POST", "/v2/batch", body=[message(each) for each in ("known", "new", "new", None, None)])
+    assert [("deduplicated" in each) for each in made] == [True, False, True, False, False]
+    assert made[0]["messageId"] == known
+    assert made[1]["messageId"] == made[2]["messageId"]
+    assert len({each["messageId"] for each in made}) == 4
+    desk.simulation.settle()
+    assert len(desk.sent) == 4
+
+
+def test_of_many_at_once_one_is_made(tmp_path: Path) -> None:
+    """Over real sockets, so that they do come at once."""
+    with site(tmp_path) as here:
+        ada = here.bearer()
+
+        def publish(number: int) -> dict[str, Any]:
+            headers = {**ada, "Upstash-Delay": "1h", "Upstash-Deduplication-Id": "same"}
+            made: dict[str, Any] = here.ask("POST", f"/v2/publish/{HOOK}", headers, str(number % 2).encode()).json
+            return made
+
+        def schedule(number: int) -> int:
+            headers = {**ada, "Upstash-Cron": "0 9 * * *", "Upstash-Schedule-Id": "daily"}
+            return here.ask("POST", f"/v2/schedules/{HOOK}", headers, str(number).encode()).status
+
+        with ThreadPoolExecutor(8) as threads:
+            made = list(threads.map(publish, range(16)))
+            assert set(threads.map(schedule, range(16))) == {200}
+        assert len({each["messageId"] for each in made}) == 1
+        assert sum("deduplicated" not in each for each in made) == 1
+        assert len(here.ask("GET", "/v2/schedules", ada).json) == 1
+        assert here.room.store.search(ScheduleQuery()).total == 2
+
+
+# -- callbacks -------------------------------------------------------------------------------------------------------
+
+
+def test_callbacks_are_configured_by_headers_of_their_own(desk: Counter) -> None:
+    desk.publish(
+        body=b"hello",
+        Upstash_Forward_Own="0",
+        Upstash_Retries="2",
+        Upstash_Callback="https://b.example/cb",
+        Upstash_Callback_Method="PUT",
+        Upstash_Callback_Timeout="7s",
+        Upstash_Callback_Delay="30s",
+        Upstash_Callback_Retries="1",
+        Upstash_Callback_Retry_Delay="5000",
+        Upstash_Callback_Forward_X="1",
+        Upstash_Callback_Y="2",
+        Upstash_Failure_Callback="https://c.example",
+    )
+    desk.simulation.settle()
+    assert len(desk.sent) == 1
+    desk.requester.answer = turned_down
+    desk.simulation.advance(MINUTE)
+    source, first, second = desk.sent
+    assert first.id == second.id != source.id
+    assert (first.url, first.method, first.patience, first.again) == ("https://b.example/cb", "PUT", 7, 5 * SECOND)
+    assert first.headers["X"] == "1"
+    assert first.headers["Y"] == "2"
+    assert "Own" not in first.headers
+    told = json.loads(first.body)
+    assert (told["status"], told["body"], told["sourceMessageId"], told["maxRetries"]) == (200, "b2s=", source.id, 2)
+    assert "dlqId" not in told
+
+
+def test_a_failure_is_called_back_when_its_attempts_are_used_up(desk: Counter) -> None:
+    desk.requester.answer = lambda outgoing: turned_down(outgoing) if outgoing.url == HOOK else TAKEN
+    more = {"Upstash_Callback": "https://b.example", "Upstash_Failure_Callback": "https://c.example"}
+    desk.publish(Upstash_Retries="1", Upstash_Retry_Delay="60000", **more)
+    desk.simulation.settle()
+    assert len(desk.sent) == 1
+    desk.simulation.advance(MINUTE)
+    assert [each.url for each in desk.sent] == [HOOK, HOOK, "https://b.example", "https://c.example"]
+    [dead] = desk.ask("GET", "/v2/dlq")["messages"]
+    for each in desk.sent[2:]:
+        told = json.loads(each.body)
+        assert (told["status"], told["retried"], told["maxRetries"], told["dlqId"]) == (503, 1, 1, dead["dlqId"])
+
+
+def test_a_callback_that_fails_calls_nobody_back(desk: Counter) -> None:
+    desk.requester.answer = lambda outgoing: Failed("no", permanent=True)
+    desk.publish(Upstash_Callback="https://b.example", Upstash_Failure_Callback="https://c.example")
+    desk.simulation.advance(timedelta(days=1))
+    assert len(desk.sent) == 3
+    dead = desk.ask("GET", "/v2/dlq")["messages"]
+    assert {each["url"] for each in dead} == {HOOK, "https://b.example", "https://c.example"}
+    told = next(json.loads(each["body"]) for each in dead if each["url"] == "https://b.example")
+    assert told["sourceMessageId"] == desk.sent[0].id

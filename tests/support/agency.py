@@ -1,0 +1,71 @@
+"""One `duetime serve` with agents of every type, for many tests: each of them is an owner of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from duetime.compose import App
+from tests.support.mcp import World
+from tests.support.model_server import ModelServer
+from tests.support.receiver import Behaviour, Receiver, Request
+from tests.support.woken import PATIENCE, House, Plays, house
+from tests.support.workers import eventually
+
+MAX_DEPTH = 2
+SECRET = "a-secret-of-the-operator"
+CALLING_AGENT = [sys.executable, "-P", str(Path(__file__).with_name("calling_agent.py"))]
+_SETTINGS = f"""
+agent = "builtin"
+max_depth = {MAX_DEPTH}
+[agents.frugal]
+type = "builtin"
+tokens_per_day = 200
+[agents.thrifty]
+type = "builtin"
+dollars_per_day = 0.0005
+[agents.caller]
+command = {json.dumps(CALLING_AGENT)}
+[agents.remote]
+type = "webhook"
+url = "HOOK"
+secret = "{SECRET}"
+[agents.hasty]
+type = "webhook"
+url = "HOOK"
+secret = "{SECRET}"
+timeout = 2
+"""
+
+
+class Agency(House):
+    def __init__(self, there: World, app: App, plays: Plays, hooks: Receiver) -> None:
+        super().__init__(there, app)
+        self.plays, self._hooks = plays, hooks
+
+    def errand(self, owner: str, number: int = 1) -> dict[str, Any]:
+        """What the webhook was sent for an owner, once it was."""
+        eventually(lambda: len(self._sent_for(owner)) >= number, PATIENCE, f"the webhook is called for {owner}")
+        return self._sent_for(owner)[number - 1]
+
+    def _sent_for(self, owner: str) -> list[dict[str, Any]]:
+        sent = [json.loads(request.body) for request in self._hooks.requests]
+        return [each for each in sent if each["owner"] == owner]
+
+
+def _at_once_or_later(request: Request) -> Behaviour:
+    prompt = json.loads(request.body)["prompt"]
+    return Behaviour(202) if "later" in prompt else Behaviour(body=json.dumps({"text": f"Did: {prompt}"}).encode())
+
+
+@contextmanager
+def agency(folder: Path) -> Iterator[Agency]:
+    plays = Plays()
+    with ModelServer(plays) as model, Receiver(_at_once_or_later) as hooks:
+        settings = _SETTINGS.replace("HOOK", hooks.url)
+        with house(folder, settings, env=model.environment) as there:
+            yield Agency(there.world, there.app, plays, hooks)

@@ -1,0 +1,79 @@
+"""Notifications kept here or at QStash, on a clock that a test sets: what agents ask for, and what people get.
+
+At QStash means: through its SDK, at our own `/v2` on a real socket, which has a store, a worker and an owner apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from duetime.compose import App, build, web
+from duetime.core.clock import DAY
+from duetime.core.kind import Caller
+from duetime.faces.http.server import HttpServer, listen, url_of
+from duetime.faces.http.tokens import Tokens
+from duetime.settings import NotificationSettings, Settings
+from duetime.simulation import Simulation
+from tests.support.notifying import START, Agent
+from tests.support.receiver import Receiver
+from tests.support.tokens import SECRET
+
+
+class Backend:
+    def __init__(self, app: App, firing: Simulation, ntfy: Receiver) -> None:
+        """`app` is what the agents talk to, `firing` whatever sends."""
+        self.app, self.firing, self._ntfy = app, firing, ntfy
+
+    def agent(self, owner: str) -> Agent:
+        return Agent(self.app, Caller(owner), patience=0.05)
+
+    def pass_(self, **time: float) -> None:
+        self.firing.advance(timedelta(**time))
+
+    @property
+    def arrived(self) -> list[tuple[str, str]]:
+        """Topic and message of everything that the ntfy server got."""
+        bodies: list[dict[str, Any]] = [json.loads(request.body) for request in self._ntfy.requests]
+        return [(body["topic"], body["message"]) for body in bodies]
+
+
+@contextmanager
+def kept_here(url: str) -> Iterator[Backend]:
+    with Receiver() as ntfy:
+        notifications = NotificationSettings(server=ntfy.url, prefix="x-")
+        settings = Settings(db=url, timezone="Europe/Berlin", notifications=notifications)
+        with Simulation(START, settings=settings) as simulation:
+            yield Backend(simulation.duetime.app, simulation, ntfy)
+
+
+@contextmanager
+def kept_at_qstash(folder: Path) -> Iterator[Backend]:
+    """The caller sets `XDG_DATA_HOME`: the server there keeps its keys in it."""
+    far = Settings(db=str(folder / "there.db"), timezone="UTC", allowed_hosts=("127.0.0.1",))
+    with Receiver() as ntfy, Simulation(START, settings=far) as there:
+        tokens = Tokens(SECRET, folder / "auth", there.clock, issuer="duetime", audience="duetime")
+        bound = listen("127.0.0.1", 0)
+        server = HttpServer(web(there.duetime.app, tokens), bound)
+        server.start()
+        try:
+            notifications = NotificationSettings(
+                backend="qstash",
+                server=ntfy.url,
+                prefix="x-",
+                qstash_url=url_of(bound),
+                qstash_token=tokens.issue("an-account", 300 * DAY),
+            )
+            settings = Settings(db=str(folder / "here.db"), timezone="Europe/Berlin", notifications=notifications)
+            app = build(settings, clock=there.clock, tasks=False)
+            try:
+                yield Backend(app, there, ntfy)
+            finally:
+                app.close()
+        finally:
+            server.stop()
+            bound.close()

@@ -1,0 +1,53 @@
+"""An agent that is a program: it opens the configuration that it was given, calls two tools, and tells what it saw.
+
+It is run by its path, as a program of the operator's would be, with nothing of this project at hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+PATIENCE = 20.0
+
+
+async def over_http(server: dict[str, Any]) -> dict[str, Any]:
+    async with (
+        httpx2.AsyncClient(headers=server["headers"], timeout=PATIENCE) as http,
+        Client(streamable_http_client(server["url"], http_client=http), read_timeout_seconds=PATIENCE) as client,
+    ):
+        return await talk(client)
+
+
+async def over_stdio(server: dict[str, Any]) -> dict[str, Any]:
+    parameters = StdioServerParameters(command=server["command"], args=server["args"], env=server["env"])
+    async with Client(parameters, read_timeout_seconds=PATIENCE) as client:
+        return await talk(client)
+
+
+async def talk(client: Client) -> dict[str, Any]:
+    listed = await client.call_tool("schedule_list", {"status": "all"})
+    made = await client.call_tool("schedule", {"prompt": "look again", "at": "2031-02-10 3:00 PM"})
+    return {"listed": listed.structured_content, "made": made.structured_content}
+
+
+def main() -> None:
+    prompt = sys.stdin.read()
+    server = json.loads(Path(os.environ["DUETIME_MCP_CONFIG"]).read_text())["mcpServers"]["duetime"]
+    seen = anyio.run(over_stdio if server["type"] == "stdio" else over_http, server)
+    about = {"type": server["type"], "prompt": prompt, "variables": sorted(os.environ), "folder": str(Path.cwd())}
+    # It tells everything that it knows; what it was trusted with has to be taken out by whoever keeps it.
+    print(json.dumps({"text": f"Looked with {json.dumps(server)}", "outcome": {**seen, **about}}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Couriers to real receivers on this machine, without an engine: what one attempt does."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import SystemClock
+from duetime.core.delivering import Parcel
+from duetime.core.outcome import Completed, Outcome
+from duetime.delivery.channels import ChannelSpec
+from duetime.delivery.courier import RoutingCourier
+from duetime.delivery.ntfy import NtfyServer
+
+FULL: dict[str, Any] = {
+    "message": 'Größe: "5 < 6" & \\ {id}\nWater the plants 🌱',
+    "topic": "home",
+    "title": "Garden",
+    "priority": 4,
+    "tags": ["seedling", "water"],
+    "markdown": True,
+    "click": "https://example.org/garden",
+    "actions": [
+        {"action": "view", "label": "Open", "url": "https://example.org/open", "clear": True},
+        {"action": "http", "label": "Go", "url": "https://example.org/go", "method": "PUT", "headers": {"A": "1"}},
+        {"action": "broadcast", "label": "Snooze", "intent": "io.app.SNOOZE", "extras": {"minutes": "5"}},
+    ],
+    "icon": "https://example.org/icon.png",
+    "attach": "https://example.org/plan.pdf",
+    "filename": "plan.pdf",
+}
+"""Everything that a notification may hold, with characters that mean something to one format or another."""
+
+
+def parcel(
+    fields: Mapping[str, Any] | None = None, *, id_: str = "msg_1", patience: float = 5.0, **more: Any
+) -> Parcel:
+    given = {"message": "hi", "topic": "home", **(fields or {}), **more}
+    return Parcel(id_, given["topic"], given, patience)
+
+
+@contextmanager
+def courier(
+    server: NtfyServer | None = None, channels: Mapping[str, ChannelSpec] | None = None, threads: int = 16
+) -> Iterator[RoutingCourier]:
+    made = RoutingCourier(SystemClock(), threads, server, channels or {})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    """What a delivery that arrived says of itself."""
+    assert isinstance(outcome, Completed), outcome
+    said = json.loads(outcome.result or "")
+    assert isinstance(said, dict)
+    return said
+
+
+def everything_logged(caplog: pytest.LogCaptureFixture) -> str:
+    """As whoever reads the most talkative log would see it."""
+    formatter = logging.Formatter("%(name)s %(message)s %(args)s")
+    return "\n".join(formatter.format(record) for record in caplog.records)

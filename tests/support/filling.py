@@ -1,0 +1,44 @@
+"""Many schedules and runs at once, past the scheduler, which would check each: a minute for a million."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from duetime.core.clock import HOUR, SECOND, Instant
+from duetime.core.model import Definition, DueEntry, Progress, Run, RunId, ScheduleId
+from duetime.core.policy.creating import begin
+from duetime.stores.sqlite import SQL, SqliteStore
+from tests.support.drafts import every
+
+OWNER = "ada"
+CHUNK = 20_000
+
+
+class Row(NamedTuple):
+    schedule: tuple[Definition, Progress, DueEntry]
+    run: Run
+
+
+def rows(first: int, count: int, now: Instant) -> Iterator[Row]:
+    """Hourly schedules, of which some are prompts, with one run each, of which a fifth failed."""
+    for number in range(first, first + count):
+        kind = "prompt" if number % 10 == 0 else "job"
+        anchor = now + number * SECOND % HOUR
+        draft = every(HOUR, anchor, kind=kind, owner=OWNER, public_id=f"{kind}_{number}", key=f"~{number}", created=now)
+        definition, progress, entry = begin(draft, ScheduleId(number))
+        failed = number % 5 == 0
+        status = "failed" if failed else "completed"
+        run = Run(
+            RunId(number), definition.id, "trigger", now, status, 1, 0, 1, None, None, now, now, None, None,
+            None if failed else '"done"', "as always" if failed else None, None, 0, None, 1, kind, OWNER, "filled",
+        )  # fmt: skip
+        yield Row((definition, progress._replace(last_status=status, last_run=now), entry), run)
+
+
+def fill(store: SqliteStore, count: int, now: Instant) -> None:
+    for first in range(1, count + 1, CHUNK):
+        batch = list(rows(first, min(CHUNK, count + 1 - first), now))
+        with store._write() as tx:
+            tx.insert_schedules([row.schedule for row in batch])
+            store._writer.executemany(SQL["insert_run"], (row.run for row in batch))

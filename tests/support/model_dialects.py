@@ -1,0 +1,31 @@
+"""How the makers of models put the same conversation into JSON: which of them a path belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.model_anthropic import Anthropic
+from tests.support.model_gemini import Gemini
+from tests.support.model_openai import OpenAIChat, OpenAIResponses
+from tests.support.model_wire import Dialect
+
+DIALECTS: tuple[Dialect, ...] = (Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
+
+
+def dialect_for(path: str) -> Dialect | None:
+    """Base URLs are given with, without and with another version."""
+    end = "/" + path.removeprefix("/v1beta/").removeprefix("/v1/").removeprefix("/")
+    return next((dialect for dialect in DIALECTS if end.startswith(dialect.path)), None)
+
+
+def error_body(api: str, status: int, message: str) -> dict[str, Any]:
+    """As each maker words an error."""
+    match api:
+        case "anthropic":
+            kinds = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
+            kind = kinds.get(status, "invalid_request_error" if status < 500 else "api_error")
+            return {"type": "error", "error": {"type": kind, "message": message}}
+        case "gemini":
+            return {"error": {"code": status, "message": message, "status": "ERROR"}}
+        case _:
+            return {"error": {"message": message, "type": "error", "code": str(status)}}

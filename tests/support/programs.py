@@ -1,0 +1,102 @@
+"""Programs that play an agent: a few lines of Python each, run by real processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from duetime.agents.command import CommandAgent
+from duetime.agents.supervision import TimeLimits
+from duetime.core.clock import SystemClock
+from duetime.core.kind import StopReason
+from duetime.core.waking import Errand, Reply
+from tests.support.waking import errand
+
+QUICK = TimeLimits(grace=0.3, unheard=30.0)
+_clock = SystemClock()
+_tick = threading.Event()
+
+
+def program(folder: Path, code: str, name: str = "agent") -> list[str]:
+    """A command that runs this code. It starts quickly: nothing but the standard library is loaded."""
+    path = folder / f"{name}.py"
+    path.write_text(dedent(code))
+    return [sys.executable, "-I", "-S", str(path)]
+
+
+def executable(folder: Path, code: str, name: str) -> str:
+    """The same as a program of its own, as a preset calls it."""
+    path = folder / name
+    path.write_text(f"#!{sys.executable} -IS\n{dedent(code)}")
+    path.chmod(0o700)
+    return str(path)
+
+
+def agent(command: list[str], **more: Any) -> CommandAgent:
+    return CommandAgent("test", **{"command": command, "limits": QUICK, **more})
+
+
+class Background:
+    """A run in a thread, as in a worker's pool."""
+
+    def __init__(self, woken: CommandAgent, given: Errand | None = None) -> None:
+        self.errand = given or errand()
+        self._replies: list[Reply] = []
+        self._thread = threading.Thread(target=lambda: self._replies.append(woken.wake(self.errand)))
+        self._thread.start()
+
+    def stop(self, reason: StopReason) -> None:
+        self.errand.stop.set(reason)
+
+    def reply(self) -> Reply:
+        self._thread.join(20)
+        assert self._replies, "it did not come back"
+        return self._replies[0]
+
+
+def told(path: Path) -> list[int]:
+    """The process ids that a program wrote down, once it has. It renames what it wrote: half of it is never seen."""
+    wait_until(path.exists, "the program began")
+    return [int(number) for number in path.read_text().split()]
+
+
+def wait_until(is_so: Any, what: str, seconds: float = 15.0) -> None:
+    """Another process does it, in its own time."""
+    deadline = _clock.monotonic() + seconds
+    while not is_so():
+        assert _clock.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        _tick.wait(0.01)
+
+
+def assert_gone(process: int) -> None:
+    wait_until(lambda: not lives(process), f"process {process} is gone", 10)
+
+
+def lives(process: int) -> bool:
+    """One that is dead and not yet collected by whoever adopted it does not live."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@contextmanager
+def watched_temporary_folder(folder: Path) -> Iterator[Path]:
+    """Where runs make their private folders, so that a test sees what is left of them."""
+    before = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        yield folder
+    finally:
+        tempfile.tempdir = before
+
+
+def with_environment(**variables: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **variables}

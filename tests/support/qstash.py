@@ -1,0 +1,101 @@
+"""The QStash face on a settable clock, with a receiver that is played: time passes when a test says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from duetime.core.clock import SECOND
+from duetime.core.errors import InvalidInput
+from duetime.core.kind import Caller
+from duetime.core.outcome import Completed, Outcome, Retry
+from duetime.core.requesting import KIND, Outgoing
+from duetime.delivery.urls import BadAddress, read_url
+from duetime.faces.http.qstash.keys import SigningKeys
+from duetime.faces.http.qstash.routes import qstash_routes
+from duetime.kinds.request import RequestKind
+from duetime.simulation import Simulation
+from tests.support.tokens import SECRET
+
+HOOK = "https://a.example/hook"
+CRON: dict[str, Any] = {"Upstash_Cron": "* * * * *"}
+START = datetime(2026, 3, 1, tzinfo=UTC)
+TAKEN = Completed(json.dumps({"status": 200, "header": {"x": ["y"]}, "body": "b2s=", "cut": False}))
+
+
+def turned_down(outgoing: Outgoing) -> Outcome:
+    answer = {"status": 503, "header": {}, "body": "bm8=", "cut": False}
+    return Retry("host answered 503", after=outgoing.again, result=json.dumps(answer))
+
+
+class PlayedRequester:
+    """Sends nothing; keeps what it was to send, and answers as told."""
+
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+        self.answer: Callable[[Outgoing], Outcome] = lambda outgoing: TAKEN
+
+    def host_of(self, url: str) -> str:
+        try:
+            return read_url(url).host
+        except BadAddress as error:
+            raise InvalidInput(str(error)) from None
+
+    def send(self, outgoing: Outgoing) -> Outcome:
+        self.sent.append(outgoing)
+        return self.answer(outgoing)
+
+    def close(self) -> None: ...
+
+
+class Counter:
+    """Where messages are handed in."""
+
+    def __init__(self, simulation: Simulation, requester: PlayedRequester, folder: Path) -> None:
+        self.simulation, self.requester = simulation, requester
+        self.owner = "ada"
+        self.keys = SigningKeys(lambda: SECRET, folder)
+        routes = qstash_routes(simulation.duetime.app.scheduler, lambda: Caller(self.owner, operator=True), self.keys)
+        self._client = TestClient(Starlette(routes=routes))
+
+    @property
+    def sent(self) -> list[Outgoing]:
+        return self.requester.sent
+
+    def ask(self, method: str, path: str, *, status: int = 200, body: Any = b"", **headers: Any) -> Any:
+        """Headers by their names with underscores; the JSON of the answer."""
+        reply = self.raw(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        assert reply.status_code == status, (reply.status_code, reply.text)
+        return reply.json() if reply.content else None
+
+    def raw(self, method: str, path: str, body: Any = b"", headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        encoded = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        return self._client.request(method, path, content=content, headers=encoded)
+
+    def schedules(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = self.ask("GET", "/v2/schedules")
+        return listed
+
+    def publish(self, url: str = HOOK, **more: Any) -> str:
+        return str(self.ask("POST", f"/v2/publish/{url}", **more)["messageId"])
+
+    def milliseconds(self) -> int:
+        return self.simulation.clock.now() // (SECOND // 1000)
+
+
+@contextmanager
+def counter(folder: Path, url: str = ":memory:") -> Iterator[Counter]:
+    with Simulation(START, url=url) as simulation:
+        requester = PlayedRequester()
+        kinds = cast(dict[str, Any], simulation.duetime.app.kinds)
+        kinds[KIND] = RequestKind(requester, simulation.clock)
+        yield Counter(simulation, requester, folder / "auth")

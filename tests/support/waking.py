@@ -1,0 +1,56 @@
+"""Errands for agents, made by a test instead of a worker, and what a test may ask of a reply."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from duetime.core.clock import Instant, SystemClock
+from duetime.core.kind import StopSignal
+from duetime.core.outcome import Outcome
+from duetime.core.waking import Access, Errand, Reply
+from tests.support.cli import environment
+
+NOWHERE = Access("http://127.0.0.1:9/mcp", "a-token-that-opens-nothing")
+
+
+def errand(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: Any) -> Errand:
+    now = SystemClock().now()
+    usual: dict[str, Any] = {
+        "run": 7,
+        "task": 12,
+        "owner": "local",
+        "prompt": prompt,
+        "text": f"[begins]\n{prompt}\n[ends]\n",
+        "stored": Instant(now - 60_000_000),
+        "due": now,
+        "depth": 1,
+        "patience": 60.0,
+        "access": access,
+        "stop": StopSignal(),
+        "report": lambda text: None,
+    }
+    return Errand(**{**usual, **more})
+
+
+def over_stdio(folder: Path, *arguments: str) -> Access:
+    own = environment() | {"XDG_DATA_HOME": str(folder / "data"), "DUETIME_DB": str(folder / "my.db")}
+    return Access(None, "", [sys.executable, "-m", "duetime", "mcp", *arguments], own)
+
+
+def replied(answer: Reply | Outcome) -> Reply:
+    assert isinstance(answer, Reply), answer
+    return answer
+
+
+def succeeded(answer: Reply | Outcome) -> Reply:
+    reply = replied(answer)
+    assert reply.error is None, reply
+    return reply
+
+
+def failed(answer: Reply | Outcome) -> str:
+    reply = replied(answer)
+    assert reply.error is not None, reply
+    return reply.error

@@ -1,0 +1,139 @@
+"""A real `duetime serve` with settings of its own, and what became of what its agents were woken for.
+
+    plays = Plays({"Plan my day.": [call("schedule", …), say("Planned.")]})       # what the model does for this prompt
+    with ModelServer(plays) as model, house(folder, 'agent = "builtin"', env=model.environment) as there:
+        with there.agent("ada") as ada:
+            task = ada.knows("schedule", prompt="Plan my day.", at="now")["id"]
+        run = there.ended(task)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from duetime.agents.models import EXAMPLE
+from duetime.compose import App, build
+from duetime.core.clock import HOUR, SystemClock, datetime_of
+from duetime.core.model import LIVE, Run, RunStatus, Schedule, ScheduleId
+from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.faces.views import message_shape
+from duetime.settings import load_settings
+from tests.support.mcp import World, world
+from tests.support.model_server import Request, Step, say
+from tests.support.workers import eventually
+
+PATIENCE = 20.0
+_FRAMED = re.compile(r"^\[([0-9a-f]{16}) begins\]\n(.*?)\n\[\1 ends\]$", re.MULTILINE | re.DOTALL)
+
+
+def noon_zone() -> str:
+    """Where it is about noon: what is counted by the day is not cut in two by a midnight amid a test."""
+    return f"Etc/GMT{datetime_of(SystemClock().now()).hour - 12:+d}"
+
+
+def prompts_in(request: Request) -> list[str]:
+    """The stored texts that an agent was woken with."""
+    return [text for _, text in _FRAMED.findall(request.said[0])]
+
+
+class Plays(dict[str, Sequence[Step]]):
+    """What the model does for which stored prompt; for what is not named, it says that it is done."""
+
+    def __call__(self, request: Request) -> Step:
+        steps = next((self[text] for text in prompts_in(request) if text in self), ())
+        done = len(request.turns)
+        return steps[done] if done < len(steps) else say("Done.")
+
+
+class Records:
+    """A store as a test sees it, while others work on it."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def prompts(self, owner: str) -> dict[str, Schedule]:
+        """By their text."""
+        found = self.app.store.search(ScheduleQuery(owner=owner, kind="prompt")).items
+        return {json.loads(each.definition.payload)["prompt"]: each for each in found}
+
+    def runs(self, **query: Any) -> list[Run]:
+        """The oldest first."""
+        return sorted(self.app.store.runs(RunQuery(**query)).items, key=lambda run: run.id)
+
+    def run_of(self, task: int, *statuses: str, seconds: float = PATIENCE) -> Run:
+        """The latest run of a task, once it stands so."""
+
+        def standing() -> list[Run]:
+            return [run for run in self.runs(schedule=ScheduleId(task))[-1:] if run.status in statuses]
+
+        [run] = eventually(standing, seconds, f"a run of task {task} is {', '.join(statuses)}")
+        return run
+
+    def ended(self, task: int) -> Run:
+        return self.run_of(task, *(each for each in RunStatus if each not in LIVE))
+
+    def arrived(self, owner: str, topic: str, count: int = 1) -> list[dict[str, Any]]:
+        """So many messages and no more in an owner's inbox, the oldest first."""
+        query = {"owner": owner, "kind": "notification", "status": "completed", "subject": topic}
+        eventually(lambda: len(self.runs(**query)) >= count, PATIENCE, f"{count} messages for {owner} on {topic}")
+        messages = [message_shape(run, "UTC") for run in self.runs(**query)]
+        assert len(messages) == count, messages
+        return messages
+
+
+class House(Records):
+    """A server and its store."""
+
+    def __init__(self, there: World, app: App) -> None:
+        super().__init__(app)
+        self.world, self.agent, self.token = there, there.agent, there.token
+
+    def api(self, token: str, path: str, **body: Any) -> httpx2.Response:
+        """A GET, or a POST where there is something to send."""
+        url = self.world.served.url.removesuffix("/mcp") + f"/api/v1{path}"
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx2.request("POST" if body else "GET", url, headers=headers, json=body or None, timeout=PATIENCE)
+
+    def run_token(self, run: Run, fence: int | None = None) -> str:
+        """What the agent of a run was given; of an earlier attempt with its fence."""
+        return self.world.tokens.for_run(
+            run.owner, run.id, run.fence if fence is None else fence, 1, HOUR, "Europe/Berlin"
+        )
+
+
+def result_of(run: Run) -> dict[str, Any]:
+    kept = json.loads(run.result or "null")
+    assert isinstance(kept, dict), run
+    return kept
+
+
+@contextmanager
+def house(folder: Path, settings: str, *more: str, env: Mapping[str, str] | None = None) -> Iterator[House]:
+    write_settings(folder, settings)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (env or {}).items():
+            patch.setenv(name, value)
+        with world(folder, *more) as there, opened(folder) as app:
+            yield House(there, app)
+
+
+def write_settings(folder: Path, settings: str) -> None:
+    (folder / "duetime.toml").write_text(f'timezone = "{noon_zone()}"\nmodel = "{EXAMPLE}"\n{settings}')
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[App]:
+    """The store beside a server, or after it, with the same settings."""
+    app = build(load_settings({"db": str(folder / "my.db")}, environment={}, folder=folder), tasks=False)
+    try:
+        yield app
+    finally:
+        app.close()

@@ -1,0 +1,272 @@
+"""Named channels to real receivers: plain requests with their templates, and Apprise, which tells only yes or no."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+import pytest
+
+from duetime.core.clock import SECOND
+from duetime.core.outcome import Completed, Failed, Outcome, Retry
+from duetime.delivery.apprise_channel import text_of, type_of
+from duetime.delivery.channels import ChannelSpec
+from tests.support.couriers import FULL, courier, everything_logged, parcel, told
+from tests.support.receiver import Behaviour, Fault, Receiver
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:'imghdr' is deprecated:DeprecationWarning"
+)  # Apprise still looks for it
+NASTY = 'Größe: "5 < 6" & \\ {id}\n&user=root'
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as made:
+        yield made
+
+
+def sent(spec: ChannelSpec, **given: Any) -> Outcome:
+    with courier(channels={"hook": spec}) as made:
+        assert made.problems() == []
+        return made.deliver(parcel(topic="hook", **given))
+
+
+# -- plain requests -----------------------------------------------------------------------------------------------
+
+
+def test_without_a_template_all_fields_go_as_json(receiver: Receiver) -> None:
+    outcome = sent(ChannelSpec(f"{receiver.url}/hook?key=1", headers={"X-Token": "hush"}), fields=FULL)
+    assert told(outcome) == {"channel": "hook", "status": 200}
+    [request] = receiver.requests
+    assert (request.method, request.target) == ("POST", "/hook?key=1")
+    assert json.loads(request.body) == {"id": "msg_1", **FULL, "topic": "hook"}
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["x-token"] == "hush"
+    assert request.headers["idempotency-key"] == "msg_1"
+
+
+def test_a_json_template_keeps_values_inside_their_quotes(receiver: Receiver) -> None:
+    template = '{"text": "{title}: {message}", "on": ["{topic}", "{id}"], "other": "{unknown}"}'
+    sent(ChannelSpec(receiver.url, body=template), message=NASTY, title='a "b"', id_="scd_1.2")
+    [request] = receiver.requests
+    assert json.loads(request.body) == {
+        "text": f'a "b": {NASTY}',
+        "on": ["hook", "scd_1.2"],
+        "other": "{unknown}",
+    }
+    assert request.headers["content-type"] == "application/json"
+
+
+def test_a_form_keeps_values_inside_their_fields(receiver: Receiver) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    sent(ChannelSpec(receiver.url, "put", headers, "user=me&text={message}&title={title}"), message=NASTY)
+    [request] = receiver.requests
+    assert request.method == "PUT"
+    assert parse_qs(request.body.decode(), keep_blank_values=True) == {"user": ["me"], "text": [NASTY], "title": [""]}
+    assert request.headers["content-type"] == "application/x-www-form-urlencoded"
+
+
+def test_xml_keeps_values_inside_their_elements(receiver: Receiver) -> None:
+    sent(ChannelSpec(receiver.url, "POST", {"Content-Type": "text/xml"}, "<m t='{title}'>{message}</m>"), message=NASTY)
+    parsed = ElementTree.fromstring(receiver.requests[0].body)  # noqa: S314 - our own
+    assert parsed.text == NASTY
+
+
+def test_plain_text_is_sent_as_it_is(receiver: Receiver) -> None:
+    sent(ChannelSpec(receiver.url, body="{title}|{message}|{id}"), message=NASTY)
+    [request] = receiver.requests
+    assert request.body.decode() == f"|{NASTY}|msg_1"
+    assert request.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+def test_an_operator_may_choose_the_key_of_repeats(receiver: Receiver) -> None:
+    sent(ChannelSpec(receiver.url, headers={"Idempotency-Key": "mine"}))
+    assert receiver.requests[0].headers["idempotency-key"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "error", "after"),
+    [
+        (Behaviour(500), "channel hook answered 500", 0),
+        (Behaviour(429, {"Retry-After": "3"}), "channel hook answered 429", 3 * SECOND),
+        (Behaviour(fault=Fault.SILENCE), "channel hook did not answer within 0.3 s", 0),
+        (Behaviour(fault=Fault.CLOSE), "channel hook closed the connection without an answer", 0),
+        (Behaviour(fault=Fault.RESET), "channel hook closed the connection without an answer", 0),
+    ],
+)
+def test_a_channel_is_called_by_its_name_alone(
+    receiver: Receiver, behaviour: Behaviour, error: str, after: int
+) -> None:
+    """Its host may be as secret as its path: some services put the key there."""
+    receiver.behave = lambda request: behaviour
+    outcome = sent(ChannelSpec(f"{receiver.url}/hush"), patience=0.3)
+    assert isinstance(outcome, Retry)
+    assert outcome.error.startswith(error) and "127.0.0.1" not in outcome.error
+    assert outcome.after == after
+
+
+def test_a_channel_that_cannot_be_found_does_not_name_its_host() -> None:
+    outcome = sent(ChannelSpec("http://hush.invalid/"))
+    assert isinstance(outcome, Retry)
+    assert outcome.error.startswith("channel hook ") and "hush" not in outcome.error
+
+
+PROBLEMS: list[tuple[str, ChannelSpec, str]] = [
+    ("hook", ChannelSpec(""), "channels.hook: it has no url"),
+    ("hook", ChannelSpec("http://"), "channels.hook: the address has no valid host"),
+    ("hook", ChannelSpec("https://me:hush@example.org/"), "channels.hook: the address holds a user name"),
+    ("hook", ChannelSpec("https://example.org/", "GET"), "channels.hook: its method has to be POST, PUT, PATCH"),
+    ("hook", ChannelSpec("https://example.org/", "POST", {"X A": "hush"}), "channels.hook: a header name holds"),
+    ("hook", ChannelSpec("https://example.org/", "POST", {"X": "hush\n"}), "channels.hook: the header X holds a line"),
+    ("hook", ChannelSpec("https://example.org/", "POST", {"Host": "hush"}), "channels.hook: the header Host is set by"),
+    ("hook", ChannelSpec("https://example.org/", body='{"hush": {message}}'), "channels.hook: its body is not valid"),
+    ("hook", ChannelSpec("hush"), "channels.hook: Apprise does not understand its url"),
+    ("hook", ChannelSpec("hush://me:hush@example.org"), "channels.hook: Apprise does not understand its url"),
+    ("hook", ChannelSpec("tgram://hush"), "channels.hook: Apprise does not understand its url"),
+    ("inbox", ChannelSpec("https://example.org/"), "channels.inbox: this is the name of the built-in inbox"),
+    ("My Phone", ChannelSpec("https://example.org/"), "channels.My Phone: no topic can have this name"),
+]
+
+
+@pytest.mark.parametrize(("name", "spec", "said"), PROBLEMS)
+def test_what_cannot_be_used_is_found_without_showing_it(
+    name: str, spec: ChannelSpec, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG), courier(channels={name: spec}) as made:
+        [problem] = made.problems()
+        assert problem.startswith(said) and "hush" not in problem
+        if name == "hook":
+            assert made.deliver(parcel(topic=name)) == Failed(problem, permanent=True)
+        else:
+            assert made.channel_of(name) == "inbox"
+    assert "hush" not in everything_logged(caplog)
+
+
+# -- Apprise ------------------------------------------------------------------------------------------------------
+
+
+def by_apprise(receiver: Receiver, scheme: str, path: str = "/", **given: Any) -> Outcome:
+    return sent(ChannelSpec(f"{scheme}://{receiver.host}{path}"), **given)
+
+
+def test_apprise_delivers(receiver: Receiver) -> None:
+    assert by_apprise(receiver, "json", "/hush?-key=hush", fields=FULL) == Completed('{"channel": "hook"}')
+    [request] = receiver.requests
+    body = json.loads(request.body)
+    assert request.path == "/hush"
+    assert (body["title"], body["type"]) == ("Garden", "warning")
+    assert body["message"].splitlines()[-3:] == [
+        "https://example.org/garden",
+        "plan.pdf: https://example.org/plan.pdf",
+        "Open: https://example.org/open",
+    ]
+    assert "attachments" not in body or body["attachments"] == []
+
+
+def test_apprise_delivers_to_ntfy(receiver: Receiver) -> None:
+    assert by_apprise(receiver, "ntfy", "/garden", message="hi", title="T") == Completed('{"channel": "hook"}')
+    body = json.loads(receiver.requests[0].body)
+    assert (body["topic"], body["title"], body["message"]) == ("garden", "T", "hi")
+
+
+@pytest.mark.parametrize("scheme", ["json", "ntfy"])
+@pytest.mark.parametrize(
+    "behaviour",
+    [Behaviour(500), Behaviour(403), Behaviour(fault=Fault.CLOSE), Behaviour(fault=Fault.RESET)],
+    ids=["500", "403", "close", "reset"],
+)
+def test_a_failure_of_apprise_is_tried_again(receiver: Receiver, scheme: str, behaviour: Behaviour) -> None:
+    receiver.behave = lambda request: behaviour
+    expected = Retry("channel hook did not take it; Apprise does not say why")
+    assert by_apprise(receiver, scheme, "/hush") == expected
+    assert receiver.requests
+
+
+@pytest.mark.parametrize(
+    "behaviour", [Behaviour(fault=Fault.SILENCE), Behaviour(200, {}, b"x" * 1000, drip=0.05)], ids=["silence", "drip"]
+)
+def test_apprise_has_no_more_time_than_the_parcel(receiver: Receiver, behaviour: Behaviour) -> None:
+    """Its own timeouts count from byte to byte: one that drips would hold it for ever."""
+    receiver.behave = lambda request: behaviour
+    outcome = by_apprise(receiver, "json", "/hush", patience=0.4)
+    assert isinstance(outcome, Retry)
+    assert outcome.error in (
+        "channel hook did not take it within 0.4 s",
+        "channel hook did not take it; Apprise does not say why",
+    )
+
+
+def test_apprise_fetches_nothing_that_an_agent_names(receiver: Receiver) -> None:
+    files = {"attach": f"{receiver.url}/attachment", "icon": f"{receiver.url}/icon", "filename": "a.pdf"}
+    assert isinstance(by_apprise(receiver, "json", "/in", **files), Completed)
+    assert [request.path for request in receiver.requests] == ["/in"]
+
+
+def test_apprise_formats_what_is_markdown(receiver: Receiver) -> None:
+    """A service that shows HTML gets it converted, or escaped where it is only text."""
+    for markdown in (True, False):
+        sent(ChannelSpec(f"json://{receiver.host}/?format=html"), message="**now** <b>", markdown=markdown)
+    converted, escaped = (json.loads(request.body)["message"] for request in receiver.requests)
+    assert "<strong>now</strong>" in converted
+    assert "**now**" in escaped and "&lt;b&gt;" in escaped
+
+
+@pytest.mark.parametrize(
+    ("fields", "type_"),
+    [
+        ({}, "info"),
+        ({"priority": 2, "tags": ["tada"]}, "success"),
+        ({"priority": 4}, "warning"),
+        ({"tags": ["warning"]}, "warning"),
+        ({"priority": 5}, "failure"),
+        ({"tags": ["rotating_light"], "priority": 3}, "failure"),
+    ],
+)
+def test_how_apprise_colours_it(fields: dict[str, Any], type_: str) -> None:
+    assert type_of(fields) == type_
+
+
+def test_links_are_written_out() -> None:
+    assert text_of({"message": "hi"}) == "hi"
+    assert text_of({"message": "hi", "attach": "https://a.org/x"}) == "hi\n\nAttachment: https://a.org/x"
+
+
+WITHOUT_APPRISE = """
+import sys
+sys.modules["apprise"] = None
+from tests.support.couriers import courier, parcel
+from duetime.delivery.channels import ChannelSpec
+with courier(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
+    print(made.problems(), made.deliver(parcel(topic="phone")))
+"""
+
+
+def test_without_the_package_it_is_said_what_to_install() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", WITHOUT_APPRISE], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    problem = "channels.phone: its url needs Apprise; install it with: pip install 'duetime[channels]'"
+    assert answer.strip() == f"{[problem]} {Failed(problem, permanent=True)}"
+
+
+# -- one channel and the others -----------------------------------------------------------------------------------
+
+
+def test_a_dead_channel_is_left_alone_and_the_others_are_not() -> None:
+    with Receiver(lambda request: Behaviour(503)) as broken, Receiver() as healthy:
+        channels = {"broken": ChannelSpec(broken.url), "healthy": ChannelSpec(healthy.url)}
+        with courier(channels=channels) as made:
+            for _ in range(5):
+                made.deliver(parcel(topic="broken"))
+            left_alone = made.deliver(parcel(topic="broken"))
+            assert isinstance(left_alone, Retry)
+            assert left_alone.error.startswith("channel broken is not answering; it is tried again at ")
+            assert told(made.deliver(parcel(topic="healthy")))["channel"] == "healthy"
+        assert len(broken.requests) == 5

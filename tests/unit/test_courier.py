@@ -1,0 +1,106 @@
+"""Which way a message takes: its topic decides between channels, ntfy and the inbox."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from duetime.compose import build
+from duetime.core.clock import SystemClock
+from duetime.core.delivering import Inbox
+from duetime.delivery.channels import ChannelSpec
+from duetime.delivery.ntfy import NtfyServer
+from duetime.settings import ChannelSettings, NotificationSettings, Settings
+from duetime.wiring.delivery import courier_of
+from tests.support.couriers import courier, parcel, told
+from tests.support.ntfy import NtfyReceiver
+from tests.support.receiver import Receiver
+
+
+def test_a_topic_that_is_a_channel_goes_there_and_every_other_to_ntfy() -> None:
+    with NtfyReceiver() as ntfy, Receiver() as hook:
+        channels = {"hook": ChannelSpec(hook.url), "ntfy": ChannelSpec(f"{hook.url}/ntfy")}
+        with courier(NtfyServer(ntfy.url), channels) as made:
+            ways = {topic: told(made.deliver(parcel(topic=topic)))["channel"] for topic in ("hook", "home", "inbox")}
+            assert ways == {"hook": "hook", "home": "ntfy", "inbox": "inbox"}
+            assert {topic: made.channel_of(topic) for topic in ways} == ways
+            made.deliver(parcel(topic="ntfy"))
+        assert [each["topic"] for each in ntfy.publications] == ["home"]
+        assert [request.path for request in hook.requests] == ["/", "/ntfy"]
+
+
+def test_without_a_server_what_is_no_channel_goes_to_the_inbox() -> None:
+    with courier(channels={"hook": ChannelSpec("https://example.org/hook")}) as made:
+        assert made.channel_of("hook") == "hook"
+        assert made.channel_of("home") == "inbox"
+        assert told(made.deliver(parcel(topic="home"))) == {"channel": "inbox"}
+
+
+def test_a_channel_before_the_server_even_where_its_settings_are_wrong() -> None:
+    """A message must not go to a public server because the private one has a typo."""
+    with courier(NtfyServer("https://ntfy.example.org"), {"hook": ChannelSpec("https://")}) as made:
+        assert made.channel_of("hook") == "hook"
+
+
+def test_all_problems_are_told_at_once() -> None:
+    channels = {
+        "a": ChannelSpec("https://"),
+        "B": ChannelSpec("https://example.org"),
+        "c": ChannelSpec("https://c.org"),
+    }
+    with courier(NtfyServer("nowhere"), channels) as made:
+        assert [problem.split(":")[0] for problem in made.problems()] == [
+            "channels.B",
+            "channels.a",
+            "notifications.server",
+        ]
+
+
+def test_settings_reach_the_courier() -> None:
+    with NtfyReceiver(token="tk_1") as ntfy, Receiver() as hook:
+        settings = Settings(
+            notifications=NotificationSettings(server=ntfy.url, prefix="p-", token="tk_1"),
+            channels={"hook": ChannelSettings(hook.url, "PUT", {"X-A": "1"}, "{message}")},
+        )
+        made = courier_of(settings, SystemClock())
+        assert told(made.deliver(parcel(topic="home")))["receipt"] == "own-1"
+        assert ntfy.publications[0]["topic"] == "p-home"
+        made.deliver(parcel(topic="hook", message="text"))
+        [request] = hook.requests
+        assert (request.method, request.headers["x-a"], request.body) == ("PUT", "1", b"text")
+        made.close()
+
+
+def test_with_nothing_set_up_there_is_only_the_inbox() -> None:
+    assert isinstance(courier_of(Settings(), SystemClock()), Inbox)
+
+
+def test_a_worker_says_at_its_start_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(db=":memory:", timezone="UTC", channels={"hook": ChannelSettings("https://me:hush@a.org")})
+    app = build(settings, tasks=False)
+    with caplog.at_level(logging.DEBUG):
+        app.engine()
+    app.close()
+    [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.getMessage().startswith("channels.hook: the address holds a user name")
+    assert record.getMessage().endswith("what is sent there fails until this is mended")
+    assert "hush" not in caplog.text
+
+
+LOADED = """
+import sys
+from duetime.compose import build
+from duetime.settings import ChannelSettings, NotificationSettings, Settings
+channels = {"phone": ChannelSettings("tgram://123456:abcdefghijklmnop/12"), "hook": ChannelSettings("https://a.org")}
+app = build(Settings(db=":memory:", notifications=NotificationSettings("local", "https://a.org"), channels=channels))
+print({"apprise", "httpcore2", "httpx2", "requests"} & set(sys.modules))
+app.close()
+"""
+
+
+def test_nothing_heavy_is_imported_before_something_is_sent() -> None:
+    answer = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.strip() == "set()"

@@ -1,0 +1,295 @@
+"""How many attempts a host may have in flight, and when it is left alone: on a settable clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from duetime.core.clock import SECOND, Instant, instant_of
+from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.delivery.hosts import Hosts, Sign, Tried
+from duetime.simulation import SettableClock
+
+HOST = "https://hooks.example.org"
+TAKEN = Tried(Completed(), Sign.ANSWERED)
+DEAD = Tried(Retry("did not answer"), Sign.FAILED)
+BUSY = Tried(Retry("answered 429"), Sign.ANSWERED)
+REFUSED = Tried(Failed("a private address", permanent=True), Sign.NONE)
+LONG = 10.0
+"""Seconds after which a test that waits has failed."""
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(instant_of(datetime(2026, 2, 10, 14, 0, tzinfo=UTC)))
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(32) as pool:
+        yield pool
+
+
+def pass_time(clock: SettableClock, seconds: float) -> None:
+    clock.move_to(Instant(clock.now() + int(seconds * SECOND)))
+
+
+class Held:
+    """An attempt that is in flight until it is let go."""
+
+    def __init__(self, threads: ThreadPoolExecutor, hosts: Hosts, host: str = HOST, ends: Tried = TAKEN) -> None:
+        self.began, self.released, self._ends = threading.Event(), threading.Event(), ends
+        self.outcome: Future[Outcome] = threads.submit(hosts.pass_, host, self._attempt)
+
+    def _attempt(self) -> Tried:
+        self.began.set()
+        assert self.released.wait(LONG)
+        return self._ends
+
+    def in_flight(self) -> Held:
+        assert self.began.wait(LONG)
+        return self
+
+    def let_go(self) -> Outcome:
+        self.released.set()
+        return self.outcome.result(LONG)
+
+
+def once(tried: Tried) -> Callable[[], Tried]:
+    return lambda: tried
+
+
+def never() -> Tried:
+    raise AssertionError("this attempt must not be made")
+
+
+def fail(hosts: Hosts, times: int) -> None:
+    for _ in range(times):
+        assert hosts.pass_(HOST, once(DEAD)) == DEAD.outcome
+
+
+def hold(threads: ThreadPoolExecutor, hosts: Hosts, count: int) -> list[Held]:
+    return [Held(threads, hosts).in_flight() for _ in range(count)]
+
+
+def release(held: list[Held]) -> None:
+    for each in held:
+        each.let_go()
+
+
+def test_an_outcome_comes_back_as_it_is(clock: SettableClock) -> None:
+    hosts = Hosts(clock, 4)
+    for tried in (TAKEN, DEAD, BUSY, REFUSED):
+        assert hosts.pass_(HOST, once(tried)) is tried.outcome
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(1, 1), (4, 1), (7, 1), (8, 2), (32, 2)])
+def test_a_host_that_has_not_answered_holds_next_to_nothing(
+    clock: SettableClock, threads: ThreadPoolExecutor, workers: int, limit: int
+) -> None:
+    hosts = Hosts(clock, workers)
+    held = hold(threads, hosts, limit)
+    given_back = hosts.pass_(HOST, never)
+    assert isinstance(given_back, Returned)
+    assert SECOND // 5 <= given_back.after <= SECOND
+    assert HOST in (given_back.reason or "")
+    assert hosts.pass_("https://other.example.org", once(TAKEN)) == Completed()
+    release(held)
+
+
+def test_the_more_wait_for_a_silent_host_the_more_seldom_each_asks(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    hosts = Hosts(clock, 8)
+    held = hold(threads, hosts, 2)
+    sent_back = [hosts.pass_(HOST, never) for _ in range(1000)]
+    delays = [each.after for each in sent_back if isinstance(each, Returned)]
+    assert max(delays[:50]) <= SECOND
+    assert 5 * SECOND < max(delays[500:]) <= 10 * SECOND
+    release(held)
+    again = hold(threads, hosts, 4)  # it has answered, so that it is counted anew
+    pass_time(clock, 1)
+    first = hosts.pass_(HOST, never)
+    assert isinstance(first, Returned) and first.after <= SECOND
+    release(again)
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(1, 1), (2, 1), (3, 1), (8, 4), (20, 10)])
+def test_a_host_that_answers_holds_half_of_the_threads(
+    clock: SettableClock, threads: ThreadPoolExecutor, workers: int, limit: int
+) -> None:
+    hosts = Hosts(clock, workers)
+    hosts.pass_(HOST, once(TAKEN))
+    held = hold(threads, hosts, limit)
+    pass_time(clock, 1)
+    assert isinstance(hosts.pass_(HOST, never), Returned)
+    release(held)
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+
+
+def test_one_failure_and_a_host_has_to_prove_itself_again(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 20)
+    hosts.pass_(HOST, once(TAKEN))
+    fail(hosts, 1)
+    held = hold(threads, hosts, 2)
+    assert isinstance(hosts.pass_(HOST, never), Returned)
+    release(held)
+
+
+def test_a_lively_host_is_waited_for(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 2)
+    hosts.pass_(HOST, once(TAKEN))
+    [held] = hold(threads, hosts, 1)
+    soon = threading.Timer(0.05, held.released.set)
+    soon.start()
+    assert hosts.pass_(HOST, once(BUSY)) == BUSY.outcome
+    assert held.outcome.result(LONG) == Completed()
+    soon.join()
+
+
+def test_waiting_ends_with_the_second_after_the_last_answer(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 2)
+    hosts.pass_(HOST, once(TAKEN))
+    held = hold(threads, hosts, 1)
+    pass_time(clock, 0.9)  # a tenth of a second is left, and it is real
+    assert isinstance(hosts.pass_(HOST, never), Returned)
+    release(held)
+
+
+def test_whoever_waits_for_a_host_that_dies_is_told(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 12)
+    hosts.pass_(HOST, once(TAKEN))
+    held = [Held(threads, hosts, ends=DEAD).in_flight() for _ in range(6)]
+    waiting = threads.submit(hosts.pass_, HOST, never)
+    for each in held[:5]:
+        each.released.set()
+    assert isinstance(waiting.result(LONG), Retry)
+    assert held[5].let_go() == DEAD.outcome
+
+
+def test_after_five_failures_in_a_row_a_host_is_left_alone(clock: SettableClock) -> None:
+    hosts = Hosts(clock, 8)
+    fail(hosts, 4)
+    pass_time(clock, 2)
+    fail(hosts, 1)
+    pass_time(clock, 10)
+    told = hosts.pass_(HOST, never)
+    assert told == Retry(f"{HOST} is not answering; it is tried again at 14:00:32 UTC", after=20 * SECOND)
+    assert hosts.pass_("https://other.example.org", once(TAKEN)) == Completed()
+
+
+@pytest.mark.parametrize("between", [TAKEN, BUSY])
+def test_any_answer_begins_the_count_anew(clock: SettableClock, between: Tried) -> None:
+    hosts = Hosts(clock, 8)
+    fail(hosts, 4)
+    hosts.pass_(HOST, once(between))
+    fail(hosts, 4)
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+
+
+def test_a_call_that_never_left_says_nothing_of_its_host(clock: SettableClock) -> None:
+    hosts = Hosts(clock, 8)
+    for _ in range(20):
+        assert hosts.pass_(HOST, once(REFUSED)) == REFUSED.outcome
+    fail(hosts, 4)
+    hosts.pass_(HOST, once(REFUSED))
+    fail(hosts, 1)
+    assert isinstance(hosts.pass_(HOST, never), Retry)
+
+
+def test_one_probe_at_a_time_finds_out_whether_it_is_back(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 8)
+    fail(hosts, 5)
+    pass_time(clock, 30)
+    probe = Held(threads, hosts).in_flight()
+    assert isinstance(hosts.pass_(HOST, never), Returned)
+    assert probe.let_go() == Completed()
+    release(hold(threads, hosts, 4))  # and it is trusted again
+
+
+def test_it_is_left_alone_for_longer_each_time_up_to_five_minutes(clock: SettableClock) -> None:
+    hosts = Hosts(clock, 8)
+    fail(hosts, 4)
+    for seconds in (30, 60, 120, 240, 300, 300):
+        fail(hosts, 1)
+        told = hosts.pass_(HOST, never)
+        assert isinstance(told, Retry)
+        assert told.after == seconds * SECOND
+        pass_time(clock, seconds)
+    hosts.pass_(HOST, once(TAKEN))
+    fail(hosts, 5)
+    told = hosts.pass_(HOST, never)
+    assert isinstance(told, Retry)
+    assert told.after == 30 * SECOND
+
+
+def test_failures_that_were_already_in_flight_do_not_prolong_it(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    hosts = Hosts(clock, 20)
+    hosts.pass_(HOST, once(TAKEN))
+    held = [Held(threads, hosts, ends=DEAD).in_flight() for _ in range(10)]
+    release(held)
+    told = hosts.pass_(HOST, never)
+    assert isinstance(told, Retry)
+    assert told.after == 30 * SECOND
+
+
+def test_a_late_answer_opens_it_again(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 20)
+    hosts.pass_(HOST, once(TAKEN))
+    late = Held(threads, hosts).in_flight()
+    fail(hosts, 5)
+    assert late.let_go() == Completed()
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+
+
+def test_an_attempt_that_raises_gives_its_slot_back(clock: SettableClock) -> None:
+    hosts = Hosts(clock, 1)
+    for _ in range(10):
+        with pytest.raises(ZeroDivisionError):
+            hosts.pass_(HOST, lambda: TAKEN if 1 / 0 else DEAD)
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+
+
+def test_a_host_that_was_idle_for_an_hour_is_forgotten(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 8)
+    fail(hosts, 5)
+    pass_time(clock, 3601)
+    hosts.pass_("https://other.example.org", once(TAKEN))
+    release(hold(threads, hosts, 2))  # two at once, as for a host that nobody has met
+
+
+def test_no_more_than_ten_thousand_hosts_are_remembered(clock: SettableClock) -> None:
+    hosts = Hosts(clock, 8)
+    fail(hosts, 5)
+    for number in range(9_999):
+        hosts.pass_(f"https://{number}.example.org", once(TAKEN))
+    assert isinstance(hosts.pass_(HOST, never), Retry)
+    for number in range(10_000, 20_000):
+        hosts.pass_(f"https://{number}.example.org", once(TAKEN))
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+
+
+def test_many_threads_never_exceed_the_limit(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts, lock = Hosts(clock, 8), threading.Lock()
+    in_flight, most = 0, 0
+
+    def attempt() -> Tried:
+        nonlocal in_flight, most
+        with lock:
+            in_flight += 1
+            most = max(most, in_flight)
+        threading.Event().wait(0.0005)
+        with lock:
+            in_flight -= 1
+        return TAKEN
+
+    hosts.pass_(HOST, once(TAKEN))
+    outcomes = list(threads.map(lambda _: hosts.pass_(HOST, attempt), range(500)))
+    assert 1 < most <= 4
+    assert outcomes.count(Completed()) == 500  # each waited for its turn: the host answers all the time
