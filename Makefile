@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CODE   := src tests $(wildcard bench evaluation)
+CODE   := src tests $(wildcard bench evaluation examples reference)
+TOGETHER ?= 3
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -10,7 +11,7 @@ LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: full help run test lint types imports unit clients conformance evaluate bench bench-mcp format lock clean
+.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-lists bench-mcp bench-delivery reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -22,7 +23,7 @@ endef
 
 help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## MCP over HTTP and a worker with sample tasks, shown live; Ctrl-C stops it
 	@$(BIN)/duetime serve --demo $(ARGS)
@@ -40,11 +41,15 @@ imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
 	$(call stage,imports,$(BIN)/lint-imports --no-logo)
 
 unit: $(VENV)/.dev ## pytest, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
-	$(call stage,unit,$(BIN)/python -m pytest -q $(ARGS))
+	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile $(ARGS))
 
 clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm
 	@$(BIN)/python -m tests.support.node
 	$(call stage,clients,$(BIN)/python -m pytest -q tests/e2e/test_mcp_clients.py $(ARGS))
+
+test-agents: $(VENV)/.dev ## real agents wake against a scripted model, offline; installs them from npm (2 GB)
+	@$(BIN)/python -m tests.support.node agents
+	$(call stage,test-agents,DUETIME_TEST_AGENTS=1 $(BIN)/python -m pytest -q tests/agents $(ARGS))
 
 conformance: $(VENV)/.dev ## the MCP conformance suite from npm, both protocol eras, against a real server
 	$(call stage,conformance,$(BIN)/python -m tests.clients.conformance)
@@ -58,8 +63,17 @@ full: $(VENV)/.dev ## every test at its full size: all zones and their changes t
 bench: $(VENV)/.dev ## benchmarks on both stores; ARGS are passed on
 	@$(BIN)/python -m bench $(ARGS)
 
+bench-lists: $(VENV)/.dev ## first pages of lists beside a million schedules and runs; fails beyond its bound
+	@$(BIN)/python -m bench.lists $(ARGS)
+
 bench-mcp: $(VENV)/.dev ## what MCP over stdio costs beside a bare server of the SDK; fails beyond its bounds
 	@$(BIN)/python -m bench.mcp $(ARGS)
+
+bench-delivery: $(VENV)/.dev ## notifications beside a bare HTTP client, and beside a dead host; fails beyond its bounds
+	@$(BIN)/python -m bench.delivery $(ARGS)
+
+reference: $(VENV)/.dev ## write docs/reference anew from the code
+	@$(BIN)/python -m reference
 
 format: $(VENV)/.dev ## rewrite the code the way lint wants it
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format $(CODE)

@@ -28,7 +28,7 @@ from duetime.kinds.request import RequestKind
 from duetime.settings import Settings, data_folder, local_zone
 from duetime.settings.sections import QSTASH
 from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
-from duetime.wiring.agents import LOCAL, prompt_kind
+from duetime.wiring.agents import LOCAL, inboxes_of, prompt_kind
 from duetime.wiring.delivery import courier_of
 from duetime.wiring.requests import OpenedByUse, signing_keys
 from duetime.wiring.standing import named_agents, named_channels
@@ -100,7 +100,7 @@ class App:
         here = LocalNotifications(self.scheduler, channel_of=self.courier.channel_of, channels=named)
         if self.remote is not None and self.remote.problem is not None:
             log.error("%s; no notification can be made until this is mended", self.remote.problem)
-        return Desk(self.scheduler, self.registry.describe, self.remote or here)
+        return Desk(self.scheduler, self.registry.describe, self.remote or here, inboxes_of(self.settings))
 
     def close(self) -> None:
         for kind in self.kinds.values():
@@ -270,6 +270,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.faces.http.app import http_app
     from duetime.faces.http.bearer import by_token
     from duetime.faces.http.browsers import Browsers
+    from duetime.faces.http.calendar_feed import calendar_feed
     from duetime.faces.http.metrics import Metrics
     from duetime.faces.http.qstash.routes import qstash_routes
     from duetime.faces.http.readiness import readiness
@@ -286,5 +287,6 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     house = House(desk, identify, trusting, named_agents(app.settings), named_channels(app.settings))
     watched = [readiness(app.scheduler), Metrics(app.scheduler, identify, trusting=trusting).route()]
+    watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     routes = [*api_routes(house, version("duetime")), *watched, *requests, *web_routes(house, browsers)]
     return http_app(face, watcher, tokens, browsers, (*app.settings.hosts, *hosts), routes)

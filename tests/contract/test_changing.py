@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -426,3 +427,17 @@ def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: FlowingStor
     assert hand.claim(T0 + 2 * HOUR) == []
     assert the(store, schedule).progress.state == ScheduleState.BROKEN
     assert store.earliest(["job"]) is None
+
+
+def test_what_a_run_sets_off_is_as_deep_as_if_it_had_made_it(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + HOUR, overlap="allow"))
+
+    def depth_after(asked: int, decide: Callable[[Change], Decision]) -> int:
+        value_of(store.change(schedule, T0, lambda change: decide(change._replace(depth=asked))))
+        hand.record(hand.claim(T0), T0)
+        return the(store, schedule).definition.depth
+
+    assert depth_after(1, changing.fire) == 1
+    assert depth_after(0, lambda change: changing.edit(change, Edit(name="other"))) == 1
+    assert depth_after(0, changing.fire) == 1
+    assert depth_after(3, lambda change: changing.edit(change, Edit(name="third"))) == 3

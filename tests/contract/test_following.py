@@ -9,9 +9,10 @@ import pytest
 
 from duetime.core.clock import MINUTE, SECOND, Instant
 from duetime.core.model import Schedule, ScheduleState
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome
+from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned
 from duetime.core.policy import changing
-from duetime.core.policy.settling import Answer
+from duetime.core.policy.ending import Held
+from duetime.core.policy.settling import Answer, Finished, plan_settlement
 from duetime.core.store import ScheduleQuery
 from duetime.stores.flow import FlowingStore
 from tests.support.drafts import T0, every, once
@@ -146,3 +147,42 @@ def test_what_was_resumed_is_paused_at_its_next_failure(store: FlowingStore, han
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
     assert [each["topic"] for each in payloads(store)] == ["garden", "garden"]
     assert the_run(store, again[0].run.id).status == "failed"
+
+
+def test_an_alert_that_somebody_else_gives_at_the_same_moment(
+    store: FlowingStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look for its key comes before the other worker's commit: the outcome must be recorded all the same."""
+    for _ in range(2):
+        create_one(store, once())
+    first, second = hand.claim(T0)
+    held_back = Returned("the limit is reached", SECOND, Alert("limit:today", "A limit is reached", "It waits."))
+    hand.record([first], T0, held_back)
+    with store._write() as tx:
+        transaction = type(tx)
+    look, looks = transaction.by_keys, iter([True])
+    monkeypatch.setattr(transaction, "by_keys", lambda tx, keys: {} if next(looks, False) else look(tx, keys))
+    assert hand.record([second], T0, held_back) == [Answer.RECORDED]
+    assert len(followers(store)) == 1
+    assert the_run(store, second.run.id).status == "pending"
+
+
+def test_a_deleted_schedule_leaves_no_callback_that_has_nothing_to_tell(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(
+        store, once(payload='{"url": "https://example.org"}', callbacks=[CALLBACK], at_most_once=True)
+    )
+    hand.claim(T0)
+    value_of(store.change(schedule, T0, changing.delete))
+    hand.die(T0)
+    assert payloads(store, "request") == []
+
+
+def test_a_callback_that_cannot_be_made_does_not_keep_its_run_from_ending(store: FlowingStore, hand: Hand) -> None:
+    """It can only have been written into the database by hand."""
+    broken = json.dumps({"callbacks": [{**CALLBACK, "on": "always", "policy": {"max_attempts": 0}}]})
+    create_one(store, once())
+    (claim,) = hand.claim(T0)
+    damaged = Held(claim.run, claim.definition._replace(policy=broken), the(store, claim.run.schedule).progress)
+    item = Finished(claim.run.id, claim.run.fence, Completed(), T0, T0)
+    settlement = plan_settlement({claim.run.id: damaged}, [item], hand.id, T0, None)  # type: ignore[arg-type]
+    assert settlement.answers == [Answer.RECORDED] and settlement.writes.follow_ups == []

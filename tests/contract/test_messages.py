@@ -81,11 +81,13 @@ def test_what_is_on_its_way_is_no_reason_to_wait(store: FlowingStore, hand: Hand
     value_of(edit(store, schedule, now, payload='"new"', trigger=trigger_to_json(hourly), amid_runs=True))
     assert the(store, schedule).progress.next == now + HOUR
     assert the(store, schedule).progress.active == 2
-    [again] = hand.claim(now)
+    later = T0 + MINUTE + HOUR
+    assert hand.claim(later - SECOND) == [], "the receiver said when to try again"
+    [again] = hand.claim(later)
     assert (again.run.id, again.definition.payload) == (retried.run.id, '"new"')
-    hand.record([again, running], now, Completed())
+    hand.record([again, running], later, Completed())
     assert {run.status for run in runs_of(store, schedule)} == {RunStatus.COMPLETED}
-    assert hand.claim(now + HOUR - 1) == []
+    assert hand.claim(now + HOUR - SECOND) == []
     assert len(hand.claim(now + HOUR)) == 1
 
 

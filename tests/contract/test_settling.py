@@ -137,6 +137,33 @@ def test_waiting_needs_no_worker_and_no_attempt(store: FlowingStore, hand: Hand)
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
+def test_what_was_handed_over_is_not_done_in_time(store: FlowingStore, hand: Hand) -> None:
+    """Entries are claimed a little ahead: it is not given back to others for its last moment."""
+    create_one(store, once())
+    (claim,) = hand.claim(T0)
+    until = Instant(T0 + MINUTE)
+    hand.record([claim], T0, Waiting(until, "somebody"))
+    store.exchange(hand.id, Instant(until - 1), [], [Want("job", 100, until)])
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.error) == (RunStatus.FAILED, "whoever took it did not finish in time")
+
+
+def test_what_was_handed_over_in_vain_is_handed_over_again(store: FlowingStore, hand: Hand) -> None:
+    """A webhook that took it and died: that was an attempt, and more are allowed."""
+    create_one(store, once(max_attempts=2, backoff=SECOND))
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Waiting(Instant(T0 + MINUTE), "somebody"))
+    assert hand.claim(T0 + MINUTE) == []
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.attempt, run.holder, run.until) == (RunStatus.PENDING, 1, None, None)
+    (again,) = hand.claim(T0 + HOUR)
+    assert (again.run.id, again.run.attempt) == (claim.run.id, 2)
+    hand.record([again], T0 + HOUR, Waiting(Instant(T0 + 2 * HOUR), "somebody"))
+    hand.claim(T0 + 2 * HOUR)
+    assert the_run(store, claim.run.id).status == RunStatus.FAILED
+    assert len(store.attempts(claim.run.id)) == 1
+
+
 def test_waiting_without_end_stays(store: FlowingStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)

@@ -7,12 +7,20 @@ from statistics import median
 
 import pytest
 
+from tests.support.agency import Agency, agency
 from tests.support.mcp import LATENCIES, World, world
 
 
 @pytest.fixture(scope="session")
 def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world(tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shared_agency(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agency]:
+    """A further one, whose settings name agents."""
+    with agency(tmp_path_factory.mktemp("agency")) as made:
         yield made
 
 

@@ -25,7 +25,9 @@ JOB = {"name": "nightly_backup", "task": "echo", "trigger_type": "interval", "tr
 NOTE = {"message": "Water the plants", "notification_topic": "home-alerts"}
 CRON = {**NOTE, "cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}
 SESSION_WARNING = "It fires only while an agent client is open: run `duetime service install` to have it always."
-INBOX_WARNING = re.compile("No notification channel is set up, so it arrives in Duetime's built-in inbox")
+INBOX_WARNING = re.compile(
+    "No notification channel is set up, so it arrives in Duetime's built-in inbox|It waits in the inbox until"
+)
 
 CALLS: dict[str, dict[str, Any]] = {
     "schedule_job": JOB,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from datetime import timedelta
 from pathlib import Path
@@ -116,16 +117,24 @@ def test_the_second_signal_stops_at_once(tmp_path: Path) -> None:
         assert served.process.wait(5) == 130
 
 
-def test_the_demo_shows_every_client_what_to_paste(tmp_path: Path) -> None:
+def test_the_demo_begins_with_the_link_that_signs_in(tmp_path: Path) -> None:
     with start("serve", "--demo", "--port", "0", folder=tmp_path) as process:
         out, _ = _until_fired(process)
         assert process.returncode == 0
+    first = out.splitlines()[0]
+    assert re.fullmatch(r"Dashboard: http://127\.0\.0\.1:[0-9]+/login\?token=[0-9a-f.]+", first)
+    assert "serve --print-config claude-code --port " in out
+    assert "Bearer" not in out
+    assert "Hello, Duetime!" in out
+
+
+def test_every_client_is_told_what_to_paste(tmp_path: Path) -> None:
+    out = _printed(tmp_path, "all")
     for client in CLIENTS:
-        assert f"\n{client}: " in out
+        assert f"{client}: " in out
     token = (tmp_path / "data" / "duetime" / "auth" / "local.token").read_text().strip()
     assert out.count(token) == len(CLIENTS)
     assert out.count("or, over stdio: ") == len(CLIENTS)
-    assert "Hello, Duetime!" in out
 
 
 def _until_fired(process: Any) -> tuple[str, None]:
@@ -147,6 +156,7 @@ def test_a_quiet_server_prints_no_token_and_uses_the_same_again(tmp_path: Path) 
         text = served.output.rest()
         assert served.process.wait(10) == 0
     assert "Bearer" not in text
+    assert "token=" not in text
     tokens = {_printed(tmp_path, "codex"), _printed(tmp_path, "codex")}
     assert len(tokens) == 1
 

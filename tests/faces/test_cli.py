@@ -12,12 +12,12 @@ import pytest
 
 from duetime.api import Duetime, taken
 from duetime.cli.checks import file_system
-from duetime.cli.frame import without_password
 from duetime.cli.rooms import ROOMS
 from duetime.cli.text import clean, span
 from duetime.compose import build
 from duetime.core.clock import HOUR, MINUTE, SECOND
 from duetime.core.drafting import NewSchedule
+from duetime.core.masking import without_password
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, start

@@ -16,6 +16,7 @@ from duetime.core.model import RunStatus
 from duetime.core.policy.writes import Writes
 from duetime.core.results import LIMIT
 from duetime.core.store import RunQuery
+from duetime.faces.mcp.prompt_agents import WAITS
 from duetime.faces.mcp.tool import ToolProblem
 from duetime.simulation import Simulation
 from tests.support.agent import TOOLS, Agent
@@ -84,7 +85,8 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     ],
 )
 def test_schedule_answers_with_the_number_and_the_local_time(stage: Stage, at: str, shown: str) -> None:
-    assert stage.ada.hears("schedule", prompt="water the plants", at=at) == f"Scheduled task #1 for {shown}."
+    first, second = stage.ada.hears("schedule", prompt="water the plants", at=at).split("\n")
+    assert (first, second) == (f"Scheduled task #1 for {shown}.", f"Warning: {WAITS}")
 
 
 def test_schedule_knows_the_same_facts(stage: Stage) -> None:
@@ -96,6 +98,7 @@ def test_schedule_knows_the_same_facts(stage: Stage) -> None:
         "agent": "inbox",
         "timezone": PACIFIC,
         "note": "no date given: read as Feb 10, 2026 3:00 PM PST",
+        "warnings": [WAITS],
     }
 
 
@@ -111,7 +114,7 @@ def test_schedule_knows_the_same_facts(stage: Stage) -> None:
     ],
 )
 def test_what_had_to_be_assumed_is_said(stage: Stage, at: str, shown: str, note: str) -> None:
-    first, second = stage.ada.hears("schedule", prompt="water the plants", at=at).split("\n")
+    first, second, _ = stage.ada.hears("schedule", prompt="water the plants", at=at).split("\n")
     assert first == f"Scheduled task #1 for {shown}."
     assert second.startswith("Note: ") and note.split(" 9am", maxsplit=1)[0] in second
 
@@ -187,7 +190,7 @@ def test_rules_that_cannot_be_read_are_results(stage: Stage) -> None:
 
 def test_times_are_read_and_shown_in_the_zone_of_the_call(stage: Stage) -> None:
     answer = stage.ada.use("schedule", prompt="x", at="2026-02-11 09:00", timezone="Europe/Berlin")
-    assert answer.text == "Scheduled task #1 for Feb 11, 2026 9:00 AM CET."
+    assert answer.text is not None and answer.text.startswith("Scheduled task #1 for Feb 11, 2026 9:00 AM CET.\n")
     assert answer.structured["fire_at"] == "2026-02-11T09:00:00+01:00"
     assert stage.ada.hears("schedule_list") == "#1  Feb 11, 2026 12:00 AM PST  [pending]  x"
     tokyo = Agent(stage.app.desk(), Caller("ada"), "Asia/Tokyo")
@@ -225,14 +228,14 @@ def test_warnings_are_said_and_known(stage: Stage) -> None:
     assert stage.time.worker.id is not None
     stage.app.store.retire(stage.time.worker.id)
     answer = stage.ada.use("schedule", prompt="x", at="15:00", deliver_to="daily-report")
-    (idle,) = answer.structured["warnings"]
-    assert "No worker is running" in idle
+    idle, waits = answer.structured["warnings"]
+    assert "No worker is running" in idle and waits == WAITS
     assert answer.text is not None
-    assert answer.text.split("\n")[2:] == [f"Warning: {idle}"]
+    assert answer.text.split("\n")[2:] == [f"Warning: {idle}", f"Warning: {waits}"]
 
 
 def test_a_rule_that_may_surprise_is_warned_of(stage: Stage) -> None:
-    (warning,) = stage.ada.knows("schedule", prompt="x", cron="0 9 1 * 1")["warnings"]
+    warning, _ = stage.ada.knows("schedule", prompt="x", cron="0 9 1 * 1")["warnings"]
     assert warning.startswith("Both day-of-month and day-of-week are given")
 
 
@@ -520,6 +523,17 @@ def test_what_edit_refuses_changes_nothing(stage: Stage, given: dict[str, str], 
     before = stage.ada.knows("schedule_list")
     assert stage.ada.hears("schedule_edit", given, id=number) == words
     assert stage.ada.knows("schedule_list") == before
+
+
+def test_dates_that_cannot_be_read(both: Stage) -> None:
+    number = both.make(at="15:00")
+    before = both.ada.knows("schedule_list", status="all")
+    words = 'Error: could not parse "soonish" as a date/time.'
+    assert both.ada.hears("schedule", prompt="x", at="soonish") == words
+    assert both.ada.hears("schedule_edit", id=number, at="soonish", prompt="x") == words
+    assert both.ada.hears("schedule_list", {"from": "soonish"}) == words
+    assert both.ada.hears("schedule_list", {"to": "soonish"}) == words
+    assert both.ada.knows("schedule_list", status="all") == before
 
 
 def test_editing_the_time_of_a_recurring_prompt_moves_its_next_time_only(both: Stage) -> None:

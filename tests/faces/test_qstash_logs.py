@@ -232,6 +232,17 @@ def test_keys_rotate_for_their_owner_alone(desk: Counter) -> None:
     assert desk.keys.current("bob") == others["current"]
 
 
+def test_a_run_of_an_agent_sees_no_keys(desk: Counter) -> None:
+    """With them it could pass anything off as a delivery of its owner's, long after it is over."""
+    before = desk.ask("GET", "/v2/keys")
+    desk.depth = 1
+    for method, path in (("GET", "/v2/keys"), ("POST", "/v2/keys/rotate")):
+        refused = desk.ask(method, path, status=403)
+        assert not {*before.values()} & {*refused.values()}
+    desk.depth = 0
+    assert desk.ask("GET", "/v2/keys") == before
+
+
 def test_what_is_kept_of_rotations_is_private(desk: Counter, tmp_path: Path) -> None:
     desk.ask("POST", "/v2/keys/rotate")
     kept = list((tmp_path / "auth").rglob("*"))

@@ -166,3 +166,18 @@ def test_a_launchd_agent() -> None:
     assert (document["RunAtLoad"], document["KeepAlive"]) == (True, True)
     assert unit.path.parts[-3:] == ("Library", "LaunchAgents", "dev.duetime.serve.plist")
     assert unit.load[0][:2] == ("launchctl", "bootstrap")
+
+
+def test_programs_get_documents_and_are_never_asked(cli: Cli, asked: Path, tmp_path: Path) -> None:
+    look = cli("service", "install", "--dry-run", "--json").document
+    assert (look["installed"], look["file"]) == (False, str(unit_file(tmp_path)))
+    assert look["commands"][0] == "systemctl --user daemon-reload"
+    refused = cli("service", "install", "--json")
+    assert (refused.code, refused.document["error"]["code"]) == (2, "invalid")
+    assert not unit_file(tmp_path).exists()
+    made = cli("service", "install", "--yes", "--json").document
+    assert made["installed"] is True
+    assert made["text"] == unit_file(tmp_path).read_text()
+    assert cli("service", "uninstall", "--dry-run", "--json").document["removed"] is False
+    assert cli("service", "uninstall", "--yes", "--json").document["removed"] is True
+    assert cli("service", "uninstall", "--yes", "--json").document["removed"] is False

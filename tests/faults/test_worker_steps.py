@@ -365,3 +365,17 @@ def test_after_an_outage_others_get_time_to_find_the_store_again(clock: Settable
         pass_time(clock, 0.1)
         waited += 0.1
     assert waited == pytest.approx(2 + REVIVAL, abs=0.15)
+
+
+def test_a_report_that_is_no_text_does_not_keep_the_worker_from_beating(store: RealStore) -> None:
+    """Models and programs say anything; a beat that fails on it would make whoever holds the run look dead."""
+    create(store, *due(1))
+    worker, line = worker_on(store, 1)
+    worker.exchange()
+    item = line.items[0]
+    item.tell("called \ud800\0")
+    worker.beat()
+    run = store.run(item.id)
+    assert run is not None and run.report == "called \ufffd\ufffd"
+    finish(worker, line, 1)
+    worker.exchange()

@@ -13,7 +13,7 @@ from duetime.compose import App
 from tests.support.mcp import World
 from tests.support.model_server import ModelServer
 from tests.support.receiver import Behaviour, Receiver, Request
-from tests.support.woken import PATIENCE, House, Plays, house
+from tests.support.woken import PATIENCE, House, Plays, house, prompts_in
 from tests.support.workers import eventually
 
 MAX_DEPTH = 2
@@ -43,23 +43,33 @@ timeout = 2
 
 
 class Agency(House):
-    def __init__(self, there: World, app: App, plays: Plays, hooks: Receiver) -> None:
+    def __init__(self, there: World, app: App, plays: Plays, model: ModelServer, hooks: Receiver) -> None:
         super().__init__(there, app)
-        self.plays, self._hooks = plays, hooks
+        self.plays, self._model, self._hooks = plays, model, hooks
 
-    def errand(self, owner: str, number: int = 1) -> dict[str, Any]:
+    def thought_of(self, prompt: str) -> int:
+        """How often the model was asked for this stored prompt."""
+        return sum(prompt in prompts_in(request) for request in self._model.requests)
+
+    def request(self, owner: str, number: int = 1) -> Request:
         """What the webhook was sent for an owner, once it was."""
         eventually(lambda: len(self._sent_for(owner)) >= number, PATIENCE, f"the webhook is called for {owner}")
         return self._sent_for(owner)[number - 1]
 
-    def _sent_for(self, owner: str) -> list[dict[str, Any]]:
-        sent = [json.loads(request.body) for request in self._hooks.requests]
-        return [each for each in sent if each["owner"] == owner]
+    def errand(self, owner: str, number: int = 1) -> dict[str, Any]:
+        read: dict[str, Any] = json.loads(self.request(owner, number).body)
+        return read
+
+    def _sent_for(self, owner: str) -> list[Request]:
+        return [request for request in self._hooks.requests if json.loads(request.body)["owner"] == owner]
 
 
 def _at_once_or_later(request: Request) -> Behaviour:
+    """How a webhook answers is up to the prompt; `in no hurry` means that even this takes a while."""
     prompt = json.loads(request.body)["prompt"]
-    return Behaviour(202) if "later" in prompt else Behaviour(body=json.dumps({"text": f"Did: {prompt}"}).encode())
+    delay = 0.5 if "in no hurry" in prompt else 0.0
+    answer = json.dumps({"text": f"Did: {prompt}"}).encode()
+    return Behaviour(202, delay=delay) if "later" in prompt else Behaviour(body=answer, delay=delay)
 
 
 @contextmanager
@@ -68,4 +78,4 @@ def agency(folder: Path) -> Iterator[Agency]:
     with ModelServer(plays) as model, Receiver(_at_once_or_later) as hooks:
         settings = _SETTINGS.replace("HOOK", hooks.url)
         with house(folder, settings, env=model.environment) as there:
-            yield Agency(there.world, there.app, plays, hooks)
+            yield Agency(there.world, there.app, plays, model, hooks)

@@ -46,7 +46,7 @@ def main() -> None:
     seen = anyio.run(over_stdio if server["type"] == "stdio" else over_http, server)
     about = {"type": server["type"], "prompt": prompt, "variables": sorted(os.environ), "folder": str(Path.cwd())}
     # It tells everything that it knows; what it was trusted with has to be taken out by whoever keeps it.
-    print(json.dumps({"text": f"Looked with {json.dumps(server)}", "outcome": {**seen, **about}}))
+    json.dump({"text": f"Looked with {json.dumps(server)}", "outcome": {**seen, **about}}, sys.stdout)
 
 
 if __name__ == "__main__":

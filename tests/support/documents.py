@@ -19,13 +19,14 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ class Shell:
         pause = threading.Event()
         while True:
             said = self._finished(step.command)
-            lacking = missing([*step.before, "[ended … with 0]"], said)
+            lacking = missing([*step.before, "[ended … with 0, job …]"], said)
             if lacking is None or _CLOCK.monotonic() > deadline:
                 break
             pause.wait(LOOK)
@@ -122,22 +123,28 @@ class Shell:
         return self._said[begin:]
 
     def leave(self) -> None:
-        """Whatever still goes on is ended first."""
-        assert self._process.stdin is not None
-        self._process.stdin.write('for job in $(jobs -p); do kill -TERM -- "-$job"; done; wait; exit\n')
-        self._process.stdin.flush()
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise
+        """Whatever still goes on is ended first, by asking and then by force."""
+        jobs, deadline = self._jobs(), _CLOCK.monotonic() + PATIENCE
+        _signalled(jobs, signal.SIGTERM)
+        while _signalled(jobs, 0) and _CLOCK.monotonic() < deadline:
+            threading.Event().wait(LOOK / 5)
+        _signalled(jobs, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def _jobs(self) -> list[int]:
+        found = (re.fullmatch(r"\[ended .* job (\d+)\]", line) for line in self._said)
+        return sorted({int(match[1]) for match in found if match is not None})
 
     def _type(self, command: str) -> int:
         assert self._process.stdin is not None
         mark = next(self._marks)
         # Nothing may be read from where the next commands come.
-        self._process.stdin.write(f'{{ {command}\n}} </dev/null; echo "[ended {mark} with $?]"\n')
+        self._process.stdin.write(f'{{ {command}\n}} </dev/null; printf "\\n[ended {mark} with $?, job $!]\\n"\n')
         self._process.stdin.flush()
         return mark
 
@@ -147,6 +154,16 @@ class Shell:
             with self._news:
                 self._said.append(line.rstrip("\n"))
                 self._news.notify_all()
+
+
+def _signalled(jobs: list[int], number: int) -> bool:
+    """Whether any of them was still there."""
+    there = False
+    for job in jobs:
+        with suppress(ProcessLookupError):
+            os.killpg(job, number)
+            there = True
+    return there
 
 
 def missing(shown: list[str], said: list[str]) -> str | None:
@@ -172,7 +189,7 @@ def _shell(folder: Path, port: str) -> Iterator[Shell]:
         "XDG_DATA_HOME": str(folder / "home" / ".local" / "share"),
         "DUETIME_PORT": port,
     }
-    with subprocess.Popen(
+    process = subprocess.Popen(
         ["bash"],
         cwd=folder,
         env=env,
@@ -180,12 +197,12 @@ def _shell(folder: Path, port: str) -> Iterator[Shell]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    ) as process:
-        shell = Shell(process)
-        try:
-            yield shell
-        finally:
-            shell.leave()
+    )
+    shell = Shell(process)
+    try:
+        yield shell
+    finally:
+        shell.leave()
 
 
 def _clone(folder: Path) -> Path:

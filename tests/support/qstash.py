@@ -61,9 +61,10 @@ class Counter:
 
     def __init__(self, simulation: Simulation, requester: PlayedRequester, folder: Path) -> None:
         self.simulation, self.requester = simulation, requester
-        self.owner = "ada"
+        self.owner, self.depth = "ada", 0
         self.keys = SigningKeys(lambda: SECRET, folder)
-        routes = qstash_routes(simulation.duetime.app.scheduler, lambda: Caller(self.owner, operator=True), self.keys)
+        scheduler = simulation.duetime.app.scheduler
+        routes = qstash_routes(scheduler, lambda: Caller(self.owner, operator=True, depth=self.depth), self.keys)
         self._client = TestClient(Starlette(routes=routes))
 
     @property

@@ -5,6 +5,8 @@
         with there.agent("ada") as ada:
             task = ada.knows("schedule", prompt="Plan my day.", at="now")["id"]
         run = there.ended(task)
+
+A test that ends the server itself says `survives=False`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from duetime.agents.models import EXAMPLE
 from duetime.compose import App, build
@@ -26,7 +29,8 @@ from duetime.core.model import LIVE, Run, RunStatus, Schedule, ScheduleId
 from duetime.core.store import RunQuery, ScheduleQuery
 from duetime.faces.views import message_shape
 from duetime.settings import load_settings
-from tests.support.mcp import World, world
+from tests.support.agents import serving
+from tests.support.mcp import World
 from tests.support.model_server import Request, Step, say
 from tests.support.workers import eventually
 
@@ -116,13 +120,16 @@ def result_of(run: Run) -> dict[str, Any]:
 
 
 @contextmanager
-def house(folder: Path, settings: str, *more: str, env: Mapping[str, str] | None = None) -> Iterator[House]:
+def house(
+    folder: Path, settings: str, env: Mapping[str, str] | None = None, *, survives: bool = True
+) -> Iterator[House]:
     write_settings(folder, settings)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, start_blocking_portal() as portal:
         for name, value in (env or {}).items():
             patch.setenv(name, value)
-        with world(folder, *more) as there, opened(folder) as app:
-            yield House(there, app)
+        with serving(folder, "--quiet") as served, opened(folder) as app:
+            yield House(World(served, portal), app)
+            assert (served.process.poll() is None) == survives, "the server has died, or should have"
 
 
 def write_settings(folder: Path, settings: str) -> None:

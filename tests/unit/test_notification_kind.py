@@ -201,6 +201,15 @@ def test_what_did_not_arrive_is_passed_on_as_it_is(outcome: Outcome) -> None:
     assert carried(once(kind="notification", payload=payload), outcome)[1] == outcome
 
 
+def test_a_receipt_that_is_no_text_does_not_spoil_what_arrived() -> None:
+    _, outcome = carried(
+        once(kind="notification", payload=json.dumps(PLAIN)),
+        Completed(json.dumps({"channel": "ntfy", "receipt": "\ud800"})),
+    )
+    assert isinstance(outcome, Completed) and outcome.result is not None
+    assert "\ufffd" in outcome.result and outcome.result.isprintable()
+
+
 def test_ids_of_messages() -> None:
     """The same on every attempt, another for each message."""
     payload = json.dumps(PLAIN)

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import Instant
+from duetime.core.clock import Instant, SystemClock
+from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller
+from duetime.core.policy.values import policy_from_json
+from duetime.core.result import Ok
+from duetime.core.scheduler import Scheduler
 from duetime.kinds.prompt import PromptKind
+from duetime.stores.sqlite import SqliteStore
 
 ADA = Caller("ada")
 
@@ -46,3 +51,19 @@ def test_what_is_refused_names_its_field(payload: dict[str, Any], field: str, wo
     with pytest.raises(InvalidInput, match=words) as refusal:
         PromptKind().prepare(payload, ADA)
     assert refusal.value.field == field
+
+
+def test_a_prompt_that_becomes_a_reminder_reaches_somebody() -> None:
+    store = SqliteStore(":memory:")
+    store.migrate()
+    scheduler = Scheduler(store, {"prompt": PromptKind()}, SystemClock())
+    heard = []
+    for chosen in ({}, {"deliver_to": "kitchen"}):
+        made = scheduler.create(ADA, NewSchedule("prompt", "tea", "interval", {"hours": 1}, {"prompt": "tea"}, chosen))
+        assert isinstance(made, Ok)
+        changes = Changes(payload={"prompt": "tea", "remind": True})
+        edited = scheduler.edit(ADA, made.value.definition.public_id, changes)
+        assert isinstance(edited, Ok)
+        heard.append(policy_from_json(edited.value.definition.policy).deliver_to)
+    assert heard == ["reminders", "kitchen"]
+    store.close()

@@ -13,20 +13,25 @@ from qstash import Receiver as Verifier
 from qstash.errors import SignatureError
 
 from duetime.core.clock import DAY, MINUTE, SECOND, Instant, SystemClock
+from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, StopReason, StopSignal, Work
-from duetime.core.model import RunId, RunStatus, ScheduleId
+from duetime.core.model import RunId, RunStatus, Schedule, ScheduleId
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import begin
 from duetime.core.policy.rows import new_run
+from duetime.core.policy.values import Policy, policy_from_json
 from duetime.core.requesting import Outgoing, body_of, dlq_id, failed_run, message_id, schedule_and_run
+from duetime.core.result import Ok, Result
+from duetime.core.scheduler import Scheduler
 from duetime.delivery.guard import Guard
 from duetime.delivery.hosts import Hosts
 from duetime.delivery.http import Http
 from duetime.delivery.requests import Requests
 from duetime.kinds.request import KEPT, KEPT_FOR_CALLBACK, RequestKind
 from duetime.simulation import SettableClock
+from duetime.stores.sqlite import SqliteStore
 from tests.support.dialling import NOBODY, Dialler
 from tests.support.drafts import T0, every, once
 from tests.support.qstash import PlayedRequester
@@ -157,6 +162,44 @@ def test_what_is_wrong_is_refused_with_its_name(kind: RequestKind, field: str, v
 def test_a_request_has_one_body(kind: RequestKind) -> None:
     with pytest.raises(InvalidInput, match="one body"):
         kind.prepare({**PLAIN, "body": "a", "body_base64": "YQ=="}, ANN)
+
+
+@pytest.fixture
+def scheduler(kind: RequestKind) -> Iterator[Scheduler]:
+    store = SqliteStore(":memory:")
+    store.migrate()
+    yield Scheduler(store, {"request": kind}, SystemClock())
+    store.close()
+
+
+def policy_of(result: Result[Schedule]) -> Policy:
+    assert isinstance(result, Ok), result
+    return policy_from_json(result.value.definition.policy)
+
+
+def test_whoever_makes_it_its_retries_and_callbacks_count(scheduler: Scheduler) -> None:
+    """Not only where QStash's API is spoken: a callback that is stored and never called would be a lie."""
+    given = {**PLAIN, "retries": 1, "callback": "https://b.example/cb", "callback_headers": {"X-B": "2"}}
+    made = scheduler.create(ANN, NewSchedule("request", "call", "interval", {"hours": 1}, given))
+    policy = policy_of(made)
+    assert policy.max_attempts == 2
+    [callback] = policy.callbacks
+    assert (callback.on, callback.kind, callback.policy["max_attempts"]) == ("always", "request", 2)
+    assert callback.payload == {"method": "POST", "url": "https://b.example/cb", "headers": {"X-B": "2"}, "retries": 1}
+
+
+def test_an_edit_of_a_request_changes_what_follows_it(scheduler: Scheduler) -> None:
+    given = {**PLAIN, "callback": "https://b.example/cb"}
+    made = scheduler.create(ANN, NewSchedule("request", "call", "interval", {"hours": 1}, given, {"max_attempts": 7}))
+    assert isinstance(made, Ok)
+    id = made.value.definition.public_id
+    same = policy_of(scheduler.edit(ANN, id, Changes(payload={**given, "body": "hello"})))
+    assert same == policy_of(made), "what somebody chose stays, as long as nothing else is asked for"
+    other = {**PLAIN, "retries": 0, "failure_callback": "https://c.example/cb"}
+    policy = policy_of(scheduler.edit(ANN, id, Changes(payload=other)))
+    assert policy.max_attempts == 1
+    assert [(each.on, each.payload["url"]) for each in policy.callbacks] == [("failure", "https://c.example/cb")]
+    assert policy_of(scheduler.edit(ANN, id, Changes(payload=PLAIN))).callbacks == ()
 
 
 def test_ids_cannot_be_guessed_and_say_how_often_it_fires(kind: RequestKind) -> None:

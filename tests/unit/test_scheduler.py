@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,11 +18,13 @@ from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.kinds.builtin import TASKS
 from duetime.kinds.job import JobKind
+from duetime.kinds.notification import NotificationKind
 from duetime.kinds.registry import Registry
 from duetime.simulation import SettableClock
 from duetime.stores.sqlite import SqliteStore
 
 ANN, BEN = Caller("ann"), Caller("ben")
+SetOff = Callable[[Scheduler, Caller, str], Result[Any]]
 JOB = NewSchedule("job", "say", "interval", {"hours": 1}, {"task": "echo", "args": ["hi"], "kwargs": {}})
 
 
@@ -185,6 +187,38 @@ def test_agents_schedule_only_so_deep(scheduler: Scheduler) -> None:
     assert refusal(scheduler.create(Caller("ann", depth=4), JOB)).code == "depth"
 
 
+def _edited(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any]:
+    return scheduler.edit(caller, public_id, Changes(trigger_type="interval", trigger_config={"minutes": 1}))
+
+
+def _fired(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any]:
+    return scheduler.run_now(caller, public_id)
+
+
+def _retried(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any]:
+    run = scheduler.run_now(ANN, public_id)
+    assert isinstance(run, Ok) and scheduler.cancel_run(ANN, run.value.id).is_ok
+    return scheduler.retry(caller, run.value.id)
+
+
+@pytest.mark.parametrize("set_off", [_edited, _fired, _retried])
+def test_runs_that_set_each_other_off_come_no_deeper(scheduler: Scheduler, set_off: SetOff) -> None:
+    """Nothing new is made, but without a count two agents that wake each other would never end."""
+    ids = [made(scheduler.create(ANN, replace(JOB, policy={"overlap": "allow"}))).definition.public_id for _ in "ab"]
+    for step in range(3):
+        assert set_off(scheduler, Caller("ann", depth=_depth(scheduler, ids[step % 2]) + 1), ids[1 - step % 2]).is_ok
+    assert [_depth(scheduler, id) for id in ids] == [2, 3]
+    assert refusal(set_off(scheduler, Caller("ann", depth=4), ids[0])).code == "depth"
+    assert set_off(scheduler, ANN, ids[1]).is_ok  # a person may, and changes nothing of how deep it is
+    assert _depth(scheduler, ids[1]) == 3
+
+
+def _depth(scheduler: Scheduler, public_id: str) -> int:
+    found = scheduler.find(ANN, public_id)
+    assert found is not None
+    return found.definition.depth
+
+
 def test_preview_reads_the_trigger_and_creates_nothing(scheduler: Scheduler) -> None:
     preview = scheduler.preview("cron", {"expression": "0 9 * * MON"}, timezone="Europe/Berlin", count=3)
     assert isinstance(preview, Ok)
@@ -225,3 +259,12 @@ def test_a_key_that_was_used_otherwise_refuses_the_whole_bulk(scheduler: Schedul
 
 def test_keys_of_our_own_making_cannot_be_given(scheduler: Scheduler) -> None:
     assert "idempotency_key" in refusal(scheduler.create(ANN, replace(JOB, idempotency_key="~gone-2"))).message
+
+
+def test_the_deepest_run_may_still_tell_a_person(scheduler: Scheduler) -> None:
+    deep = Caller("ada", depth=scheduler.limits.depth + 1)
+    scheduler = Scheduler(scheduler.store, {**scheduler.kinds, "notification": NotificationKind()}, scheduler.clock)
+    told = NewSchedule("notification", "tell", "once", {"run_at": "now"}, {"message": "done", "topic": "garden"})
+    assert isinstance(scheduler.create(deep, told), Ok)
+    refused = scheduler.create(deep, JOB)
+    assert isinstance(refused, Err) and refused.code == "depth"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from duetime.core.clock import DAY, HOUR, SECOND, Instant
-from duetime.core.errors import InvalidInput
+from duetime.core.errors import InvalidInput, StoreUnavailable
 from duetime.core.kind import Caller, StopReason, StopSignal, Work
 from duetime.core.ledger import NOTHING, Cap, Used, reached
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting
 from duetime.core.policy.claiming import Claim
+from duetime.core.triggers import OnceTrigger, trigger_to_json
 from duetime.core.waking import Access, Errand, Reply, Spent, run_holder
 from duetime.kinds.prompt import PromptKind
 from duetime.kinds.waking import Waker, Waking
@@ -58,12 +60,19 @@ class Stopped:
 
 
 class Stage:
-    def __init__(self, answer: Any = None, *, limit: Used = NOTHING, runs_per_day: int = 0) -> None:
+    def __init__(
+        self,
+        answer: Any = None,
+        *,
+        limit: Used = NOTHING,
+        runs_per_day: int = 0,
+        wakes: Mapping[str, Used] = MappingProxyType({}),
+    ) -> None:
         self.store: FlowingStore = SqliteStore(":memory:")
         self.store.migrate()
         self.clock = Stopped()
         self.agent = Scripted(answer if answer is not None else Reply("done"))
-        wakers = {"coder": Waker(self.agent, 60.0, limit)}
+        wakers = {"coder": Waker(self.agent, 60.0, limit, wakes)}
         waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day)
         self.kind = PromptKind(waking)
         self.hand = Hand(self.store)
@@ -96,6 +105,17 @@ def test_an_agent_is_given_the_prompt_in_its_frame() -> None:
     assert (errand.prompt, errand.owner, errand.run, errand.depth) == ("look", "ada", claim.run.id, 1)
     assert errand.access.token == f"token of {claim.run.id}"
     assert "stored text" in errand.text and "\nlook\n" in errand.text and "ada" in errand.text
+
+
+def test_times_are_those_of_whoever_stored_it() -> None:
+    stage = Stage()
+    tokyo = trigger_to_json(OnceTrigger(at=T0, timezone="Asia/Tokyo"))
+    for trigger in (tokyo, '{"type": "nonsense"}'):
+        claim = stage.claim()
+        stage.run(claim._replace(definition=claim.definition._replace(trigger=trigger)))
+    first, second = stage.agent.errands
+    assert (first.zone, second.zone) == ("Asia/Tokyo", ZONE), "that of the installation where none can be read"
+    assert " JST" in first.text and " JST" not in second.text
 
 
 def test_a_prompt_cannot_end_its_own_frame() -> None:
@@ -203,6 +223,14 @@ def test_the_limit_of_an_owner_counts_all_agents_and_no_other_owner() -> None:
     assert isinstance(stage.run(stage.claim(owner="bob")), Completed)
 
 
+def test_an_agent_that_wakes_another_keeps_to_the_limits_of_both() -> None:
+    """The heartbeat: what it lets another agent do counts for that one too."""
+    stage = Stage(Reply("done", spent=Spent(60, 40)), wakes={"helper": Used(tokens=150)})
+    assert [type(stage.run(stage.claim())) for _ in range(3)] == [Completed, Completed, Returned]
+    last = stage.run(stage.claim())
+    assert isinstance(last, Returned) and last.reason == "the limit of 150 tokens a day for the agent helper is reached"
+
+
 def test_a_schedule_has_limits_of_its_own() -> None:
     stage = Stage()
     claim = stage.claim({"max_runs_per_day": 1})
@@ -242,3 +270,24 @@ def test_closing_ends_the_agents() -> None:
 
 def test_no_limit_is_never_reached() -> None:
     assert reached([Cap("all", "all", Used())], {"all": Used(10**9, 10**9, 10**9)}) is None
+
+
+def test_a_store_that_is_away_when_it_is_counted_loses_nothing_of_what_the_agent_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage(Reply("watered", spent=Spent(10, 5)))
+    monkeypatch.setattr(stage.store, "spend", _away)
+    assert result_of(stage.run(stage.claim()))["text"] == "watered"
+
+
+def test_a_store_that_is_away_before_the_agent_is_woken_costs_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    claim = stage.claim()
+    monkeypatch.setattr(stage.store, "reserve", _away)
+    outcome = stage.run(claim)
+    assert isinstance(outcome, Returned) and 0 < outcome.after <= 60 * SECOND
+    assert stage.agent.errands == []
+
+
+def _away(*_given: Any) -> None:
+    raise StoreUnavailable

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from duetime.cli.frame import program
+from duetime.cli.frame import program, store_file
 from duetime.cli.text import clean
 from duetime.core.clock import SystemClock
 from duetime.core.errors import DuetimeError
@@ -118,9 +118,9 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
 
 def store_file_checks(url: str) -> Iterator[Check]:
     """For SQLite: is there a file, on a disk that keeps its promises, with room to write?"""
-    if url.startswith(("postgresql://", "postgres://")) or url == ":memory:":
+    path = store_file(url)
+    if path is None:
         return
-    path = Path(url.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
     place = next((folder for folder in (path.resolve(), *path.resolve().parents) if folder.exists()), Path("/"))
     if not path.exists():
         yield Check(

@@ -6,12 +6,14 @@ from collections.abc import Generator, Iterator
 
 from duetime.api import LOCAL, taken
 from duetime.cli.checks import Check
-from duetime.cli.frame import program, without_password
+from duetime.cli.frame import program
 from duetime.cli.text import clean, plural, relative, span
 from duetime.compose import App, build
 from duetime.core.clock import MINUTE, SECOND, Clock, Instant
+from duetime.core.masking import without_password
+from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
-from duetime.core.store import Health, ScheduleQuery
+from duetime.core.store import EVERY_ONE, Health, ScheduleQuery
 from duetime.faces.present import is_alive
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
@@ -19,6 +21,9 @@ from duetime.settings import Settings
 SKEW = 1 * SECOND
 LOOKED_AT = 1000
 """Jobs whose tasks are looked up: enough to notice what is missing, in a moment."""
+
+COMMAND, COMMAND_MODULE = "run_command", "duetime.kinds.command"
+"""What lines of a crontab become; the module registers itself when it is imported, which is for the settings to say."""
 
 OPERATOR = frozenset({"backup_database", "prune_history"})
 
@@ -32,6 +37,7 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         yield from _clock(app, clock)
         alive = yield from _workers(app, clock.now())
         yield from _overdue(health, alive, clock.now())
+        yield from _elsewhere(app)
         yield from _troubled(app.scheduler)
         yield from _unknown_tasks(app.scheduler, registry)
     finally:
@@ -79,12 +85,27 @@ def _overdue(health: Health, alive: int, now: Instant) -> Iterator[Check]:
         yield Check("warn", "due", f"{health.overdue:,} overdue, the oldest by {span(now - oldest)}; {cause}")
 
 
+def _elsewhere(app: App) -> Iterator[Check]:
+    if app.remote is None:
+        return
+    found = app.remote.check()
+    if isinstance(found, Err):
+        yield Check("fail", "qstash", clean(found.message))
+    else:
+        yield Check("ok", "qstash", f"it keeps the notifications, and answers; {plural(found.value, 'schedule')} there")
+    here = taken(app.scheduler.search(LOCAL, ScheduleQuery(kind="notification", status="living", limit=1))).total
+    if here:
+        message = f"kept and fired here, from before: {plural(here, 'notification')}, which the tools do not show"
+        yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')
+
+
 def _troubled(scheduler: Scheduler) -> Iterator[Check]:
     for status, verdict, advice in (
         ("broken", "fail", "mend the trigger with `job edit`, or delete it"),
         ("failed", "warn", "`job history ID` shows why"),
     ):
-        page = taken(scheduler.search(LOCAL, ScheduleQuery(status=status, newest_first=True, limit=3)))
+        query = ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE)
+        page = taken(scheduler.search(LOCAL, query))
         if not page.items:
             yield Check(
                 "ok", status, f"no schedule is {status}" if status == "broken" else "no schedule failed last time"
@@ -105,4 +126,5 @@ def _unknown_tasks(scheduler: Scheduler, registry: Registry) -> Iterator[Check]:
     if unknown:
         named = ", ".join(f"{clean(name)} ({number})" for name, number in sorted(unknown.items())[:5])
         advice = "the worker needs their modules: --tasks MODULE, or tasks in duetime.toml"
+        advice += f"; {COMMAND} is in {COMMAND_MODULE}" if COMMAND in unknown else ""
         yield Check("warn", "tasks", f"jobs call tasks that are not known here: {named}; {advice}")

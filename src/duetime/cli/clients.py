@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from duetime.core.errors import InvalidInput
 
 NAME = "duetime"
+ALL = "all"
+"""Stands for every client."""
 
 
 class Reach(NamedTuple):
@@ -115,7 +117,7 @@ CLIENTS = {
 
 def known_client(name: str) -> Client:
     if name not in CLIENTS:
-        raise InvalidInput(f"--print-config: there is no client {name!r}; there are {', '.join(CLIENTS)}")
+        raise InvalidInput(f"--print-config: there is no client {name!r}; there are {', '.join([*CLIENTS, ALL])}")
     return CLIENTS[name]
 
 

@@ -1,4 +1,4 @@
-"""The schedules of `duetime worker --demo`: each shows one thing, and all fire within seconds."""
+"""The schedules of the demo: each shows one thing, and most fire within seconds."""
 
 from __future__ import annotations
 
@@ -22,31 +22,50 @@ MODULE = "duetime.cli.samples"
 class Sample(NamedTuple):
     name: str
     shows: str
-    task: str
-    kwargs: dict[str, Any]
+    payload: dict[str, Any]
     trigger: tuple[str, dict[str, Any]]
     policy: dict[str, Any]
+    kind: str = "job"
+
+
+def _task(task: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"task": task, "kwargs": arguments}
 
 
 SAMPLES = (
-    Sample("welcome", "a one-off", "demo_greet", {"name": "Duetime"}, ("once", {"run_at": "in 2 seconds"}), {}),
-    Sample("heartbeat", "an interval", "demo_beat", {}, ("interval", {"seconds": 5}), {}),
-    Sample("tens", "cron with seconds, async def", "demo_wait", {}, ("cron", {"expression": "*/10 * * * * *"}), {}),
+    Sample("welcome", "a one-off", _task("demo_greet", name="Duetime"), ("once", {"run_at": "in 2 seconds"}), {}),
+    Sample("heartbeat", "an interval", _task("demo_beat"), ("interval", {"seconds": 5}), {}),
+    Sample("tens", "cron with seconds, async def", _task("demo_wait"), ("cron", {"expression": "*/10 * * * * *"}), {}),
     Sample(
         "primes",
         "a task in its own process",
-        "demo_primes",
-        {"below": 100_000},
+        _task("demo_primes", below=100_000),
         ("interval", {"seconds": 15, "start": "in 3 seconds"}),
         {"timeout": 10 * SECOND},
     ),
     Sample(
         "flaky",
         "a failure, and its retry",
-        "demo_flaky",
-        {},
+        _task("demo_flaky"),
         ("interval", {"seconds": 20, "start": "in 4 seconds"}),
         {"max_attempts": 3, "backoff": 2 * SECOND},
+    ),
+    Sample("unlucky", "a failure for good", _task("demo_unlucky"), ("once", {"run_at": "in 5 seconds"}), {}),
+    Sample(
+        "drink-water",
+        "a notification",
+        {"message": "A glass of water, now.", "topic": "demo", "title": "Drink water"},
+        ("interval", {"seconds": 30, "start": "in 8 seconds"}),
+        {},
+        "notification",
+    ),
+    Sample(
+        "briefing",
+        "a prompt for an agent",
+        {"prompt": "Read my calendar and write five lines: what matters today, and what I am likely to forget."},
+        ("cron", {"expression": "30 7 * * 1-5"}),
+        {},
+        "prompt",
     ),
 )
 
@@ -62,7 +81,7 @@ def plant(room: App) -> list[Schedule]:
     """Makes the samples, or finds them: their keys keep a second demo from making them again."""
     news = [
         NewSchedule(
-            "job", each.name, *each.trigger, {"task": each.task, "kwargs": each.kwargs}, each.policy,
+            each.kind, each.name, *each.trigger, each.payload, each.policy,
             idempotency_key=f"demo:{each.name}",
         )
         for each in SAMPLES

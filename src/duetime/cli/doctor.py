@@ -9,20 +9,21 @@ import typer
 
 from duetime.cli import screen
 from duetime.cli.checks import Check, machine_checks, store_file_checks, task_checks
+from duetime.cli.checks_delivery import delivery_checks
 from duetime.cli.checks_store import store_checks
 from duetime.cli.door import FAILED, failure_of
 from duetime.cli.frame import Db, Json, Tasks
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 from duetime.core.clock import SystemClock
 from duetime.core.errors import DuetimeError
 from duetime.settings import Settings, load_settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = single()
 
 
 @app.command(cls=PlainCommand)
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
-    """Check the machine, the store, the workers and the tasks. Exit code 1 when something is broken."""
+    """Check the machine, the tasks, the channels, the store and the workers. Exit code 1 when something is broken."""
     checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
     worst = "fail" if any(check.status == "fail" for check in checks) else "ok"
     if json_:
@@ -45,6 +46,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     yield from machine_checks(settings)
     registry, loaded = task_checks(settings)
     yield from loaded
+    yield from delivery_checks(settings, SystemClock())
     usable = True
     for check in store_file_checks(settings.path_of_db()):
         usable = usable and check.status != "fail" and check.subject != "store"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from duetime.cli.text import clean
+from duetime.cli.wording import worded
 from duetime.core.errors import DuetimeError
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
@@ -24,21 +25,10 @@ _EXITS = {
     **dict.fromkeys(("not_possible", "conflict", "busy", "depth", "quota", "key_reused", "not_yours"), REFUSED),
     **dict.fromkeys(("store_unavailable", "store_unusable", "worker_gone"), STORE),
 }
-# A trigger or policy names its field; the person at the keyboard knows it by the option.
-_OPTIONS = {
-    "run_at": "--at",
-    "seconds": "--every",
-    "expression": "--cron",
-    "rrule": "--rrule",
-    "timezone": "--tz",
-    "task": "--task",
-    "args": "--arg",
-    "kwargs": "--kwarg",
-    "idempotency_key": "--key",
-    "trigger_config": "the trigger",
-    "payload": "the arguments",
-    **{name: "--" + name.replace("_", "-") for name in ("max_runs", "max_attempts", "timeout", "catch_up", "overlap")},
-}
+
+
+COMPLETION = "_DUETIME_COMPLETE"
+"""Set where a shell asks for completions instead of running a command."""
 
 
 class Failure(NamedTuple):
@@ -75,6 +65,10 @@ def run(arguments: Sequence[str]) -> int:
 def _call(arguments: list[str]) -> int:
     from duetime.cli.rooms import command
 
+    if COMPLETION in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # it has no other door
+
+        completion_init()
     answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
     return answer if isinstance(answer, int) else OK
 
@@ -93,28 +87,13 @@ def _tell(failure: Failure, *, machine: bool) -> int:
 def failure_of(error: BaseException) -> Failure:
     if isinstance(error, DuetimeError):
         code = getattr(error, "reason", error.code)
-        return Failure(code, _worded(error, code), _EXITS.get(code, FAILED))
+        return Failure(code, worded(error, code), _EXITS.get(code, FAILED))
     if isinstance(error, KeyboardInterrupt):
         return Failure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # what Typer raises for a command line that cannot be read
         return _usage(error)
     kind, said = type(error).__name__, str(error) or "without a message"
     return Failure("unexpected", f"unexpected {kind}: {said}; repeat it with --debug to see where", FAILED)
-
-
-def _worded(error: DuetimeError, code: str) -> str:
-    message = error.message
-    field = getattr(error, "field", None) or getattr(error, "details", {}).get("field")
-    if field in _OPTIONS and message.startswith(f"{field}:"):
-        message = _OPTIONS[field] + message.removeprefix(field)
-    if message.startswith("Invalid cron expression"):
-        message += "; it has 5 fields: minute hour day month weekday, or 6 with seconds in front"
-    if message.startswith("Unknown status"):
-        message += "; there are pending, running, completed, failed, cancelled, paused and broken"
-    if code == "store_unavailable":
-        message = message.removesuffix("; the work goes on when it is back").removesuffix("; it is tried again")
-        message += "; check --db, and try again"
-    return message
 
 
 def _usage(error: Any) -> Failure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import sys
@@ -16,11 +15,13 @@ import typer
 
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput, UnreadableTime
+from duetime.core.masking import without_password
 from duetime.core.times import read_duration, read_time
 
 if TYPE_CHECKING:
     from duetime.compose import App
 
+MEMORY = ":memory:"
 Db = Annotated[
     str | None,
     typer.Option("--db", metavar="URL", help="A file, or postgresql://...; otherwise as the settings say."),
@@ -49,12 +50,19 @@ def opened(
         app.close()
 
 
-def worker_warnings(app: App, db: str | None, tasks: Sequence[str] | None = None) -> list[str]:
+def store_file(url: str) -> Path | None:
+    """Where a SQLite store is; None for any other, and for one in memory."""
+    if ("://" in url and not url.startswith("sqlite://")) or url == MEMORY:
+        return None
+    return Path(url.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
+
+
+def worker_warnings(app: App, db: str | None, tasks: Sequence[str] | None = None, *, kind: str = "job") -> list[str]:
     from duetime.faces.present import idle_warnings
 
     named = [part for module in tasks or () for part in ("--tasks", module)]
     how = program("worker", *(("--db", without_password(db)) if db else ()), *named)
-    return idle_warnings(app.scheduler.workers(), "job", app.clock.now(), how)
+    return idle_warnings(app.scheduler.workers(), kind, app.clock.now(), how)
 
 
 def program(*arguments: str) -> str:
@@ -69,13 +77,11 @@ def program(*arguments: str) -> str:
     return " ".join((start, *map(shlex.quote, arguments)))
 
 
-def without_password(url: str) -> str:
-    """Hints end up in logs, so that a password in them would too."""
-    return re.sub(r"(?<=[?&]password=)[^&]*|(?<=://)([^:/@]*):[^/]*@", _masked, url)
-
-
-def _masked(found: re.Match[str]) -> str:
-    return "***" if found[1] is None else f"{found[1]}:***@"
+def again(room: App, *arguments: str) -> str:
+    """The same for another command on the same store."""
+    settings = room.settings
+    named = settings.db if "the command line" in settings.sources else ""
+    return program(*arguments, *(("--db", without_password(named)) if named else ()))
 
 
 def version() -> str:
@@ -101,6 +107,11 @@ def duration(text: str, option: str) -> int:
     if found <= 0:
         raise InvalidInput(f"{option}: must be longer than nothing, such as 30s or 2h")
     return found
+
+
+def given_text(text: str) -> str:
+    """A text, or what comes over standard input where a dash stands for it."""
+    return sys.stdin.read().rstrip("\n") if text == "-" else text
 
 
 def value_of(text: str) -> Any:

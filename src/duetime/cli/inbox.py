@@ -1,8 +1,7 @@
-"""`duetime inbox`: notifications that were delivered to the built-in inbox."""
+"""`duetime inbox`: notifications that arrived, in the built-in inbox or wherever else they went."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -10,14 +9,14 @@ import typer
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
 from duetime.cli.frame import Db, Json, opened
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 from duetime.cli.text import clean
-from duetime.core.model import Run
+from duetime.core.delivering import INBOX
 from duetime.core.store import RunQuery
 from duetime.core.times import format_local
-from duetime.faces.present import instant_view
+from duetime.faces.views import message_shape
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = single()
 
 
 @app.command(cls=PlainCommand)
@@ -27,28 +26,22 @@ def inbox(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show the notifications that arrived, the newest first."""
+    """Show the notifications that arrived, and where, the newest first."""
     with opened(db) as room:
         query = RunQuery(kind="notification", status="completed", subject=topic, limit=limit)
         runs = taken(room.scheduler.runs(LOCAL, query)).items
         zone = room.scheduler.zone
-    messages = [_message(run, zone) for run in runs]
+    messages = [message_shape(run, zone) for run in runs]
     if json_:
         screen.print_json({"messages": messages, "count": len(messages)})
         return
     if not messages:
         print("Nothing has arrived yet.")
     for run, message in zip(runs, messages, strict=True):
-        moment = format_local(run.finished or run.due, zone)
-        title = f"{clean(message['title'])}: " if message.get("title") else ""
-        print(f"{moment}  [{clean(str(message['topic']))}]  {title}{clean(str(message['message']))}")
+        print(f"{format_local(run.finished or run.due, zone)}  {_line(message)}")
 
 
-def _message(run: Run, zone: str) -> dict[str, Any]:
-    kept = json.loads(run.result) if run.result else {}
-    return {
-        "arrived": instant_view(run.finished, zone),
-        "topic": kept.get("topic", ""),
-        "title": kept.get("title"),
-        "message": kept.get("message", ""),
-    }
+def _line(message: dict[str, Any]) -> str:
+    where = message["topic"] if message["channel"] == INBOX else f"{message['topic']} via {message['channel']}"
+    title = f"{clean(str(message['title']))}: " if message["title"] else ""
+    return f"[{clean(str(where))}]  {title}{clean(str(message['message']))}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from duetime.api import LOCAL, taken
@@ -11,44 +13,65 @@ from duetime.cli.text import clean, clock_time, plural, relative, span
 from duetime.compose import App
 from duetime.core.clock import SECOND, Instant
 from duetime.core.model import LIVE, Run, RunId, RunStatus
-from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.core.store import RunQuery
 from duetime.faces.present import run_view
 
-PAGE = 200
+PAGE = 500
+"""Runs that one look takes in; of more than that, made since the last one, the oldest are only counted."""
 LONG = 1 * SECOND
 """A run that takes longer than this is said to be running."""
+MORE = "more"
 
 
 class Tail:
-    """Reads the latest runs again and again, and tells which of them have news."""
+    """Looks at the new and the living runs again and again, and tells which of them have news."""
 
-    def __init__(self, room: App) -> None:
-        self._room = room
+    def __init__(self, room: App, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
+        self._room, self._kinds, self._long = room, kinds, long
         self._seen: dict[RunId, tuple[str, int]] = {}
         self._open: set[RunId] = set()
+        self._top = room.store.newest_run()
+        self.unseen = 0
+        """How many were too many to be looked at one by one, since somebody last asked."""
         self.news()
 
     def news(self) -> list[tuple[str, Run]]:
-        scheduler, now = self._room.scheduler, self._room.clock.now()
-        latest = taken(scheduler.runs(LOCAL, RunQuery(limit=PAGE))).items
-        shown = {run.id for run in latest}
-        older = [run for id in self._open - shown if (run := scheduler.run(LOCAL, id)) is not None]
+        now = self._room.clock.now()
+        found = self._look()
         changed = []
-        for run in sorted([*older, *latest], key=lambda run: run.finished or now):
-            word = _word(run, now)
+        for run in sorted(found.values(), key=lambda run: run.finished or now):
+            word = _word(run, now, self._long)
             if word is not None and self._seen.get(run.id) != (word, run.attempt):
                 self._seen[run.id] = (word, run.attempt)
                 changed.append((word, run))
-        self._open = {run.id for run in (*older, *latest) if run.status in LIVE}
-        kept = shown | self._open
-        self._seen = {id: seen for id, seen in self._seen.items() if id in kept}
+        self._open = {run.id for run in found.values() if run.status in LIVE}
+        self._seen = {id: seen for id, seen in self._seen.items() if id in self._open}
         return changed
 
+    def _look(self) -> dict[RunId, Run]:
+        """What is new, what lives (an old run too, when somebody had it tried again), and what lived a moment ago."""
+        before, self._top = self._top, self._room.store.newest_run()
+        fresh = self._runs(RunQuery(above=before, limit=PAGE)) if self._top > before else []
+        if len(fresh) == PAGE:
+            self.unseen += max(0, fresh[-1].id - before - 1)
+        found = {run.id: run for run in (*fresh, *self._runs(RunQuery(status="live", limit=PAGE)))}
+        gone = tuple(self._open - set(found))
+        return found | {run.id: run for run in (self._runs(RunQuery(ids=gone, limit=len(gone))) if gone else ())}
 
-def _word(run: Run, now: Instant) -> str | None:
+    def _runs(self, query: RunQuery) -> list[Run]:
+        return taken(self._room.scheduler.runs(LOCAL, replace(query, kinds=self._kinds, count_to=0))).items
+
+    def lately(self, number: int) -> list[tuple[str, Run]]:
+        """The last ones that have ended or live, oldest first, as if they had just been seen."""
+        now = self._room.clock.now()
+        words = [(_word(run, now, self._long), run) for run in reversed(self._runs(RunQuery(limit=number)))]
+        return [(word, run) for word, run in words if word is not None]
+
+
+def _word(run: Run, now: Instant, long: int) -> str | None:
     """What there is to say about a run; nothing while it only stands in line."""
     if run.status == RunStatus.RUNNING:
-        return "running" if run.started is not None and now - run.started > LONG else None
+        return "running" if run.started is not None and now - run.started > long else None
     if run.status == RunStatus.PENDING:
         return "retry" if run.attempt and run.error else None
     return None if run.status == RunStatus.QUEUED else run.status
@@ -57,9 +80,11 @@ def _word(run: Run, now: Instant) -> str | None:
 class Stream:
     """Prints the news; on a terminal a last line below them says what comes next."""
 
-    def __init__(self, room: App, *, json_: bool, bar: bool) -> None:
-        self._room, self._json = room, json_
-        self._tail = Tail(room)
+    def __init__(
+        self, room: App, *, json_: bool, bar: bool, kinds: tuple[str, ...] = (), long: int = LONG, last: int = 0
+    ) -> None:
+        self._room, self._json, self._kinds = room, json_, kinds
+        self._tail = Tail(room, kinds=kinds, long=long)
         self.counts: Counter[str] = Counter()
         self._console = None if json_ else screen.console()
         self._live: Any = None
@@ -68,12 +93,17 @@ class Stream:
 
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
+        for word, run in self._tail.lately(last) if last else ():
+            self._print(word, run)
 
     def refresh(self) -> None:
         for word, run in self._tail.news():
             if word != "running":
                 self.counts[word] += 1
             self._print(word, run)
+        if self._tail.unseen:
+            self._tell_unseen(self._tail.unseen)
+            self._tail.unseen = 0
         if self._live is not None:
             bar = screen.safe(self._next(), "dim")
             bar.no_wrap, bar.overflow = True, "ellipsis"
@@ -86,21 +116,33 @@ class Stream:
 
     def _print(self, word: str, run: Run) -> None:
         if self._console is None:
-            screen.print_json_line({"event": word, "name": run.name, **run_view(run, self._room.scheduler.zone)})
+            view = run_view(run, self._room.scheduler.zone)
+            screen.print_json_line({"event": word, "kind": run.kind, "name": run.name, **view})
             return
-        line = screen.safe(clock_time(run.finished or self._room.clock.now(), self._room.scheduler.zone), "dim")
+        moment = run.finished or run.started or self._room.clock.now()
+        line = screen.safe(clock_time(moment, self._room.scheduler.zone), "dim")
         line.append(f"  {word:<9}", screen.STYLES.get(word, ""))
         line.append(f"  {clean(run.name):<10}", "bold").append(f"  {_measures(run):<20}", "dim")
         line.append(f"  {clean(_said(word, run))}", screen.STYLES.get(word, "") if run.error else "")
         terminal = self._console.is_terminal
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
+    def _tell_unseen(self, number: int) -> None:
+        self.counts[MORE] += number
+        if self._console is None:
+            screen.print_json_line({"event": MORE, "runs": number})
+        else:
+            self._console.print(screen.safe(f"... and {plural(number, 'run')} more, too many to show", "dim"))
+
     def _next(self) -> str:
         now = self._room.clock.now()
-        query = ScheduleQuery(kind="job", status="pending", due_from=now, by_time=True, limit=3)
-        found = taken(self._room.scheduler.search(LOCAL, query)).items
+        wanted = (each for each in self._room.scheduler.coming(LOCAL, None, 20) if self._is_shown(each.definition.kind))
+        found = list(islice(wanted, 3))
         coming = [f"{clean(each.definition.name)} {relative(each.progress.next or now, now)}" for each in found]
         return f"next: {', '.join(coming) or 'nothing'}  |  {self.summary()}  |  Ctrl-C stops"
+
+    def _is_shown(self, kind: str) -> bool:
+        return not self._kinds or kind in self._kinds
 
     def summary(self) -> str:
         return ", ".join(f"{number:,} {word}" for word, number in sorted(self.counts.items())) or "nothing yet"

@@ -11,16 +11,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from duetime.cli.door import OK
 from duetime.cli.frame import Db, Tasks
 from duetime.cli.options import Tools
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 
 if TYPE_CHECKING:
     from duetime.compose import App
     from duetime.core.standin import StandIn
+    from duetime.faces.desk import Desk
     from duetime.faces.mcp.tool import Call
     from duetime.faces.mcp.wire import Wire
 
@@ -30,7 +29,7 @@ PATIENCE = 0.1
 DEADLINE = 0.7
 """Seconds after which the process ends, whatever still hangs: a client that waits in vain kills."""
 
-app = typer.Typer(add_completion=False)
+app = single()
 
 
 @app.command(cls=PlainCommand)
@@ -59,8 +58,11 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     from duetime.core.standin import StandIn
     from duetime.faces.mcp.stdio import serve_stdio
     from duetime.settings import load_settings
+    from duetime.wiring.access import RUN_FOLDER, RUN_TOKEN
 
     _log_to_standard_error()
+    if RUN_FOLDER in os.environ:  # where its worker found its settings and tasks
+        os.chdir(os.environ[RUN_FOLDER])
     settings = load_settings(flags)
     room = build(settings)
     stand_in = StandIn(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
@@ -68,19 +70,44 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     face, watcher = mcp_face(settings.tools, _identify(room, stand_in))
     gc.freeze()
     gc.enable()
-    stand_in.start()
+    if RUN_TOKEN not in os.environ:  # a server for one run of an agent goes with it: it takes on no work
+        stand_in.start()
     serve_stdio(face, watcher, wire)
 
 
 def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
     from duetime.faces.local import as_local
+    from duetime.wiring.access import RUN_TOKEN
 
     desk = room.desk()
+    token = os.environ.get(RUN_TOKEN)
+    if token is not None:
+        return _for_a_run(room, desk, token)
 
     def identify() -> Call:
         # Whether anything would fire is only known once this process has looked for other workers.
         stand_in.decided.wait(1.0)
         return as_local(desk)
+
+    return identify
+
+
+def _for_a_run(room: App, desk: Desk, token: str) -> Callable[[], Call]:
+    """The agent that a prompt woke: with its owner and depth, and as long as its run is under way."""
+    import mcp_types as types
+    from mcp.shared.exceptions import MCPError
+
+    from duetime.compose import tokens_of
+    from duetime.faces.http.bearer import call_of
+    from duetime.faces.http.tokens import InvalidToken
+
+    tokens = tokens_of(room.settings, room.clock, room.store)
+
+    def identify() -> Call:
+        try:
+            return call_of(desk, tokens.verify(token))
+        except InvalidToken as problem:
+            raise MCPError(types.INVALID_REQUEST, f"Nothing was done: {problem.message}.") from None
 
     return identify
 

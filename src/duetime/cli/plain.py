@@ -50,3 +50,13 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
+
+
+def single() -> typer.Typer:
+    """A room of one command. Every room has the same plain help, also where Rich could make it look otherwise."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+def group(summary: str) -> typer.Typer:
+    """A room of several commands."""
+    return typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary)

@@ -8,7 +8,7 @@ import typer
 
 from duetime.cli import screen
 from duetime.cli.frame import Json, Zone, duration
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 from duetime.cli.text import clean, relative
 from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
 from duetime.core.errors import InvalidInput, UnreadableTime
@@ -19,7 +19,11 @@ from duetime.settings import load_settings, local_zone
 
 EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+Dst = Annotated[
+    str, typer.Option("--dst", metavar="HOW", help="For cron: debian, or literal (the wall clock to the letter).")
+]
+
+app = single()
 
 
 @app.command(name="next", cls=PlainCommand)
@@ -30,18 +34,13 @@ def show_next(
     ],
     tz: Zone = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="How many instants.")] = 5,
-    dst: Annotated[
-        str, typer.Option(metavar="HOW", help="For cron: debian, or literal (the wall clock to the letter).")
-    ] = "debian",
+    dst: Dst = "debian",
     json_: Json = False,
 ) -> None:
     """Show when an expression fires next. In local time and UTC, with what it says in English and what may surprise."""
     now = SystemClock().now()
     zone = known_zone(tz).key if tz else local_zone(load_settings())
-    kind, config = read_expression(expression)
-    if kind == "cron":
-        config["dst"] = dst
-    trigger, notes = _built(kind, config, zone, now)
+    trigger, notes = trigger_in(expression, zone, now, dst)
     instants = upcoming(trigger, now, count)
     warnings = notes + warnings_for(trigger, now)
     if json_:
@@ -55,7 +54,11 @@ def show_next(
     screen.warn(warnings)
 
 
-def _built(kind: str, config: dict[str, Any], zone: str, now: Instant) -> tuple[Trigger, list[str]]:
+def trigger_in(expression: str, zone: str, now: Instant, dst: str) -> tuple[Trigger, list[str]]:
+    """What an expression means, and how it was understood where it could have been meant otherwise."""
+    kind, config = read_expression(expression)
+    if kind == "cron":
+        config["dst"] = dst
     if kind != "once":
         return build_trigger(kind, config, zone=zone, now=now), []
     try:

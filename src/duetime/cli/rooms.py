@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from duetime.cli.plain import PlainGroup
@@ -18,15 +19,28 @@ class Room(NamedTuple):
 
 # The summaries stand here so that `duetime --help` imports no room: some need packages that are slow, or not there.
 ROOMS = {
+    "init": Room("init", "Answer a few questions; write duetime.toml."),
     "serve": Room("serve", "Serve agents over MCP and HTTP, and run what is due."),
-    "mcp": Room("mcp", "Serve one agent over stdin and stdout."),
-    "worker": Room("worker", "Run what is due."),
-    "job": Room("job", "Jobs: add, edit, list, show, run, pause, cancel and more."),
-    "next": Room("preview", "Show when an expression fires next."),
-    "inbox": Room("inbox", "Notifications that arrived in the built-in inbox."),
-    "token": Room("token", "The tokens that the HTTP server asks for."),
     "service": Room("service", "Keep Duetime running in the background."),
+    "worker": Room("worker", "Run what is due."),
+    "mcp": Room("mcp", "Serve one agent over stdin and stdout."),
+    "chat": Room("chat", "Talk with an agent that schedules for you."),
+    "job": Room("job", "Jobs: add, edit, list, show, run, pause, cancel and more."),
+    "prompt": Room("prompt", "Prompts for agents: add, edit, list, take, finish and more."),
+    "notify": Room("notify", "Notifications: send one, add, edit, list and more."),
+    "inbox": Room("inbox", "Notifications that arrived in the built-in inbox."),
+    "dead": Room("dead", "What could not be delivered: list, show, retry, forget."),
+    "next": Room("preview", "Show when an expression fires next."),
+    "explain": Room("explain", "Say in English what an expression means."),
+    "tail": Room("tail", "Show what fires, ends and fails, as it happens."),
+    "top": Room("top", "Watch workers, what runs, what comes next and what failed."),
+    "import": Room("bringing", "Bring schedules in: from a crontab, or from an export."),
+    "export": Room("export", "Write schedules as lines of JSON, or as a calendar."),
+    "backup": Room("backup", "Copy the store while it is in use."),
+    "db": Room("database", "The store: status, migrate, prune."),
+    "token": Room("token", "The tokens that the HTTP server asks for."),
     "doctor": Room("doctor", "Check the machine, the store, the workers and the tasks."),
+    "completion": Room("completion", "Have Tab complete commands and options in bash, zsh or fish."),
 }
 
 EPILOG = (
@@ -34,6 +48,16 @@ EPILOG = (
     "4 refused, 5 the store cannot be used; 130 after Ctrl-C. "
     "Every command takes --json, for programs, and --debug, which shows the trace of an error."
 )
+
+
+class Summaries(PlainGroup):
+    """The names of the rooms and what they are for, without the rooms."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(ROOMS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return TyperCommand(cmd_name, help=ROOMS[cmd_name].summary)
 
 
 class Rooms(PlainGroup):
@@ -46,6 +70,11 @@ class Rooms(PlainGroup):
         room = get_command(import_module(f"duetime.cli.{ROOMS[cmd_name].module}").app)
         room.name = cmd_name
         return room
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """By their summaries, so that Tab imports no room either."""
+        shown = Summaries(name=self.name, params=self.params)
+        return list(shown.shell_complete(type(ctx)(shown, info_name=ctx.info_name), incomplete))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -1,4 +1,4 @@
-"""The tasks of `duetime worker --demo`. They are also examples of how tasks are written."""
+"""The tasks of the demo. They are also examples of how tasks are written."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def primes(below: int) -> dict[str, Any]:
         number for number in range(2, below) if all(number % divisor for divisor in range(2, int(number**0.5) + 1))
     ]
     return {"primes": len(found), "process": os.getpid()}
+
+
+@task(name="demo_unlucky")
+def unlucky() -> None:
+    """Always fails: its run is a dead letter until somebody tries it again or dismisses it."""
+    raise RuntimeError("no luck today; this sample always fails")
 
 
 @task(name="demo_flaky")

@@ -1,35 +1,35 @@
-"""`duetime serve`: MCP over HTTP, and a worker in the same process."""
+"""`duetime serve`: the dashboard, the API and MCP over HTTP, and a worker in the same process."""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
 import socket
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from duetime.cli import demo as demonstration
 from duetime.cli import screen
-from duetime.cli.clients import Reach, instructions, known_client
+from duetime.cli.clients import ALL, CLIENTS, Reach, instructions, known_client
 from duetime.cli.door import FAILED, OK
-from duetime.cli.frame import Db, Json, Tasks, without_password
+from duetime.cli.frame import Db, Json, Tasks, program
 from duetime.cli.live import Stream
 from duetime.cli.options import Tools
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 from duetime.cli.stopping import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.worker_words import farewell, greet
-from duetime.compose import App, build, tokens_of, web
+from duetime.compose import App, build, sign_in_link, tokens_of, web
 from duetime.core.errors import InvalidInput
 from duetime.settings import Settings, load_settings
+from duetime.wiring.access import stdio_command
 
 if TYPE_CHECKING:
     from duetime.faces.http.server import HttpServer
+    from duetime.faces.http.tokens import Tokens
 
-app = typer.Typer(add_completion=False)
+app = single()
 
 
 @app.command(cls=PlainCommand)
@@ -43,13 +43,14 @@ def serve(
     lease: Annotated[float | None, typer.Option(min=1, help="Seconds of silence after which others take over.")] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no tokens; only on a loopback address.")] = False,
     print_config: Annotated[
-        str | None, typer.Option("--print-config", metavar="CLIENT", help="Print one client's configuration, and end.")
+        str | None,
+        typer.Option("--print-config", metavar="CLIENT", help="Print what to tell a client (or all)."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no configuration, and so no token.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no link that signs in.")] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Sample tasks on a SQLite file, shown live.")] = False,
     json_: Json = False,
 ) -> None:
-    """Serve agents over MCP at /mcp, and run what is due. Ctrl-C stops; a second Ctrl-C stops at once."""
+    """Serve people in a browser and agents over MCP, and run what is due. Ctrl-C stops; a second one stops at once."""
     flags = {
         "host": host,
         "port": port,
@@ -69,17 +70,21 @@ def serve(
 
 
 def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
-    from duetime.faces.http.server import HttpServer, listen
+    from duetime.faces.http.server import HttpServer, listen, url_of
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound:
-        tokens = None if no_auth else tokens_of(settings)
-        token = None if tokens is None else tokens.local()
         room = build(settings)
         try:
+            tokens = None if no_auth else tokens_of(settings, store=room.store)
+            if tokens is not None:
+                tokens.local()  # made by now, so that it is there for whoever is told to use it
             log_to(demonstration.LOG if demo else None)
             _log_the_server()
             http = HttpServer(web(room, tokens, _own_names(settings.host)), bound)
-            return _serve(room, http, lambda: _introduce(settings, bound, token, quiet, json_), demo, json_)
+            room.keep_heartbeat()
+            if tokens is not None:  # without tokens nobody could tell an agent's run from a person
+                room.access.url = f"{url_of(bound)}/mcp"
+            return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
         finally:
             room.close()
 
@@ -135,40 +140,33 @@ def _serve(room: App, http: HttpServer, introduce: Callable[[], None], demo: boo
 # -- what to paste -------------------------------------------------------------------------------------------------
 
 
-def _introduce(settings: Settings, bound: socket.socket, token: str | None, quiet: bool, json_: bool) -> None:
+def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:
     from duetime.faces.http.server import url_of
 
     url = url_of(bound)
     if json_:
-        facts = {"url": f"{url}/mcp", "health": f"{url}/healthz", "auth": token is not None}
+        facts = {"url": f"{url}/mcp", "dashboard": f"{url}/", "health": f"{url}/healthz", "auth": tokens is not None}
         screen.print_json_line({"event": "serving", **facts})
         return
-    asked = "with tokens" if token is not None else "WITHOUT tokens: whoever reaches this address is let in"
+    if tokens is None or quiet:
+        print(f"Dashboard: {url}/")
+    else:
+        print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")
+    asked = "with tokens" if tokens is not None else "WITHOUT tokens: whoever reaches this address is let in"
     print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
     if not ipaddress.ip_address(bound.getsockname()[0]).is_loopback:
         words = "others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"
         screen.warn([words])
-    if not quiet:
-        reach = Reach(f"{url}/mcp", token, stdio_command(settings))
-        print(f"\nTo connect a client, paste one of these.\n\n{instructions(reach)}")
-    sys.stdout.flush()
+    first, *others = CLIENTS
+    how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
+    print(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n", flush=True)
 
 
 def _print_one(settings: Settings, name: str, no_auth: bool) -> None:
     from duetime.faces.http.server import url_for
 
-    client = known_client(name)
+    told = instructions if name == ALL else known_client(name).http
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
     token = None if no_auth else tokens_of(settings).local()
-    print(client.http(Reach(f"{url_for(settings.host, settings.port)}/mcp", token, stdio_command(settings))))
-
-
-def stdio_command(settings: Settings) -> list[str]:
-    """Works from any folder: what was said relative to this one is made absolute."""
-    db = settings.path_of_db()
-    db = without_password(db) if "://" in db else str(Path(db).expanduser().resolve())
-    tasks = [str(Path(each).resolve()) if each.endswith(".py") else each for each in settings.tasks]
-    named = [part for each in tasks for part in ("--tasks", each)]
-    tools = ["--tools", ",".join(settings.tools)] if settings.tools else []
-    return [sys.executable, "-m", "duetime", "mcp", "--db", db, *named, *tools]
+    print(told(Reach(f"{url_for(settings.host, settings.port)}/mcp", token, stdio_command(settings))))

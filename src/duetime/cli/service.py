@@ -9,25 +9,27 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from duetime.cli import screen
+from duetime.cli.asking import agreed
 from duetime.cli.door import FAILED
 from duetime.cli.frame import Db, Json, Tasks, program
 from duetime.cli.options import Tools
-from duetime.cli.plain import PlainCommand, PlainGroup
+from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
 from duetime.cli.units import Unit, launchd_agent, systemd_unit
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.faces.http.secret import VARIABLE
 from duetime.settings import PREFIX, load_settings
 
-app = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False)
+app = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+_HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
 KEPT = ("PATH", "XDG_DATA_HOME")
 """What a service has to know of this environment, besides the settings: where programs and where its own data are."""
 
@@ -38,11 +40,6 @@ class NoManager(DuetimeError):
     code = "no_manager"
 
 
-@app.callback()
-def service() -> None:
-    """Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS."""
-
-
 @app.command(cls=PlainCommand)
 def install(
     db: Db = None,
@@ -51,18 +48,20 @@ def install(
     tools: Tools = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    json_: Json = False,
 ) -> None:
     """Show the file, write it, and start the service. It runs in this folder, with its duetime.toml."""
     load_settings({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})  # is it readable?
     unit = _unit(_command(db, tasks, port, tools))
-    print(f"{clean(unit.path)}:\n\n{unit.text}")
-    if VARIABLE in os.environ:
-        screen.warn([f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"])
+    warnings = [_HIDDEN] if VARIABLE in os.environ else []
+    if not json_:
+        print(f"{clean(unit.path)}:\n\n{unit.text}")
+        screen.warn(warnings)
     if dry_run:
-        _show("Would then run", unit.load)
+        _show("Would then run", unit.load, json_, {**_about(unit), "installed": False, "warnings": warnings})
         return
     _need(unit)
-    if not yes and not _agreed("Write this file and start the service?"):
+    if not yes and not _agreed("Write this file and start the service?", json_):
         print("Nothing was changed.")
         return
     for command in unit.renew if unit.path.exists() else ():
@@ -70,6 +69,9 @@ def install(
     _write(unit)
     for command in unit.load:
         _run(command)
+    if json_:
+        screen.print_json({**_about(unit), "installed": True, "note": unit.after, "warnings": warnings})
+        return
     print(f"Installed and started. {unit.after}")
     print(f"To connect a client: {program('serve', '--print-config', 'claude-code', *_given('--port', port))}")
 
@@ -90,18 +92,22 @@ def status(json_: Json = False) -> None:
 
 
 @app.command(cls=PlainCommand)
-def uninstall(dry_run: DryRun = False, yes: Yes = False) -> None:
+def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) -> None:
     """Stop the service and remove its file. Schedules and their store stay."""
     unit = _unit(())
     if not unit.path.exists():
-        print(f"The service is not installed ({clean(unit.path)}).")
+        if json_:
+            screen.print_json({"file": str(unit.path), "removed": False})
+        else:
+            print(f"The service is not installed ({clean(unit.path)}).")
         return
     if dry_run:
-        _show("Would run", unit.unload)
-        print(f"and remove {clean(unit.path)}")
+        _show("Would run", unit.unload, json_, {"file": str(unit.path), "removed": False})
+        if not json_:
+            print(f"and remove {clean(unit.path)}")
         return
     _need(unit)
-    if not yes and not _agreed(f"Stop the service and remove {clean(unit.path)}?"):
+    if not yes and not _agreed(f"Stop the service and remove {clean(unit.path)}?", json_):
         print("Nothing was changed.")
         return
     for command in unit.unload:
@@ -109,7 +115,10 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False) -> None:
     unit.path.unlink()
     for command in unit.forget:
         _asked(command)
-    print("The service is stopped and removed.")
+    if json_:
+        screen.print_json({"file": str(unit.path), "removed": True})
+    else:
+        print("The service is stopped and removed.")
 
 
 def _command(db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
@@ -148,12 +157,6 @@ def _need(unit: Unit) -> None:
         )
 
 
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise InvalidInput(f"{question} There is nobody here to ask; say --yes, or look with --dry-run")
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-
-
 def _write(unit: Unit) -> None:
     """For its owner alone: the address of a database may hold a password."""
     try:
@@ -166,8 +169,22 @@ def _write(unit: Unit) -> None:
         raise NoManager(f"{unit.path} cannot be written ({error.strerror})") from error
 
 
-def _show(words: str, commands: Sequence[Sequence[str]]) -> None:
-    print(f"{words}: {'; '.join(shlex.join(command) for command in commands)}")
+def _agreed(question: str, json_: bool) -> bool:
+    if json_:
+        raise InvalidInput("--json: asks nothing; say --yes, or look with --dry-run")
+    return agreed(question, "say --yes, or look with --dry-run")
+
+
+def _about(unit: Unit) -> dict[str, Any]:
+    return {"file": str(unit.path), "text": unit.text}
+
+
+def _show(words: str, commands: Sequence[Sequence[str]], json_: bool, facts: dict[str, Any]) -> None:
+    lines = [shlex.join(command) for command in commands]
+    if json_:
+        screen.print_json(facts | {"commands": lines})
+    else:
+        print(f"{words}: {'; '.join(lines)}")
 
 
 def _run(command: Sequence[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +29,37 @@ class StoppedAtOnce(KeyboardInterrupt):
     """The second signal."""
 
 
+class Flag:
+    """Raised by a signal, waited for by the main thread. An Event would not do: a signal that comes while the thread is
+    inside its `wait` finds its lock held by the very code that it interrupts, and would wait for ever."""
+
+    def __init__(self) -> None:
+        self._raised = False
+        self._here, self._there = os.pipe()
+
+    def set(self) -> None:
+        if not self._raised:
+            self._raised = True
+            os.write(self._there, b".")
+
+    def is_set(self) -> bool:
+        return self._raised
+
+    def wait(self, timeout: float) -> bool:
+        if not self._raised:
+            select.select([self._here], [], [], timeout)
+        return self._raised
+
+    def close(self) -> None:
+        os.close(self._here)
+        os.close(self._there)
+
+
 class StopButton:
     """The first signal asks, the second one interrupts whatever is being waited for."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = Flag()
 
     def __call__(self, _number: int, _frame: Any) -> None:
         if self.asked.is_set():
@@ -48,6 +74,7 @@ class StopButton:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            self.asked.close()
 
 
 def log_to(path: str | None) -> None:

@@ -11,21 +11,16 @@ from duetime.api import Refused
 from duetime.cli import screen
 from duetime.cli.door import REFUSED
 from duetime.cli.frame import Json, duration
-from duetime.cli.plain import PlainCommand, PlainGroup
+from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
-from duetime.compose import tokens_of
+from duetime.compose import sign_in_link, tokens_of
 from duetime.core.clock import SECOND, Instant, SystemClock
 from duetime.core.result import Err
 from duetime.core.times import iso_local
-from duetime.faces.http.tokens import Grant, InvalidToken, Record, Tokens, unverified
+from duetime.faces.http.tokens import LOCAL, Grant, InvalidToken, Record, Tokens, unverified
 from duetime.settings import load_settings, local_zone
 
-app = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False)
-
-
-@app.callback()
-def token() -> None:
-    """Issue, show, list and revoke the tokens that the HTTP server asks for."""
+app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
 
 def _tokens() -> tuple[Tokens, str]:
@@ -63,6 +58,46 @@ def issue(
     print(made)
     words = f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}"
     print(clean(words), file=sys.stderr)
+
+
+@app.command(cls=PlainCommand)
+def link(
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
+    json_: Json = False,
+) -> None:
+    """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
+    from duetime.faces.http.server import url_for
+
+    settings = load_settings({"host": host, "port": port})
+    made = sign_in_link(url_for(settings.host, settings.port), tokens_of(settings))
+    if json_:
+        screen.print_json({"link": made})
+    else:
+        print(made)
+
+
+@app.command(cls=PlainCommand)
+def calendar(
+    owner: Annotated[str, typer.Option(metavar="NAME", help="Whose schedules the feed shows.")] = LOCAL,
+    expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 365d.")] = "365d",
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
+    json_: Json = False,
+) -> None:
+    """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
+    from duetime.faces.http.server import url_for
+
+    settings = load_settings({"host": host, "port": port})
+    tokens = tokens_of(settings).of_calendars()
+    made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
+    address = f"{url_for(settings.host, settings.port)}/calendar/{made}.ics"
+    grant = tokens.verify(made)
+    if json_:
+        screen.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
+        return
+    print(address)
+    print(clean(f"read-only; `duetime token revoke {grant.id}` ends it"), file=sys.stderr)
 
 
 @app.command(cls=PlainCommand)

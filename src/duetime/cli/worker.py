@@ -10,7 +10,7 @@ from duetime.cli import demo as demonstration
 from duetime.cli.door import FAILED, OK
 from duetime.cli.frame import Db, Json, Tasks
 from duetime.cli.live import Stream
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 from duetime.cli.stopping import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.worker_words import farewell, greet
 from duetime.compose import App, build
@@ -19,7 +19,7 @@ from duetime.settings import Settings, load_settings
 if TYPE_CHECKING:
     pass
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = single()
 
 
 @app.command(cls=PlainCommand)

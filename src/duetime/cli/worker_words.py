@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from duetime.api import LOCAL, taken
 from duetime.cli import demo, screen
-from duetime.cli.frame import program, version, without_password
+from duetime.cli.frame import program, version
 from duetime.cli.live import Stream
 from duetime.cli.text import clean, coming, plural
 from duetime.compose import App
+from duetime.core.masking import without_password
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.store import ScheduleQuery
 from duetime.core.times import format_local

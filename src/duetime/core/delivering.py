@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.core.outcome import Completed, Outcome
 
+NOTIFICATION = "notification"
+"""The kind that reaches a person."""
 INBOX = "inbox"
 """The channel that needs no network: what is kept in the store itself."""
 

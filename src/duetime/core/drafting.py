@@ -183,14 +183,17 @@ class Drafter:
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
         payload, subject, trigger, policy = None, None, None, None
+        asked = changes.policy
         if changes.payload is not None:
             prepared = self._kind(definition.kind).prepare(changes.payload, caller)
             payload, subject = self._payload(prepared.payload), prepared.subject
+            if follows := self._what_follows(caller, definition, prepared.policy):
+                asked = {**follows, **(asked or {})}
         if changes.trigger_type is not None:
             zone = changes.timezone or trigger_from_json(definition.trigger).timezone
             trigger = trigger_to_json(self._trigger(changes.trigger_type, changes.trigger_config or {}, zone, now))
-        if changes.policy is not None:
-            merged = {**json.loads(definition.policy), **changes.policy}
+        if asked is not None:
+            merged = {**_readable(definition.policy), **asked}
             policy = policy_to_json(make_policy(merged))
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
@@ -198,6 +201,25 @@ class Drafter:
         if changes.next is not None and trigger is None:
             trigger = _moved(definition.trigger, changes.next)
         return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
+
+    def _what_follows(self, caller: Caller, definition: Definition, now_said: Mapping[str, Any]) -> dict[str, Any]:
+        """What another payload means for the policy: of what the old one said too, the part that differs. What the old
+        one left open and somebody chose since stays."""
+        try:
+            said = self._kind(definition.kind).prepare(_readable(definition.payload), caller).policy
+        except InvalidInput:
+            said = {}
+        chosen = _readable(definition.policy).keys() - said.keys()
+        return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
+
+
+def _readable(stored: str) -> dict[str, Any]:
+    """Nothing, where somebody wrote into the database by hand: an edit is how that is mended."""
+    try:
+        value = json.loads(stored)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def _moved(trigger: str, to: Instant) -> str | None:

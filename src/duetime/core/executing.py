@@ -13,7 +13,7 @@ from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.settling import Finished
 from duetime.core.policy.values import policy_for_ending
-from duetime.core.results import error_text
+from duetime.core.results import clean_text, error_text
 
 log = logging.getLogger("duetime.worker")
 
@@ -42,7 +42,8 @@ class InHand:
         return policy_for_ending(self.claim.definition.policy).timeout
 
     def tell(self, text: str) -> None:
-        self.report, self.reported = text[:500], False
+        """Cleaned, for agents and models say anything: what cannot be stored would keep the worker from beating."""
+        self.report, self.reported = clean_text(text[:500]), False
 
 
 def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock) -> Finished:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from duetime.core.outcome import Outcome
+from duetime.core.policy.values import NotifyOn
 
 KIND = "request"
 ONCE, RECURRING = "msg_", "scd_"
 """How the ids of requests begin, by how often they fire."""
 RETRIES = 3
 """After the first attempt, unless its maker says otherwise."""
+CALLBACKS = {"callback": NotifyOn.ALWAYS, "failure_callback": NotifyOn.FAILURE}
+"""The parts of a request that name another one to follow it, and when."""
 LONGEST_PATIENCE = 7200
 """Seconds that an attempt may take at most; its thread does nothing else meanwhile."""
 
@@ -69,6 +72,12 @@ def dlq_id(run: int) -> str:
 def failed_run(dlq: str) -> int | None:
     match = _FAILED.fullmatch(dlq)
     return int(match[1]) if match else None
+
+
+def callback_to(on: NotifyOn, payload: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """A request that follows another one, as its policy holds it; `usual` are the policies of any request."""
+    policy = {**usual, "max_attempts": payload["retries"] + 1}
+    return {"on": str(on), "kind": KIND, "payload": dict(payload), "policy": policy}
 
 
 def schedule_id(public_id: str, payload: Mapping[str, Any]) -> str | None:

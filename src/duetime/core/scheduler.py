@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.core.clock import DAY, MINUTE, Clock, Instant
+from duetime.core.delivering import NOTIFICATION
 from duetime.core.drafting import Changes, Drafter, Limits, NewSchedule, encodable, fingerprint
 from duetime.core.errors import DuetimeError, StoreUnavailable
 from duetime.core.kind import Caller, Kind
@@ -133,7 +134,8 @@ class Scheduler:
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
         """Everything that a create checks besides what is there already, also for what is kept elsewhere."""
         now = self.clock.now()
-        if caller.depth > self.limits.depth:
+        # A message to a person wakes no further agent: however deep, a run may always tell somebody.
+        if caller.depth > self.limits.depth and any(new.kind != NOTIFICATION for new in news):
             return self._too_deep(caller, now)
         return Ok([self.drafter.draft(caller, new, now) for new in news])
 
@@ -251,7 +253,7 @@ class Scheduler:
         return self._change(caller, public_id, kind, changing.pause)
 
     def resume(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        return self._change(caller, public_id, kind, changing.resume)
+        return self._change(caller, public_id, kind, changing.resume, sets_off=True)
 
     def cancel(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
         return self._change(caller, public_id, kind, changing.cancel)
@@ -264,29 +266,40 @@ class Scheduler:
         return self._change(caller, public_id, kind, changing.delete)
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Run]:
-        return self._change(caller, public_id, kind, changing.fire)
+        return self._change(caller, public_id, kind, changing.fire, sets_off=True)
 
     @expected
     def _change(
-        self, caller: Caller, public_id: str, kind: str | None, decide: Callable[[Change], Decision]
+        self,
+        caller: Caller,
+        public_id: str,
+        kind: str | None,
+        decide: Callable[[Change], Decision],
+        *,
+        sets_off: bool = False,
     ) -> Result[Any]:
+        """`sets_off`: it runs by what the caller does, so that how deep the caller is counts for it."""
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
-        return self.store.change(schedule.definition.id, self.clock.now(), decide)
+        now, depth = self.clock.now(), caller.depth if sets_off else 0
+        if depth > self.limits.depth:
+            return self._too_deep(caller, now)
+        return self.store.change(schedule.definition.id, now, lambda change: decide(change._replace(depth=depth)))
 
     @expected
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Result[Schedule]:
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
-        now = self.clock.now()
-        patch = self.drafter.patch(caller, schedule, changes, now)
-        return self.store.change(schedule.definition.id, now, lambda change: changing.edit(change, patch))
+        patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
+        return self._change(caller, public_id, kind, lambda change: changing.edit(change, patch), sets_off=True)
 
     @expected
     def retry(self, caller: Caller, run_id: int) -> Result[Run]:
-        return self._change_run(caller, run_id, changing.retry)
+        if caller.depth > self.limits.depth:
+            return self._too_deep(caller, self.clock.now())
+        return self._change_run(caller, run_id, lambda c, seen: changing.retry(c._replace(depth=caller.depth), seen))
 
     @expected
     def cancel_run(self, caller: Caller, run_id: int) -> Result[Run]:

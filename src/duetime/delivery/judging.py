@@ -23,7 +23,7 @@ def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
     status = answer.status
     if 200 <= status < 300:
         return Completed(json.dumps({**result, "status": status}))
-    said = f"{host} answered {_named(status)}"
+    said = f"{host} answered {named(status)}"
     if status in _TRY_AGAIN or status >= 500:
         return Retry(said, after=retry_after(answer.headers))
     if 300 <= status < 400:
@@ -65,7 +65,7 @@ def _date(text: str) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-def _named(status: int) -> str:
+def named(status: int) -> str:
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

@@ -8,7 +8,6 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from http import HTTPStatus
 
 from duetime.core.clock import MINUTE, SECOND, Clock
 from duetime.core.errors import InvalidInput, UnreadableTime
@@ -18,7 +17,7 @@ from duetime.core.times import read_duration
 from duetime.delivery.calls import Answer, Call, CallFailed
 from duetime.delivery.hosts import Hosts, Tried
 from duetime.delivery.http import Http
-from duetime.delivery.judging import retry_after, sign_of, sign_of_failure
+from duetime.delivery.judging import named, retry_after, sign_of, sign_of_failure
 from duetime.delivery.urls import BadAddress, Target, read_url
 
 SIGNATURE = "Upstash-Signature"
@@ -93,7 +92,7 @@ def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
     )
     if 200 <= answer.status < 300:
         return Completed(result)
-    said = f"{host} answered {_named(answer.status)}"
+    said = f"{host} answered {named(answer.status)}"
     if answer.status == GIVEN_UP and answer.headers.get(GIVES_UP, "").strip().lower() == "true":
         return Failed(f"{said}: trying again is in vain", permanent=True, result=result)
     asked = _asked_to_wait(answer.headers)
@@ -127,10 +126,3 @@ def _duration(value: str) -> int:
         return min(read_duration(value), 24 * 60 * MINUTE) if value else 0
     except UnreadableTime:
         return 0
-
-
-def _named(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from duetime.core.delivering import INBOX
 from duetime.core.kind import Caller
 from duetime.core.notifications import NotificationService
 from duetime.core.scheduler import Scheduler
 from duetime.faces.local_notifications import LocalNotifications
 from duetime.faces.present import is_alive
+
+
+class Inboxes(NamedTuple):
+    """For which agents a due prompt waits until one takes it, and whose heartbeat does so by itself."""
+
+    names: frozenset[str] = frozenset({INBOX})
+    heartbeat_of: str | None = None
 
 
 class Desk:
@@ -18,8 +26,10 @@ class Desk:
         scheduler: Scheduler,
         describe_tasks: Callable[[Caller], list[dict[str, Any]]],
         notifications: NotificationService | None = None,
+        inboxes: Inboxes | None = None,
     ) -> None:
         self.scheduler = scheduler
+        self.inboxes = inboxes or Inboxes()
         self.notifications = notifications or LocalNotifications(scheduler)
         self.zone = scheduler.zone
         self._describe_tasks = describe_tasks

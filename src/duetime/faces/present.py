@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from duetime.core.clock import SECOND, Instant
@@ -19,7 +20,8 @@ def instant_view(instant: Instant | None, zone: str) -> str | None:
 
 def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     definition, progress = schedule
-    policy = json.loads(definition.policy)
+    stored = json.loads(definition.policy)
+    policy = stored if isinstance(stored, dict) else {}  # as somebody wrote it by hand
     return {
         "id": definition.public_id,
         "kind": definition.kind,
@@ -27,7 +29,7 @@ def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "name": definition.name,
         "status": status_of(progress),
         "trigger": _trigger_view(definition.trigger),
-        "reads_as": _english(definition.trigger),
+        "reads_as": reads_as(definition.trigger),
         "payload": json.loads(definition.payload),
         "policy": policy,
         "created_at": instant_view(definition.created, zone),
@@ -48,8 +50,9 @@ def _trigger_view(text: str) -> dict[str, Any]:
     return view
 
 
-def _english(text: str) -> str:
-    """A schedule that is broken because of its trigger must still be shown."""
+@lru_cache(maxsize=4096)
+def reads_as(text: str) -> str:
+    """A stored trigger in plain English. One that cannot be read any more must still be shown."""
     try:
         return describe(trigger_from_json(text))
     except (DuetimeError, ValueError, KeyError, TypeError):

@@ -15,6 +15,7 @@ from duetime.core.model import Cause
 from duetime.core.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.values import Policy
+from duetime.core.results import encode_whole
 from duetime.core.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notification_fields import checked_payload
 
@@ -71,4 +72,4 @@ def _with_message(outcome: Completed, claim: Claim, payload: Mapping[str, Any]) 
     """History shows what arrived even when its schedule is gone."""
     how = json.loads(outcome.result or "{}")
     sent = {**how, "notification_id": claim.definition.public_id, **payload}
-    return Completed(json.dumps(sent, ensure_ascii=False, separators=(",", ":")))
+    return Completed(encode_whole(sent))  # the receipt is whatever the receiver wrote

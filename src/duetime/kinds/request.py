@@ -13,6 +13,7 @@ from duetime.core.outcome import Cancelled, Outcome, Returned
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.values import Overlap
 from duetime.core.requesting import (
+    CALLBACKS,
     KIND,
     ONCE,
     RECURRING,
@@ -20,6 +21,7 @@ from duetime.core.requesting import (
     Outgoing,
     Requester,
     body_of,
+    callback_to,
     message_id,
     schedule_id,
 )
@@ -55,7 +57,14 @@ class RequestKind:
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         checked = checked_request(payload, self._requester.host_of)
-        return Prepared(checked, checked.get("label") or self._requester.host_of(checked["url"]))
+        subject = checked.get("label") or self._requester.host_of(checked["url"])
+        retries = checked.get("retries", RETRIES)
+        callbacks = [
+            callback_to(on, _callback(checked, part, retries), self.defaults)
+            for part, on in CALLBACKS.items()
+            if part in checked
+        ]
+        return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks})
 
     def execute(self, work: Work) -> Outcome:
         if work.stop.is_set():
@@ -69,6 +78,16 @@ class RequestKind:
 
     def close(self) -> None:
         self._requester.close()
+
+
+def _callback(payload: Mapping[str, Any], part: str, retries: int) -> dict[str, Any]:
+    """As often retried as what it follows, where nobody says more of it."""
+    return {
+        "method": "POST",
+        "url": payload[part],
+        "headers": payload.get(f"{part}_headers", {}),
+        "retries": retries,
+    }
 
 
 def _outgoing(claim: Claim, payload: Mapping[str, Any], *, handed_on: bool) -> Outgoing:

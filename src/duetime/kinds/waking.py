@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any, Protocol
 
 from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
-from duetime.core.errors import InvalidInput
+from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.core.kind import StopReason, Work
 from duetime.core.ledger import MICRO, NOTHING, Cap, Used
 from duetime.core.model import Definition
@@ -20,6 +21,11 @@ from duetime.core.waking import Access, Agent, Errand, Reply, run_holder
 from duetime.core.zones import known_zone
 from duetime.kinds.framing import framed
 
+log = logging.getLogger("duetime.agents")
+
+AWAY_WAIT = 5 * SECOND
+"""Until a prompt is tried again that could not be counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waker:
@@ -28,6 +34,8 @@ class Waker:
     agent: Agent
     patience: float = 900.0
     limit: Used = NOTHING
+    wakes: Mapping[str, Used] = field(default_factory=dict)
+    """Other agents that do the work for it, whose limits hold as well."""
 
 
 class Books(Protocol):
@@ -58,7 +66,10 @@ class Waking:
         waker, definition = self.wakers[name], work.claim.definition
         caps = self._caps(definition, name, waker, limit)
         day = self._day()
-        full = self._books.reserve(definition.owner, day, caps)
+        try:
+            full = self._books.reserve(definition.owner, day, caps)
+        except StoreUnavailable:  # no agent was woken, so that this was no attempt
+            return Returned("the store was away when its limits were looked up", AWAY_WAIT)
         if full is not None:
             return self._held_back(definition, full, day)
         reply = waker.agent.wake(self._errand(work, waker, prompt))
@@ -66,8 +77,15 @@ class Waking:
             return reply
         used = Used(tokens=reply.spent.tokens, micros=round(reply.spent.dollars * MICRO))
         if any(used):
-            self._books.spend(definition.owner, day, caps, used)
+            self._spend(definition.owner, day, caps, used)
         return _outcome(reply, name, work)
+
+    def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
+        """What the agent did is done: that it cannot be counted must not make a failure of it."""
+        try:
+            self._books.spend(owner, day, caps, used)
+        except (StoreUnavailable, StoreUnusable) as error:
+            log.warning("what an agent of %s used is not counted (%s): %s", owner, used, error)
 
     def close(self) -> None:
         for waker in self.wakers.values():
@@ -99,7 +117,7 @@ class Waking:
     def _caps(self, definition: Definition, name: str, waker: Waker, limit: Used) -> list[Cap]:
         return [
             Cap("all", "all prompts of one owner", Used(runs=self._runs_per_day)),
-            Cap(f"agent:{name}", f"the agent {name}", waker.limit),
+            *(_of_agent(each, most) for each, most in {name: waker.limit, **waker.wakes}.items()),
             Cap(f"task:{definition.id}", f"task #{definition.id}", limit),
         ]
 
@@ -118,6 +136,10 @@ class Waking:
         zone = known_zone(self._zone)
         date = datetime_of(at).astimezone(zone).date() + timedelta(days=days)
         return instant_of(datetime.combine(date, time(), zone))
+
+
+def _of_agent(name: str, limit: Used) -> Cap:
+    return Cap(f"agent:{name}", f"the agent {name}", limit)
 
 
 def zone_of(definition: Definition, otherwise: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput, WorkerGone
@@ -29,10 +30,26 @@ from duetime.stores.rows import Holding, held_of, schedule_of
 from duetime.stores.search import NEVER, make_cursor, run_count, run_page, runs_by_due, schedule_count, schedule_page
 
 OwnerKey = tuple[str, str]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Taken(Exception):
     """A key that has to be unique belongs to another schedule already."""
+
+
+def looking_twice(transaction: Callable[P, T]) -> Callable[P, T]:
+    """Where somebody else was faster with the same key, a second look finds what they made: two workers that reach a
+    limit at once give the same alert, and neither may lose its outcomes over it."""
+
+    @functools.wraps(transaction)
+    def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return transaction(*args, **kwargs)
+        except Taken:
+            return transaction(*args, **kwargs)
+
+    return repeated
 
 
 class Transaction(Reader, RemoteRows, Protocol):
@@ -126,16 +143,12 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
             listener()
 
     def create(self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}) -> Result[list[Created]]:
-        """Where somebody else was faster with the same key, a second look finds what they made."""
-        try:
-            return self._create(drafts, limits)
-        except Taken:
-            pass
         try:
             return self._create(drafts, limits)
         except Taken:
             return Err("conflict", "another schedule has this id already")
 
+    @looking_twice
     def _create(self, drafts: Sequence[Draft], limits: Mapping[str, int]) -> Result[list[Created]]:
         with self._write() as tx:
             for owner in sorted(limits):
@@ -155,6 +168,7 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
         self._announce()
         return Ok([created[_key(draft)] for draft in drafts])
 
+    @looking_twice
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         with self._write() as tx:
             found = tx.lock_schedule(schedule)
@@ -165,6 +179,7 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
         self._announce()
         return result
 
+    @looking_twice
     def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
         with self._write() as tx:
             seen = tx.run(run)
@@ -183,6 +198,7 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
                 raise WorkerGone
             return Beat(tx.stop_requests(worker), tx.floor())
 
+    @looking_twice
     def exchange(
         self,
         worker: WorkerId,
@@ -201,6 +217,7 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
                 _charge(tx, now, claims, _given_back(finished, answers, known))
         return Exchange(answers, claims, seen)
 
+    @looking_twice
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         with self._write() as tx:
             if not tx.delete_worker(dead, beat):
@@ -350,6 +367,7 @@ def _apply(tx: Transaction, writes: Writes, now: Instant) -> None:
     tx.apply(writes, now)
     fresh = _fresh(writes.follow_ups, _known(tx, writes.follow_ups)) if writes.follow_ups else []
     if fresh:  # an alert that was given today is known by its key, and not given again
+        fresh.sort(key=_key)  # two that give the same ones never wait for each other in a circle
         ids = tx.new_schedule_ids(len(fresh))
         tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)])
         tx.announce()

@@ -40,7 +40,7 @@ _DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntnt"
 _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
-_DEFINITION_UPDATES = "tttttt" + "nnn"
+_DEFINITION_UPDATES = "tttttt" + "nnnn"
 _ATTEMPTS = "nnnntt"
 _DUE = "tnnn"
 

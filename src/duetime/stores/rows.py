@@ -54,4 +54,7 @@ def run_update(run: Run) -> tuple[Any, ...]:
 
 
 def definition_update(row: Definition) -> tuple[Any, ...]:
-    return (row.name, row.subject, row.trigger, row.payload, row.policy, row.key, row.version, row.updated, row.id)
+    return (
+        row.name, row.subject, row.trigger, row.payload, row.policy, row.key, row.depth, row.version, row.updated,
+        row.id,
+    )  # fmt: skip

@@ -19,7 +19,7 @@ _LIVE = ("pending", "queued", "running", "waiting")
 _UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
 # Spelled out, and as the indexes of such runs spell it: only then are they known to fit.
 LIVE = f"status IN {_LIVE}"
-UNWELL = f"status IN {_UNWELL}"
+UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
 OUTGOING = "kind IN ('notification', 'request')"
 # Few, where a million schedules may be active, or a million runs may be an owner's.
 _HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - of constants alone

@@ -16,6 +16,7 @@ from duetime.core.result import Err
 from duetime.core.results import encode, shorten_error
 from duetime.core.scheduler import Scheduler
 from duetime.core.waking import Access, Agent, Errand, Reply, run_holder
+from duetime.faces.desk import Inboxes
 from duetime.kinds.prompt import INBOX, PromptKind
 from duetime.kinds.waking import Books, Waker, Waking
 from duetime.settings import AgentSettings, Settings
@@ -43,8 +44,8 @@ def prompt_kind(
     scheduler_of: SchedulerOf,
 ) -> PromptKind:
     """Where no agent is named, none is imported: every due prompt waits in the inbox."""
-    inboxes = tuple(name for name, each in settings.agents.items() if each.type == INBOX)
-    wakers = {name: _waker(name, each, settings, clock, zone) for name, each in _woken(settings).items()}
+    inboxes = _inboxes(settings)
+    wakers = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
     if settings.heartbeat.every:
         wakers[HEARTBEAT] = _heartbeat(settings, wakers, zone, scheduler_of)
     known = (INBOX, *inboxes, *wakers)
@@ -56,7 +57,16 @@ def prompt_kind(
     return PromptKind(waking, settings.agent, inboxes)
 
 
-def _woken(settings: Settings) -> Mapping[str, AgentSettings]:
+def inboxes_of(settings: Settings) -> Inboxes:
+    """What faces say of a prompt that no agent is woken for; a beat takes what waits in the inbox itself."""
+    return Inboxes(frozenset((INBOX, *_inboxes(settings))), LOCAL if settings.heartbeat.every else None)
+
+
+def _inboxes(settings: Settings) -> tuple[str, ...]:
+    return tuple(name for name, each in settings.agents.items() if each.type == INBOX)
+
+
+def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
     """The built-in one needs no table of its own where there is a model for it."""
     named = {name: each for name, each in settings.agents.items() if each.type != INBOX}
     if settings.model or (settings.heartbeat.every and not settings.heartbeat.agent) or settings.agent == BUILTIN:
@@ -106,7 +116,7 @@ def _webhook(name: str, given: AgentSettings, settings: Settings, clock: Clock) 
             raise Unanswered(failed.reason, permanent=failed.permanent) from failed
         return Answered(answer.status, answer.headers, answer.body)
 
-    return WebhookAgent(name, given.url, given.secret, send, clock)
+    return WebhookAgent(name, given.url, given.secret, send, clock, close=http.close)
 
 
 # -- the heartbeat ------------------------------------------------------------------------------------------------
@@ -123,7 +133,7 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     waiting = WaitingPrompts(scheduler_of)
     instructions = Path(given.instructions).expanduser()
     agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, waiting.take, waiting.finish)
-    return Waker(agent, inner.patience, Used(runs=given.runs_per_day))
+    return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
 
 
 class WaitingPrompts:

@@ -6,6 +6,7 @@ import re
 
 from duetime.core.delivering import INBOX
 from duetime.settings import Settings
+from duetime.wiring.agents import HEARTBEAT, woken_agents
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
 Named = dict[str, str]
@@ -15,9 +16,10 @@ def named_agents(settings: Settings) -> list[Named]:
     """The inbox is always there; a preset is the name of a known program, and so a command."""
     made = [
         {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}
-        for name, each in settings.agents.items()
+        for name, each in {**settings.agents, **woken_agents(settings)}.items()
     ]
-    return [{"name": INBOX, "type": INBOX}, *(each for each in made if each["name"] != INBOX)]
+    beat = [{"name": HEARTBEAT, "type": HEARTBEAT}] if settings.heartbeat.every else []
+    return [{"name": INBOX, "type": INBOX}, *(each for each in made if each["name"] != INBOX), *beat]
 
 
 def named_channels(settings: Settings) -> list[Named]:

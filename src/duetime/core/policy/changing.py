@@ -10,9 +10,11 @@ from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput
 from duetime.core.model import (
     LIVE,
+    NO_RUN,
     Attempt,
     Cause,
     Definition,
+    DueEntry,
     Progress,
     Run,
     RunStatus,
@@ -21,6 +23,7 @@ from duetime.core.model import (
 )
 from duetime.core.policy.claiming import LEAD
 from duetime.core.policy.ending import Held, Reader, end_run, release
+from duetime.core.policy.following import NO_PAYLOAD
 from duetime.core.policy.occurrences import span_between, span_without
 from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
 from duetime.core.policy.settling import Finished, settle
@@ -41,6 +44,15 @@ class Change(NamedTuple):
     now: Instant
     reader: Reader
     new_id: NewId
+    depth: int = 0
+    """Of whoever asks: 0 for a person, more for a run of an agent."""
+
+    @property
+    def set_off(self) -> Definition:
+        """The definition of what is set off: as deep as if whoever asks had made it, for two runs that wake each other
+        would have no end otherwise."""
+        definition = self.schedule.definition
+        return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
 
 
 Decision = Result[tuple[Writes, Any]]
@@ -69,7 +81,7 @@ def not_possible(verb: str, state: str) -> Err:
 
 def _touch(writes: Writes, change: Change) -> None:
     """What people did to it is found by when they did it, though nothing that they wrote changed."""
-    writes.definitions.append(change.schedule.definition._replace(updated=change.now))
+    writes.definitions.append(change.set_off._replace(updated=change.now))
 
 
 def pause(change: Change) -> Decision:
@@ -124,13 +136,13 @@ def _account(writes: Writes, change: Change, reason: str) -> Progress:
     return progress._replace(through=span.last, gap=None)
 
 
-def _enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress) -> None:
+def _enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
     """Everything that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
     policy = policy_from_json(definition.policy)
     if progress.next is not None:
         trigger = trigger_from_json(definition.trigger)
         writes.due_new.append(trigger_entry(definition, policy, trigger, progress.next))
-    if progress.active:
+    if progress.active and runs:
         for run in change.reader.live_runs(definition.id):
             if run.status == RunStatus.PENDING:
                 writes.due_new.append(run_entry(definition, policy, run, change.now))
@@ -161,7 +173,7 @@ def delete(change: Change) -> Decision:
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
-    tombstone = definition._replace(payload="null", key=f"~gone-{definition.id}", version=definition.version + 1)
+    tombstone = definition._replace(payload=NO_PAYLOAD, key=f"~gone-{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now))
     return _done(writes)
 
@@ -212,15 +224,20 @@ def edit(change: Change, patch: Edit) -> Decision:
         for name in ("name", "subject", "trigger", "payload", "policy")
         if (value := getattr(patch, name)) is not None
     }
-    edited = definition._replace(**changes, version=definition.version + 1, updated=change.now)
-    writes = Writes(definitions=[edited], due_gone_of=[definition.id])
+    edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
+    writes = Writes(definitions=[edited])
+    in_line = progress.state == ScheduleState.ACTIVE
+    if in_line:  # its runs stay where they are: a receiver may have said when to try again
+        writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
+    else:
+        writes.due_gone_of.append(definition.id)
     if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
         progress = _account(writes, change, "the schedule was edited")
     progress = _with_next(edited, progress, patch, change.now)
     if progress.state == ScheduleState.BROKEN:
         progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     if progress.state == ScheduleState.ACTIVE:
-        _enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress)
+        _enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
     else:
         writes.progress[definition.id] = progress
     return _done(writes, Schedule(edited, writes.progress[definition.id]))
@@ -253,7 +270,7 @@ def fire(change: Change) -> Decision:
     if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
         return Err("busy", "its line of waiting runs is full")
     due = change.reader.free_due(definition.id, change.now)
-    writes = Writes()
+    writes = Writes(definitions=[] if change.set_off == definition else [change.set_off])
     in_line = busy and policy.overlap == Overlap.QUEUE
     status = RunStatus.QUEUED if in_line else RunStatus.PENDING
     run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)

@@ -18,9 +18,11 @@ from duetime.core.model import (
     ScheduleState,
     WorkerId,
 )
+from duetime.core.outcome import Failed
 from duetime.core.policy.ending import Held, Reader, end_run
 from duetime.core.policy.occurrences import Found, find, next_instant, without
 from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
+from duetime.core.policy.settling import Finished, settle
 from duetime.core.policy.values import Overlap, Policy, policy_from_json
 from duetime.core.policy.writes import Extension, NewId, Writes
 from duetime.core.triggers import trigger_from_json
@@ -219,13 +221,19 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
 
 
 def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
-    """A holder that did not finish in time gives the run back to the others; without a holder its patience is over."""
-    if run.holder is not None and (run.until is None or run.until > plan.now):
+    """A holder that did not finish in time gives the run back to the others; without a holder its patience is over.
+    Where both come together, as for a webhook that never answers, it was an attempt like any other."""
+    at = max(entry.due.at, plan.now)  # entries are claimed a little ahead of their instant
+    if run.holder is not None and (run.until is None or run.until > at):
         plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)
         if run.until is not None:
             plan.writes.due_new.append(run_entry(entry.definition, policy, run, run.until))
         return
-    reason = "nobody took it in time" if run.holder is None else "whoever took it did not finish in time"
-    failed = run._replace(status=RunStatus.FAILED, finished=plan.now, error=reason, holder=None, fence=run.fence + 1)
-    held = Held(run, entry.definition, entry.progress)
+    lapsed = run._replace(holder=None, until=None, expires=None, fence=run.fence + 1)
+    held = Held(lapsed, entry.definition, entry.progress)
+    if run.holder is not None:
+        missed = Finished(run.id, lapsed.fence, Failed("whoever took it did not finish in time"), None, plan.now)
+        settle(plan.writes, held, missed, plan.now, plan.reader)
+        return
+    failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="nobody took it in time")
     end_run(plan.writes, held, policy, failed, plan.now, plan.reader)

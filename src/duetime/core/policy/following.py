@@ -12,11 +12,14 @@ from duetime.core.delivering import ALERTS, ATTEMPTS
 from duetime.core.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
 from duetime.core.outcome import Alert
 from duetime.core.policy.creating import Draft
-from duetime.core.policy.values import Callback, NotifyOn, Policy, make_policy, policy_to_json
+from duetime.core.policy.values import Callback, NotifyOn, Policy, callback_policy, make_policy, policy_to_json
 from duetime.core.triggers import OnceTrigger, trigger_to_json
 
 LONGEST = 4000
 """Characters of a result or an error that a message quotes; a channel may cut it further."""
+
+NO_PAYLOAD = "null"
+"""Of a schedule that was deleted: what a callback would have to tell of is not kept."""
 
 _HEARD = {
     RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS),
@@ -39,7 +42,7 @@ def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -
         title, text = _headline(run), _told(run)
         yield _message(definition.owner, _key(run), policy.deliver_to, title, text, now, went_well=went_well)
     for number, callback in enumerate(policy.callbacks):
-        if callback.on in heard:
+        if callback.on in heard and definition.payload != NO_PAYLOAD:
             yield _callback(definition, run, f"{_key(run)}:{number}", callback, now)
 
 
@@ -114,18 +117,8 @@ def _callback(definition: Definition, run: Run, key: str, callback: Callback, no
         "error": run.error,
     }
     payload = {**callback.payload, "about": about}
-    policy = make_policy({"max_attempts": ATTEMPTS, **callback.policy})
-    return _draft(
-        definition.owner,
-        definition.depth,
-        key,
-        callback.kind,
-        f"callback of {run.name}"[:200],
-        "",
-        payload,
-        policy,
-        now,
-    )
+    name, policy = f"callback of {run.name}"[:200], callback_policy(callback)
+    return _draft(definition.owner, definition.depth, key, callback.kind, name, "", payload, policy, now)
 
 
 def _draft(

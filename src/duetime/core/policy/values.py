@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND
+from duetime.core.delivering import ATTEMPTS
 from duetime.core.errors import InvalidInput
 from duetime.core.topics import checked_topic
 
@@ -135,7 +136,13 @@ def _callback(given: Any) -> Callback:
     fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
     if not fits or made.on not in list(NotifyOn):
         raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks")
+    callback_policy(made)  # a run must be able to end: whatever is wrong with it has to come out here
     return made
+
+
+def callback_policy(callback: Callback) -> Policy:
+    """Raises InvalidInput."""
+    return make_policy({"max_attempts": ATTEMPTS, **callback.policy})
 
 
 def policy_to_json(policy: Policy) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import anyio
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from duetime.faces.http.problems import refusal
 
 
 class OpenAnswers:
@@ -43,7 +44,8 @@ class Answers:
             finally:
                 self._open.discard(cancelling)
         if not answer.begun:
-            await JSONResponse({"error": "The server is stopping; try again in a moment."}, 503)(scope, receive, send)
+            words = "The server is stopping; try again in a moment."
+            await refusal(scope, 503, "stopping", words)(scope, receive, send)
         elif not answer.whole:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

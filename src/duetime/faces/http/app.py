@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from duetime.faces.http.answers import Answers, OpenAnswers
 from duetime.faces.http.bearer import Bearer
+from duetime.faces.http.bodies import BodyLimit
+from duetime.faces.http.browsers import Browsers, Unasked
 from duetime.faces.http.guard import Guard
 from duetime.faces.http.tokens import Tokens
 from duetime.faces.mcp.server import McpFace
@@ -23,8 +25,16 @@ LARGEST = 8 * 1024 * 1024
 """Bytes of a request: what is too long for a tool should still reach it, to be answered in its own words."""
 
 
-def http_app(face: McpFace, watcher: Watcher, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette:
-    """Without `tokens` nobody is asked who they are; the command line allows that on a loopback address alone."""
+def http_app(
+    face: McpFace,
+    watcher: Watcher,
+    tokens: Tokens | None,
+    browsers: Browsers,
+    hosts: Sequence[str] = (),
+    more: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """Without `tokens` nobody is asked who they are; the command line allows that on a loopback address alone. `more`
+    are the routes besides MCP's."""
     # The guard below checks Host and Origin for every route; the SDK would check its own alone.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = face.server.streamable_http_app(transport_security=unchecked, max_request_body_size=LARGEST)
@@ -36,11 +46,13 @@ def http_app(face: McpFace, watcher: Watcher, tokens: Tokens | None, hosts: Sequ
 
     answers = OpenAnswers()
     doorkeepers = [Middleware(Guard, hosts=tuple(hosts)), Middleware(Answers, open_answers=answers)]
-    if tokens is not None:
-        doorkeepers.append(Middleware(Bearer, tokens=tokens))
-    doorkeepers.append(Middleware(RequestBodyLimitMiddleware, max_body_size=LARGEST))
+    if tokens is None:
+        doorkeepers.append(Middleware(Unasked, browsers=browsers))
+    else:
+        doorkeepers.append(Middleware(Bearer, tokens=tokens, browsers=browsers))
+    doorkeepers.append(Middleware(BodyLimit, most=LARGEST))
     # Mounted at the root and last, so that `/mcp` is answered as it stands, without a redirect.
-    routes = [Route("/healthz", _alive), Mount("/", app=mcp)]
+    routes = [Route("/healthz", _alive), *more, Mount("/", app=mcp)]
     app = Starlette(routes=routes, middleware=doorkeepers, lifespan=lifespan)
     app.state.end_answers = answers.end
     return app

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 import anyio
+import anyio.to_thread
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware, get_access_token
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duetime.core.errors import StoreUnavailable
 from duetime.core.kind import Caller
 from duetime.faces.desk import Desk
+from duetime.faces.http.browsers import SESSION, Browsers, is_open, is_page, takes_sessions
+from duetime.faces.http.problems import refusal
 from duetime.faces.http.tokens import Grant, InvalidToken, Tokens
 from duetime.faces.mcp.tool import Call
 
@@ -23,43 +28,73 @@ log = logging.getLogger("duetime.http")
 LOOK = 1.0
 """Seconds between two looks at the token of an answer that streams: a revoked one hears nothing more."""
 
-OPEN = ("/healthz", "/.well-known/")
-"""Paths without a token. Clients look below `/.well-known/` for ways to sign in; there are none, and they are told."""
+OPEN = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
+"""Paths without a token. Clients look below `/.well-known/` for ways to sign in; there are none, and they are told.
+A calendar feed brings its token in its own address, and checks it itself."""
 
 
 class Bearer:
     """Everything needs a token unless it is named in OPEN, so that a new route is closed by itself."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, browsers: Browsers) -> None:
         self._open = app
         self._app = AuthContextMiddleware(app)
-        self._tokens = tokens
+        self._tokens, self._browsers = tokens, browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(OPEN):
+        if scope["type"] != "http" or scope["path"].startswith(OPEN) or is_open(scope["path"]):
             await self._open(scope, receive, send)
             return
-        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers = Headers(scope=scope)
+        if "authorization" not in headers and takes_sessions(scope["path"]):
+            await self._visited(scope, receive, send)
+            return
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            await _unknown()(scope, receive, send)
+            await _unknown(scope)(scope, receive, send)
             return
         try:
-            grant = self._tokens.verify(token)
+            # In a thread: for the token of an agent's run the store is asked, and that may take its time.
+            grant = await anyio.to_thread.run_sync(self._tokens.verify, token)
         except InvalidToken as problem:
-            await _refused(problem)(scope, receive, send)
+            await _refused(scope, problem)(scope, receive, send)
             return
+        except StoreUnavailable:
+            await _away(scope)(scope, receive, send)
+            return
+        await self._answered(scope, receive, send, grant, partial(self._tokens.verify, token))
+
+    async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Somebody in a browser: what the cookie says instead of a token."""
+        sessions, visitor = self._browsers.sessions, self._browsers.visitor(scope)
+        if sessions is None or visitor is None:
+            refused = self._browsers.sign_in(scope) if is_page(scope["path"]) else _unknown(scope)
+            await refused(scope, receive, send)
+            return
+        objection = self._browsers.objection(scope, visitor.grant.id)
+        if objection is not None:
+            await objection(scope, receive, send)
+            return
+        scope[SESSION] = visitor.grant.id
+        await self._answered(scope, receive, send, visitor.grant, partial(sessions.verify, visitor.token))
+
+    async def _answered(
+        self, scope: Scope, receive: Receive, send: Send, grant: Grant, verify: Callable[[], Grant]
+    ) -> None:
         scope["user"] = AuthenticatedUser(_access(grant))
         async with anyio.create_task_group() as group:
-            group.start_soon(partial(self._watch, token, group.cancel_scope))
+            group.start_soon(partial(self._watch, verify, group.cancel_scope))
             await self._app(scope, receive, send)
             group.cancel_scope.cancel()
 
-    async def _watch(self, token: str, answer: anyio.CancelScope) -> None:
+    async def _watch(self, verify: Callable[[], Grant], answer: anyio.CancelScope) -> None:
         while True:
             await anyio.sleep(LOOK)
             try:
-                self._tokens.verify(token)
+                await anyio.to_thread.run_sync(verify)
+            except StoreUnavailable:
+                continue  # nothing is known; whatever is asked for meanwhile needs the store as well
             except InvalidToken as problem:
                 log.info("a stream was closed: %s", problem)
                 answer.cancel()
@@ -87,19 +122,30 @@ def by_token(desk: Desk) -> Call:
     return Call(desk, caller, said["zone"] or desk.zone)
 
 
-def _unknown() -> Response:
-    words = "A bearer token is needed: `duetime token issue` makes one, `duetime serve` prints the local one."
-    return _answer("token_required", words, 'Bearer realm="duetime"')
+def call_of(desk: Desk, grant: Grant) -> Call:
+    """The same, where a token came by another way than a request."""
+    return Call(desk, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or desk.zone)
 
 
-def _refused(problem: InvalidToken) -> Response:
+def _unknown(scope: Scope) -> Response:
+    words = "A bearer token is needed: `duetime token issue` makes one, `duetime serve --print-config` shows the local."
+    return _answer(scope, "token_required", words, 'Bearer realm="duetime"')
+
+
+def _refused(scope: Scope, problem: InvalidToken) -> Response:
     words = f"{problem.message[:1].upper()}{problem.message[1:]}."
     challenge = f'Bearer realm="duetime", error="invalid_token", error_description="{_quotable(words)}"'
-    return _answer("invalid_token", words, challenge)
+    return _answer(scope, "invalid_token", words, challenge)
 
 
-def _answer(code: str, words: str, challenge: str) -> Response:
-    return JSONResponse({"error": code, "error_description": words}, 401, {"WWW-Authenticate": challenge})
+def _away(scope: Scope) -> Response:
+    words = "The store cannot be reached just now; try again in a moment."
+    return refusal(scope, 503, "store_unavailable", words, headers={"Retry-After": "1"})
+
+
+def _answer(scope: Scope, code: str, words: str, challenge: str) -> Response:
+    headers = {"WWW-Authenticate": challenge}
+    return refusal(scope, 401, code, words, headers=headers, error=code, error_description=words)
 
 
 def _quotable(words: str) -> str:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from duetime.faces.http.problems import refusal
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
@@ -20,7 +21,7 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?
 class Guard:
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._hosts = frozenset(_name(host) or host.lower() for host in (*LOOPBACK, *hosts))
+        self._hosts = frozenset(host_name(host) or host.lower() for host in (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -28,15 +29,17 @@ class Guard:
             return
         headers = Headers(scope=scope)
         if not self._hosts_known(headers):
-            refusal = JSONResponse({"error": "This Host is not served here; `hosts` in the settings adds it."}, 421)
+            words = "This Host is not served here; `hosts` in the settings adds it."
+            answer = refusal(scope, 421, "unknown_host", words)
         elif not self._origins_known(headers):
-            refusal = JSONResponse({"error": "This Origin may not call; `hosts` in the settings adds it."}, 403)
+            words = "This Origin may not call; `hosts` in the settings adds it."
+            answer = refusal(scope, 403, "unknown_origin", words)
         elif scope["type"] != "http":
-            refusal = JSONResponse({"error": "Only HTTP is served here."}, 400)
+            answer = refusal(scope, 400, "only_http", "Only HTTP is served here.")
         else:
             await self._app(scope, receive, send)
             return
-        await refusal(scope, receive, send)
+        await answer(scope, receive, send)
 
     def _hosts_known(self, headers: Headers) -> bool:
         given = headers.getlist("host")
@@ -44,17 +47,21 @@ class Guard:
 
     def _origins_known(self, headers: Headers) -> bool:
         """A program sends none; a browser always does when it matters."""
-        return all(self._origin_known(origin) for origin in headers.getlist("origin"))
+        return all(self._origin_known(origin, headers) for origin in headers.getlist("origin"))
 
-    def _origin_known(self, origin: str) -> bool:
+    def _origin_known(self, origin: str, headers: Headers) -> bool:
+        """Forms of pages that send no referrer, such as ours, come from `null`; whose page it was, the browser says
+        besides, in a header that no page can set."""
+        if origin == "null":
+            return headers.getlist("sec-fetch-site") == ["same-origin"]
         scheme, _, host = origin.partition("://")
         return scheme in ("http", "https") and self._known(host)
 
     def _known(self, host: str) -> bool:
-        return _name(host) in self._hosts
+        return host_name(host) in self._hosts
 
 
-def _name(host: str) -> str | None:
+def host_name(host: str) -> str | None:
     """Without port, brackets and the dot that may end a name; None for what is no host."""
     match = _HOST.fullmatch(host)
     return None if match is None else (match["six"] or match["name"]).lower().rstrip(".")

@@ -6,10 +6,12 @@ has to read and rewrite what another one writes, and a look at the file system i
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ import jwt
 
 from duetime.core.clock import DAY, SECOND, Clock, Instant, datetime_of
 from duetime.core.errors import DuetimeError, InvalidInput, UnknownZone
+from duetime.core.waking import run_holder
 from duetime.core.zones import known_zone
 from duetime.faces.http.private import create_private, make_private, read_private, replace_private
 
@@ -55,6 +58,11 @@ class Grant(NamedTuple):
     issued: int
     expires: int
     begins: int = 0
+    run: int = 0
+    """The agent's run that the token is for; it ends with it."""
+    fence: int = 0
+    parent: str = ""
+    """The token that it was made from; it ends with it."""
 
     @property
     def operator(self) -> bool:
@@ -79,6 +87,8 @@ class Tokens:
         self._secret, self._clock = secret, clock
         self._issuer, self._audience = issuer, audience
         self._folder, self._records = folder, folder / "tokens"
+        self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
+        """Whether a run is in the hands that its token was made for; whoever has the store at hand says so."""
 
     # -- issuing ------------------------------------------------------------------------------------------------
 
@@ -92,6 +102,7 @@ class Tokens:
         timezone: str | None = None,
         scopes: Sequence[str] = (),
         depth: int = 0,
+        parent: str | None = None,
     ) -> str:
         """`life` in microseconds. The record is on disk before the token is handed out: what is out can be revoked."""
         claims = {
@@ -103,12 +114,29 @@ class Tokens:
             "zoneinfo": None if timezone is None else known_zone(timezone).key,
             "scope": " ".join(_scopes(scopes)) or None,
             "depth": depth or None,
+            "parent": parent,
             "jti": secrets.token_hex(10),
             "iat": self._now(),
             "exp": self._now() + _life(life),
         }
         claims = {name: value for name, value in claims.items() if value is not None}
         self._keep(_grant(claims))
+        return jwt.encode(claims, self._secret, ALGORITHM)
+
+    def for_run(self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str) -> str:
+        """For one run of an agent. Nothing is kept of it: it serves as long as the run is under way, and no longer."""
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": owner,
+            "zoneinfo": known_zone(timezone).key,
+            "depth": depth,
+            "run": run,
+            "fence": fence,
+            "jti": run_holder(run, fence),
+            "iat": self._now(),
+            "exp": self._now() + _life(life),
+        }
         return jwt.encode(claims, self._secret, ALGORITHM)
 
     def local(self) -> str:
@@ -153,8 +181,10 @@ class Tokens:
             )
         if max(grant.issued, grant.begins) > now + SKEW:
             raise InvalidToken("the token is not valid yet; check the clocks")
-        if self.is_revoked(grant.id):
+        if self.is_revoked(grant.id) or (grant.parent and self.is_revoked(grant.parent)):
             raise InvalidToken("the token was revoked")
+        if grant.run and not self.is_under_way(grant.run, grant.fence):
+            raise InvalidToken("the run that this token was for is over")
         return grant
 
     def _claims(self, token: str) -> dict[str, Any]:
@@ -177,6 +207,23 @@ class Tokens:
 
     def _now(self) -> int:
         return self._clock.now() // SECOND
+
+    def of_browsers(self) -> Tokens:
+        """Those that cookies hold."""
+        return self._apart("browser")
+
+    def of_calendars(self) -> Tokens:
+        """Those that stand in the address of a calendar feed, and open nothing else."""
+        return self._apart("calendar")
+
+    def _apart(self, purpose: str) -> Tokens:
+        """Another audience: neither serves in the place of the other."""
+        audience = f"{self._audience}#{purpose}"
+        return Tokens(self._secret, self._folder, self._clock, issuer=self._issuer, audience=audience)
+
+    def proof(self, purpose: str, words: str) -> str:
+        """That words come from here, for what is no token. The colons keep it apart from what signs tokens."""
+        return hmac.new(self._secret, f"duetime:{purpose}:{words}".encode(), hashlib.sha256).hexdigest()
 
     # -- what was issued ----------------------------------------------------------------------------------------
 
@@ -238,6 +285,9 @@ def _grant(claims: Mapping[str, Any]) -> Grant:
         _number(claims, "iat"),
         _number(claims, "exp"),
         _number(claims, "nbf", otherwise=0),
+        _number(claims, "run", otherwise=0),
+        _number(claims, "fence", otherwise=0),
+        _parent(claims),
     )
 
 
@@ -246,6 +296,13 @@ def _text(claims: Mapping[str, Any], name: str, *, otherwise: str = "") -> str:
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
         raise InvalidToken(f"the token's {name} cannot be used")
     return value
+
+
+def _parent(claims: Mapping[str, Any]) -> str:
+    parent = claims.get("parent", "")
+    if not isinstance(parent, str) or (parent and not _ID.fullmatch(parent)):
+        raise InvalidToken("the token's parent cannot be used")
+    return parent
 
 
 def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:

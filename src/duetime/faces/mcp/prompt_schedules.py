@@ -11,6 +11,7 @@ from duetime.core.model import Schedule, ScheduleState, status_of
 from duetime.core.result import Err
 from duetime.core.store import EVERY_ONE, ScheduleQuery
 from duetime.core.triggers import trigger_from_json, warnings_for
+from duetime.faces.mcp.prompt_agents import Doer, doer_of
 from duetime.faces.mcp.prompt_times import When, past, range_in, read_ahead, rule_in, trigger_in
 from duetime.faces.mcp.prompt_words import (
     KIND,
@@ -62,7 +63,9 @@ def schedule(call: Call, given: Arguments) -> Reply:
             raise past(when.first, zone, now)
     else:
         result = call.scheduler.create(call.caller, new)
-    return _scheduled(call, accepted(result, **_names(when)), when.first and when.first.note, zone)
+    made = accepted(result, **_names(when))
+    doer = doer_of(made.definition, call.desk.inboxes, asked_for="agent" in given)
+    return _scheduled(call, made, doer, when.first and when.first.note, zone)
 
 
 def _names(when: When) -> dict[str, str]:
@@ -70,16 +73,19 @@ def _names(when: When) -> dict[str, str]:
     return {**own, "run_at": "at", "start": "at", "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}
 
 
-def _scheduled(call: Call, made: Schedule, note: str | None, zone: str) -> Reply:
+def _scheduled(call: Call, made: Schedule, doer: Doer, note: str | None, zone: str) -> Reply:
     first, rule = _first_time(made), repeats(made.definition)
     view = with_warnings(call, {**task_view(made, zone), "fire_at": instant_view(first, zone), "timezone": zone})
     cautions = warnings_for(trigger_from_json(made.definition.trigger), made.definition.created)
-    if warnings := [*view.get("warnings", []), *cautions]:
+    waits = [] if doer.warning is None else [doer.warning]
+    if warnings := [*view.get("warnings", []), *cautions, *waits]:
         view["warnings"] = warnings
     if note is not None:
         view["note"] = note
+    if doer.wakes is not None:
+        view["wakes"] = doer.wakes
     sentence = f"Scheduled task #{made.definition.id} for {shown(first, zone)}."
-    return Reply(view, lines(sentence, [rule and f"repeats {rule}", note], warnings))
+    return Reply(view, lines(sentence, [rule and f"repeats {rule}", note, doer.note], warnings))
 
 
 def _first_time(made: Schedule) -> Instant | None:

@@ -25,15 +25,21 @@ TASK: dict[str, Schema] = {
     "status": {"type": "string", "description": f"{', '.join(STATUSES)}. running: it is due and waits, or was taken."},
     "prompt": {"type": "string", "description": "At most its first 1000 characters."},
     "agent": {"type": "string"},
+    "remind": {"type": "boolean", "description": "Instead of an agent: a mere reminder."},
     "repeats": {"type": "string", "description": "The rule of a recurring one, in words."},
     "deliver_to": {"type": "string"},
     "last_error": {"type": "string"},
+    "held": {"type": "string", "description": "Why it does not go on just now: a limit, a pause, what broke it."},
 }
 ANSWERED: dict[str, Schema] = {
     **TASK,
     "timezone": {"type": "string"},
     "note": {"type": "string", "description": "What had to be assumed to read the time. Tell the user."},
     "error": ERROR,
+}
+WAKES: Schema = {
+    "type": "string",
+    "description": "The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.",
 }
 LIMITS: dict[str, Schema] = {
     **POLICY,
@@ -71,8 +77,8 @@ TOOLS = [
             "schedule_notification, to run a registered function use schedule_job. Write the prompt so that an "
             "agent without this conversation understands it. Give exactly one of at, cron, rrule, every; every "
             "may also have at as its first time. Answers with the task's number and the local time that was "
-            "understood: tell the user both, and any warning. Each call creates a new task unless an "
-            "idempotency_key is given."
+            "understood, and with the agent that is woken: tell the user these, and any warning. Each call creates a "
+            "new task unless an idempotency_key is given."
         ),
         input=object_schema(
             {
@@ -82,7 +88,10 @@ TOOLS = [
                 "rrule": optional(text(RRULE)),
                 "every": optional(text(EVERY)),
                 "agent": optional(
-                    text("Which agent does it, by name. inbox, also if absent: it waits until an agent takes it.")
+                    text(
+                        "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
+                        "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
+                    )
                 ),
                 **DELIVERY,
                 **LEASH,
@@ -92,7 +101,7 @@ TOOLS = [
             },
             ("prompt",),
         ),
-        output=result_schema({**ANSWERED, "warnings": WARNINGS}),
+        output=result_schema({**ANSWERED, "wakes": WAKES, "warnings": WARNINGS}),
         answer=schedule,
     ),
     Tool(

@@ -124,13 +124,14 @@ def task_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "fire_at": instant_view(fire_time(schedule), zone),
         "status": status_of(progress),
         "prompt": prompt if len(prompt) <= KEPT else f"{prompt[:KEPT]}...",
-        "agent": definition.subject,
+        **({"remind": True} if payload.get("remind") else {"agent": definition.subject}),
     }
     rule = repeats(definition)
     extras = {
         "repeats": rule,
         "deliver_to": policy_for_ending(definition.policy).deliver_to,
         "last_error": progress.last_error,
+        "held": progress.note,
     }
     return view | {name: value for name, value in extras.items() if value is not None}
 

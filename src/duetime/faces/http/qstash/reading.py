@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from duetime.core.clock import SECOND, Instant, datetime_of
 from duetime.core.errors import UnreadableTime
-from duetime.core.policy.values import NotifyOn
-from duetime.core.requesting import KIND, RETRIES
+from duetime.core.requesting import CALLBACKS, RETRIES, callback_to
 from duetime.core.times import read_duration
 from duetime.faces.http.qstash.refusing import Refused, not_offered
 
@@ -18,7 +17,6 @@ PREFIX = "upstash-"
 FORWARD = "forward-"
 LONGEST_DELAY = 3653 * 86_400
 """Seconds."""
-CALLBACKS = {"callback": NotifyOn.ALWAYS, "failure-callback": NotifyOn.FAILURE}
 _NOT_OFFERED = {
     "queue-name": "queues are",
     "flow-control-key": "flow control is",
@@ -59,12 +57,11 @@ def read_request(destination: str, headers: Mapping[str, str], body: bytes, chec
     payload = {"url": destination, **_sending(own, headers.get("content-type")), **_body(body)}
     payload |= _given("label", own.get("label")) | _given("redact", _redactions(own.get("redact-fields")))
     callbacks = []
-    for name, on in CALLBACKS.items():
+    for field, on in CALLBACKS.items():
+        name = field.replace("_", "-")
         if name in own:
             made = check(_callback(own, name, payload.get("retries", RETRIES)))
-            policy = {**usual, "max_attempts": made["retries"] + 1}
-            callbacks.append({"on": str(on), "kind": KIND, "payload": dict(made), "policy": policy})
-            field = name.replace("-", "_")
+            callbacks.append(callback_to(on, made, usual))
             payload |= {field: own[name]} | _given(f"{field}_headers", made.get("headers"))
     policy = {"max_attempts": payload.get("retries", RETRIES) + 1, "callbacks": callbacks}
     return Request(dict(check(payload)), policy)

@@ -140,6 +140,8 @@ def _nowhere(_asking: Asking) -> Answer:
 
 def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
     def show(asking: Asking) -> Answer:
+        if asking.caller.depth:
+            raise Refused(403, "a run of an agent is not shown the keys that prove its owner's requests")
         if rotated:
             keys.rotate(asking.caller.owner)
         current, following = keys.both(asking.caller.owner)

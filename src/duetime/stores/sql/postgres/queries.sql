@@ -27,10 +27,10 @@ INSERT INTO due (lane, at, schedule, run) SELECT * FROM unnest(?::text[], ?::big
 
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
-  policy = u.policy, key = u.key, version = u.version, updated = u.updated
+  policy = u.policy, key = u.key, depth = u.depth, version = u.version, updated = u.updated
 FROM unnest(
-  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[]
-) AS u (name, subject, trigger, payload, policy, key, version, updated, id)
+  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::bigint[]
+) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, id)
 WHERE s.id = u.id
 
 -- name: schedules_by_keys

@@ -11,7 +11,8 @@ INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, paylo
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_schedule
-UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, version = ?, updated = ?
+UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, depth = ?, version = ?,
+  updated = ?
 WHERE id = ?
 
 -- name: schedules_by_keys

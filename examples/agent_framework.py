@@ -1,0 +1,29 @@
+"""An agent of a framework (here Pydantic AI) with Duetime's tools over MCP. `python agent_framework.py "Remind me ..."`
+
+Needs `pip install "duetime[agent]"` and the key of a model: ANTHROPIC_API_KEY, or MODEL and its maker's own variable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from fastmcp.client.transports import StdioTransport
+from pydantic_ai import Agent
+from pydantic_ai.mcp import MCPToolset
+
+MODEL = os.environ.get("MODEL", "anthropic:claude-sonnet-5-5")
+
+
+async def main(request: str) -> None:
+    # Over HTTP: MCPToolset("http://127.0.0.1:8765/mcp", headers={"Authorization": "Bearer ..."}).
+    server = StdioTransport(sys.executable, ["-m", "duetime", "mcp"], env=dict(os.environ))
+    agent = Agent(MODEL, toolsets=[MCPToolset(server)], instructions="Answer in one sentence, with the local time.")
+    async with agent:
+        result = await agent.run(request)
+    print(result.output)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(" ".join(sys.argv[1:]) or "What is scheduled?"))

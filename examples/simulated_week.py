@@ -1,0 +1,35 @@
+"""A week in milliseconds: a task and a cron on a clock that you set, over a change to summer time and a power cut."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from duetime import Simulation
+from duetime.core.clock import instant_of
+from duetime.kinds.registry import Registry
+
+registry = Registry()
+
+
+@registry.task
+def back_up(folder: str) -> str:
+    """Copies a folder."""
+    return f"copied {folder}"
+
+
+def main() -> None:
+    with Simulation(datetime(2026, 3, 27, tzinfo=UTC), timezone="Europe/Berlin", registry=registry) as simulation:
+        made = simulation.duetime.schedule("back_up", args=["photos"], cron="30 2 * * *")
+        print(made["reads_as"])
+
+        simulation.advance(timedelta(days=3))  # on 29 March there is no 02:30 in Berlin
+        simulation.clock.move_to(instant_of(simulation.now + timedelta(days=3)))  # nobody is there for three days
+        simulation.settle()
+
+        for run in reversed(simulation.duetime.history(made["id"])):
+            others = f" and {run['occurrences'] - 1} more" if run.get("occurrences", 1) > 1 else ""
+            print(f"{run['due']}  {run['status']}{others}")
+
+
+if __name__ == "__main__":
+    main()

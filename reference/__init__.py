@@ -1,0 +1,1 @@
+"""The reference in `docs/reference`, made from the code that it describes."""

@@ -1,0 +1,87 @@
+"""The page of the MCP tools: what agents see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from duetime.faces.mcp.families import FAMILIES, resources_of, tools_of
+from duetime.faces.mcp.recipes import RECIPES
+from duetime.faces.mcp.tool import Schema, Tool
+from reference.markdown import code, page, table
+from reference.schemas import Field, fields
+
+_ABOUT = """\
+Agents reach these tools over stdio (`duetime mcp`) and HTTP (`/mcp`), in the protocol versions of 2025 and 2026.
+`duetime serve --tools jobs,prompts` switches families off; `list_upcoming` is always there.
+
+Whose schedules a call sees follows from its token, never from an argument; what belongs to another owner is answered as
+what does not exist. Unknown arguments, and those of another type, are tool errors (`isError`) that name the argument.
+What else fails is said in the words of the family: an `error` in the results of jobs, a text that begins with `Error:`
+in those of prompts, a tool error or `success: false` in those of notifications. Null is as good as an absent argument.
+
+The hints are the annotations of MCP: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`."""
+_RESOURCES = """\
+A resource is JSON. One that is watched can be subscribed to: a change by whatever face or process is heard within a
+second."""
+_RECIPES = "Ready-made asks that a client can offer to its user (MCP prompts). All arguments are optional."
+
+
+def tools_page() -> str:
+    tools = tools_of(FAMILIES)
+    parts = [_ABOUT, _hints(tools)]
+    for family in (*FAMILIES, ""):
+        parts.append(f"## {family.capitalize() or 'All families'}")
+        parts += [part for tool in tools if tool.family == family for part in _tool(tool)]
+    return page("MCP tools", *parts, *_resources(), *_recipes())
+
+
+def _hints(tools: Iterable[Tool]) -> str:
+    def yes(flag: bool) -> str:
+        return "yes" if flag else ""
+
+    return table(
+        ["tool", "what it does", "reads only", "destroys", "safe to repeat", "reaches out"],
+        (
+            (
+                f"[{tool.name}](#{tool.name})",
+                tool.title,
+                yes(tool.read_only),
+                yes(tool.destructive),
+                yes(tool.idempotent),
+                yes(tool.open_world),
+            )
+            for tool in tools
+        ),
+    )
+
+
+def _tool(tool: Tool) -> list[str]:
+    return [
+        f"### {tool.name}",
+        tool.description,
+        table(["argument", "type", "meaning"], (_argument(each) for each in fields(tool.input, nulls=False))),
+        _result(tool.output),
+    ]
+
+
+def _argument(field: Field) -> tuple[str, str, str]:
+    name, kind, meaning = field.row()
+    return name, f"{kind}, **required**" if field.required and "." not in field.name else kind, meaning
+
+
+def _result(schema: Schema) -> str:
+    return table(["result", "type", "meaning"], (field.row() for field in fields(schema, nulls=True)))
+
+
+def _resources() -> list[str]:
+    found = resources_of(FAMILIES)
+    rows = ((code(each.uri), "yes" if each.digest else "", each.description) for each in found)
+    return ["## Resources", _RESOURCES, table(["resource", "watched", "what it holds"], rows)]
+
+
+def _recipes() -> list[str]:
+    rows = (
+        (code(each.name), each.description, "; ".join(f"{code(name)}: {said}" for name, said in each.arguments.items()))
+        for each in RECIPES
+    )
+    return ["## Prompts", _RECIPES, table(["prompt", "what it asks for", "arguments"], rows)]

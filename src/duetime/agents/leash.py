@@ -1,0 +1,164 @@
+"""Holds an agent's process: run as a program, never imported. It starts with nothing but the standard library.
+
+It starts the command, tells how it ended, and ends everything that the command started as soon as the worker asks for
+it, is gone (its end of a pipe closes), or was not heard of for too long: a worker that hangs may have lost its run to
+another one. On Linux it adopts what the command leaves behind, so that not even a daemon gets away.
+
+    leash.py CONTROL NEWS PATIENCE PRIVATE COMMAND …
+
+CONTROL: a descriptor on which the worker beats; `k` means to end it all. NEWS: a descriptor for one line: `exit CODE`,
+`signal NUMBER`, `failed ERRNO`, or `ended` where it was made to. PRIVATE: the folder of this run, which is removed here
+where no worker is left to do it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+
+_SET_PDEATHSIG = 1
+_SET_CHILD_SUBREAPER = 36
+_ROUNDS = 100
+"""In each of them another generation of a family dies."""
+
+
+def main() -> None:
+    control, news, patience, private = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+    for descriptor in (control, news):
+        os.set_inheritable(descriptor, False)
+    for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)  # they are meant for the command, which is in the same group
+    _tell_the_kernel(_SET_CHILD_SUBREAPER, 1)
+    wake = _wake_on(signal.SIGCHLD, signal.SIGALRM)
+    command = _start(sys.argv[5:], news)
+    _let_go_of_its_streams()
+    last_word, orphaned = _watch(command, control, wake, patience)
+    _end_all()
+    try:
+        os.write(news, last_word or b"ended\n")
+    except BrokenPipeError:
+        orphaned = True
+    if orphaned:
+        _remove(private)
+        os.killpg(0, signal.SIGKILL)  # this process too: nobody waits for it
+
+
+def _watch(command: int, control: int, wake: int, patience: float) -> tuple[bytes, bool]:
+    """How the command ended, if it did, and whether the worker is gone."""
+    while True:
+        ready, _, _ = select.select([control, wake], [], [])
+        if wake in ready:
+            signals = os.read(wake, 4096)
+            if (ended := _reap(command)) is not None:
+                return ended, False
+            if signal.SIGALRM in signals:
+                return b"", True
+        if control in ready:
+            note = os.read(control, 4096)
+            if not note:
+                return b"", True
+            if b"k" in note:
+                return b"", False
+            signal.setitimer(signal.ITIMER_REAL, patience)  # from the first beat on
+
+
+def _start(command: list[str], news: int) -> int:
+    process = os.fork()
+    if process:
+        return process
+    try:
+        _tell_the_kernel(_SET_PDEATHSIG, signal.SIGKILL)
+        # What is ignored stays ignored in a program that is started; Python ignores the last two by itself.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], command)  # noqa: S606 - no shell is what is wanted
+    except OSError as error:
+        os.write(news, b"failed %d\n" % (error.errno or 0))
+    finally:
+        os._exit(127)
+
+
+def _reap(command: int) -> bytes | None:
+    """Collects whatever has ended; the last word if the command is among it."""
+    last_word = None
+    try:
+        while True:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process == 0:
+                return last_word
+            if process == command:
+                code = os.waitstatus_to_exitcode(status)
+                last_word = b"exit %d\n" % code if code >= 0 else b"signal %d\n" % -code
+    except ChildProcessError:
+        return last_word
+
+
+def _end_all() -> None:
+    """Kills its children until there are none: those of a child that died become its own. Elsewhere than on Linux they
+    do not, and the group is all that can be reached; so it is where they are born faster than they are found."""
+    for _ in range(_ROUNDS if sys.platform == "linux" else 0):
+        for child in _children():
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it was quicker
+        try:
+            os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+
+
+def _children() -> list[int]:
+    """No number among them can mean another process by now: only this one collects its dead."""
+    own = str(os.getpid())
+    names = os.listdir("/proc")  # noqa: PTH208 - pathlib would slow the start
+    return [int(name) for name in names if name.isdigit() and _parent_of(name) == own]
+
+
+def _parent_of(process: str) -> str:
+    try:
+        with open(f"/proc/{process}/stat", encoding="latin-1") as file:  # noqa: PTH123 - as above
+            return file.read().rpartition(")")[2].split()[1]
+    except OSError:
+        return ""
+
+
+def _wake_on(*numbers: int) -> int:
+    """A descriptor that becomes readable with the numbers of what arrived."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    return reading
+
+
+def _tell_the_kernel(option: int, value: int) -> None:
+    if sys.platform != "linux":
+        return
+    try:
+        import ctypes
+    except ImportError:
+        return  # a Python without it: then only the group is held
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _let_go_of_its_streams() -> None:
+    """They are the command's: whoever reads them waits for their end."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+
+
+def _remove(folder: str) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What a program writes, kept within bounds: it may write for ever."""
+
+from __future__ import annotations
+
+import re
+
+MOST_KEPT = 1024 * 1024
+"""Bytes of a stream: half of it from the beginning, half from the end."""
+LONGEST_LINE = 4 * 1024 * 1024
+_LONGEST_WORD = 4096
+_SPACE = re.compile(rb"\s")
+_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+class Kept:
+    """The beginning and the end of a stream."""
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._half = most // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._left_out = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * self._half:  # only now and then: to cut means to copy
+            self._cut_tail()
+
+    @property
+    def whole(self) -> bool:
+        self._cut_tail()
+        return not self._left_out
+
+    def text(self) -> str:
+        if self.whole:
+            return _readable(self._head + self._tail)
+        head, tail = _whole_words(self._head, self._tail)
+        left_out = self._left_out + len(self._head) - len(head) + len(self._tail) - len(tail)
+        return f"{_readable(head)}\n[... {left_out} bytes are left out ...]\n{_readable(tail)}"
+
+    def _cut_tail(self) -> None:
+        surplus = len(self._tail) - self._half
+        if surplus > 0:
+            del self._tail[:surplus]
+            self._left_out += surplus
+
+
+class Lines:
+    """A stream cut into lines. One that is longer than anybody means it to be is left out."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._begun = bytearray()
+        self._too_long = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        *ended, rest = data.split(b"\n")
+        lines = []
+        for piece in ended:
+            self._extend(piece)
+            if not self._too_long:
+                lines.append(bytes(self._begun))
+            self._begun.clear()
+            self._too_long = False
+        self._extend(rest)
+        return lines
+
+    def rest(self) -> list[bytes]:
+        """A last line without its end."""
+        return [bytes(self._begun)] if self._begun and not self._too_long else []
+
+    def _extend(self, piece: bytes) -> None:
+        if self._too_long or len(self._begun) + len(piece) > self._longest:
+            self._too_long = True
+            self._begun.clear()
+        else:
+            self._begun += piece
+
+
+def _whole_words(head: bytearray, tail: bytearray) -> tuple[bytearray, bytearray]:
+    """Without what was cut in two: half of a secret would not be known as one."""
+    near = head[-_LONGEST_WORD:]
+    cut = max(near.rfind(space) for space in b" \t\r\n")
+    head = head[: len(head) - len(near) + cut] if cut >= 0 else head[:-_LONGEST_WORD]
+    begins = _SPACE.search(tail, 0, _LONGEST_WORD)
+    return head, tail[begins.end() if begins else _LONGEST_WORD :]
+
+
+def _readable(data: bytes | bytearray) -> str:
+    return _COLOURS.sub("", data.decode("utf-8", "replace"))

@@ -1,0 +1,168 @@
+"""An agent behind an address of the operator's: it is sent the prompt, and answers at once or later."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from duetime.agents.answers import Heard, read_answer
+from duetime.agents.environment import Secrets
+from duetime.agents.verdict import told
+from duetime.core.clock import DAY, SECOND, Clock, Instant, datetime_of
+from duetime.core.errors import InvalidInput
+from duetime.core.outcome import Outcome, Retry
+from duetime.core.waking import Errand, Reply
+
+SIGNATURE = "Duetime-Signature"
+AT_ONCE = 60.0
+"""Seconds for an answer to the request itself: one that takes longer is for later, with 202."""
+_TRY_AGAIN = frozenset({408, 425, 429})
+_LONGEST_WAIT = len(str(DAY // SECOND))
+_SHOWN = 200
+"""Characters of a refusal that an error shows."""
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+class Unanswered(Exception):
+    """No answer came. The reason is fit to be shown."""
+
+    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.permanent = permanent
+
+
+Send: TypeAlias = Callable[[str, str, Mapping[str, str], bytes, float], Answered]
+"""Method, address, headers, body, seconds. Raises Unanswered."""
+
+
+class WebhookAgent:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        secret: str,
+        send: Send,
+        clock: Clock,
+        *,
+        callback: str = "",
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`callback`: where an answer may be sent later, with {run} for its number, besides the tool finish_prompt.
+        `close`: ends what `send` keeps open. Raises InvalidInput, naming the field."""
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise InvalidInput(f"agents.{name}: a webhook needs an address that begins with https://", field="url")
+        if not secret:
+            raise InvalidInput(
+                f"agents.{name}: a webhook needs a secret, by which it knows that it is called by Duetime; choose one",
+                field="secret",
+            )
+        self._name, self._url, self._secret = name, url, secret
+        self._send, self._clock, self._callback, self._close = send, clock, callback, close
+
+    def wake(self, errand: Errand) -> Reply | Outcome:
+        secrets = Secrets(errand.access.token, {"secret": self._secret})
+        body = json.dumps(self._message(errand)).encode()
+        try:
+            answered = self._send("POST", self._url, self._headers(errand, body), body, min(errand.patience, AT_ONCE))
+        except Unanswered as failed:
+            reason = secrets.in_short(failed.reason)
+            return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
+        if answered.status == HTTPStatus.ACCEPTED:
+            return self._later(errand)
+        if 200 <= answered.status < 300:
+            return _reply(answered, secrets)
+        return self._refused(answered, secrets)
+
+    def close(self) -> None:
+        self._close()
+
+    def _message(self, errand: Errand) -> dict[str, Any]:
+        access, callback = errand.access, {"tool": "finish_prompt", "run_id": errand.run}
+        if self._callback:
+            callback["url"] = self._callback.replace("{run}", str(errand.run))
+        return {
+            "run": errand.run,
+            "task": errand.task,
+            "owner": errand.owner,
+            "prompt": errand.prompt,
+            "text": errand.text,
+            "stored": _iso(errand.stored),
+            "due": _iso(errand.due),
+            "expires": _iso(self._deadline(errand)),
+            "access": None if access.url is None else {"url": access.url, "token": access.token},
+            "callback": callback,
+        }
+
+    def _headers(self, errand: Errand, body: bytes) -> dict[str, str]:
+        """The id is the same on every attempt, so that a receiver can tell."""
+        return {
+            "Content-Type": "application/json",
+            "Idempotency-Key": str(errand.run),
+            SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
+        }
+
+    def _deadline(self, errand: Errand) -> Instant:
+        return Instant(self._clock.now() + int(errand.patience * SECOND))
+
+    def _later(self, errand: Errand) -> Reply:
+        if errand.access.url is None:
+            words = "wants to answer later, but there is no server that it could call; start `duetime serve`"
+            return Reply(error=f"the webhook of agents.{self._name} {words}")
+        return Reply(waiting_until=self._deadline(errand))
+
+    def _refused(self, answered: Answered, secrets: Secrets) -> Reply | Outcome:
+        status = answered.status
+        beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
+        said = f"the webhook of agents.{self._name} answered {_named(status)}"
+        because = f": {secrets.without(beginning)[:_SHOWN]}" if beginning else ""
+        if status in _TRY_AGAIN or status >= 500:
+            return Retry(secrets.in_short(said + because), _asked_to_wait(answered.headers))
+        if 300 <= status < 400:
+            said += "; redirects are not followed, so set the address that it leads to"
+        return Reply(error=secrets.in_short(said + because), permanent=True)
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """`t=…,v1=…`: HMAC-SHA256 over the timestamp, a dot and the body."""
+    signed = b"%d.%s" % (timestamp, body)
+    return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+def _reply(answered: Answered, secrets: Secrets) -> Reply:
+    heard = Heard()
+    read_answer(heard, answered.body.decode("utf-8", "replace"))
+    error = heard.error
+    if error is None and heard.denied:
+        error = f"it was not allowed to use {', '.join(heard.denied)}"
+    return told(heard, error, secrets)
+
+
+def _asked_to_wait(headers: Mapping[str, str]) -> int:
+    """Microseconds, a day at most; a date is left to the usual backoff."""
+    asked = headers.get("retry-after", "").strip()
+    if not (asked.isascii() and asked.isdigit()):
+        return 0
+    return DAY if len(asked) > _LONGEST_WAIT else min(int(asked) * SECOND, DAY)
+
+
+def _named(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _iso(instant: Instant) -> str:
+    return datetime_of(instant).isoformat()

@@ -1,0 +1,94 @@
+"""`duetime export`: schedules as lines of JSON that `duetime import jsonl` reads back, or as a calendar."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duetime.api import LOCAL, taken
+from duetime.cli import exported, screen
+from duetime.cli.finding import PAGE
+from duetime.cli.frame import Db, Json, opened
+from duetime.cli.plain import PlainCommand, single
+from duetime.cli.text import clean, escaped, plural
+from duetime.compose import App
+from duetime.core.errors import InvalidInput
+from duetime.core.model import Schedule
+from duetime.core.store import ScheduleQuery
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def export(
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="job, prompt, notification or request; otherwise all.")
+    ] = None,
+    ical: Annotated[bool, typer.Option("--ical", help="A calendar (.ics) instead.")] = False,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=3660, help="With --ical: how far what follows no rule is written out.")
+    ] = 30,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Write all schedules that may still fire, one JSON document on each line, or as a calendar.
+
+    Lines hold everything, secrets in payloads too. With --json it is one document.
+    """
+    if ical and json_:
+        raise InvalidInput("--ical: and --json exclude each other; leave one of them out")
+    with opened(db) as room:
+        schedules = list(_living(room, kind))
+        text = _calendar(room, schedules, days) if ical else _lines(schedules, json_)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    _write(Path(output), text)
+    screen.note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
+
+
+def _living(room: App, kind: str | None) -> Iterator[Schedule]:
+    query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=0)
+    while True:
+        page = taken(room.scheduler.search(LOCAL, query))
+        yield from page.items
+        if page.cursor is None:
+            return
+        query = replace(query, cursor=page.cursor)
+
+
+def _lines(schedules: list[Schedule], json_: bool) -> str:
+    lines = map(exported.line_of, schedules)
+    if not json_:
+        return "".join(f"{escaped(line)}\n" for line in lines)
+    document = {"schedules": [json.loads(line) for line in lines]}
+    return f"{escaped(json.dumps(document, ensure_ascii=False, indent=2))}\n"
+
+
+def _calendar(room: App, schedules: list[Schedule], days: int) -> str:
+    from duetime.faces.calendar import calendar_of
+
+    return calendar_of(schedules, room.clock.now(), days=days).decode()
+
+
+def _write(path: Path, text: str) -> None:
+    """Beside the old one first, so that a full disk does not cost it."""
+    made = path.with_name(f"{path.name}.new")
+    try:
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        made.replace(path)
+    except OSError as error:
+        made.unlink(missing_ok=True)
+        raise InvalidInput(f"--output: {path} cannot be written ({error.strerror})") from error

@@ -1,0 +1,57 @@
+"""Finds the schedule that somebody means: by its id, by a beginning of it that fits one alone, or by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from duetime.api import LOCAL, Refused, taken
+from duetime.cli.frame import again
+from duetime.cli.kind_words import Words
+from duetime.compose import App
+from duetime.core.model import Schedule, ScheduleState
+from duetime.core.result import Err
+from duetime.core.scheduler import could_be_an_id
+from duetime.core.store import ScheduleQuery
+
+PAGE = 1000
+MOST_NAMED = 5
+_BEGINNING = re.compile(r"(msg|scd)_[0-9a-f]{4,31}")
+_OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED})
+
+
+def found(room: App, words: Words, given: str) -> Schedule:
+    schedule = room.scheduler.find(LOCAL, given, words.kind)
+    if schedule is not None:
+        return schedule
+    matching = list(_matching(room, words, given)) if could_be_an_id(given) else []
+    living = [each for each in matching if each.progress.state not in _OVER]
+    matching = living or matching
+    if len(matching) == 1:
+        return matching[0]
+    shown = given if len(given) <= 60 else given[:60] + "..."
+    if not matching:
+        how = again(room, words.room, "list")
+        raise Refused(Err("not_found", f"there is no {words.noun} {shown!r}; {how} shows those there are"))
+    ids = ", ".join(each.definition.public_id for each in matching[:MOST_NAMED])
+    more = " and others" if len(matching) > MOST_NAMED else ""
+    raise Refused(Err("invalid", f"{shown!r} could mean several {words.plural}; give the id: {ids}{more}"))
+
+
+def _matching(room: App, words: Words, given: str) -> Iterator[Schedule]:
+    if _BEGINNING.fullmatch(given):
+        every = ScheduleQuery(kind=words.kind, limit=PAGE, count_to=0)
+        yield from _searched(room, every, lambda each: each.definition.public_id.startswith(given))
+    elif given.strip():
+        named = ScheduleQuery(kind=words.kind, text=given, limit=PAGE, count_to=0)
+        yield from _searched(room, named, lambda each: each.definition.name == given)
+
+
+def _searched(room: App, query: ScheduleQuery, wanted: Callable[[Schedule], bool]) -> Iterator[Schedule]:
+    while True:
+        page = taken(room.scheduler.search(LOCAL, query))
+        yield from filter(wanted, page.items)
+        if page.cursor is None:
+            return
+        query = replace(query, cursor=page.cursor)

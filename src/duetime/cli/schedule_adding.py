@@ -1,0 +1,71 @@
+"""Adding and editing schedules of any kind: the core is asked, and what it made of the request is said back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duetime.api import LOCAL, Refused, taken
+from duetime.cli import screen
+from duetime.cli.finding import found
+from duetime.cli.kind_words import Words
+from duetime.cli.schedule_options import When
+from duetime.cli.text import clean, coming
+from duetime.compose import App
+from duetime.core.drafting import Changes, NewSchedule
+from duetime.core.errors import InvalidInput
+from duetime.core.model import Schedule
+from duetime.core.result import Err, Ok, Result
+from duetime.faces.present import schedule_view
+
+
+def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:
+    """Under a key that was used before, what it made then comes back, and is said to be that."""
+    before = room.scheduler.made_before(LOCAL, new)
+    made = made_by(room, room.scheduler.create(LOCAL, new))
+    fresh = not isinstance(before, Ok)
+    _show(room, "Added" if fresh else "Was there already:", made, warnings, json_, {"created": fresh})
+
+
+def edit(
+    room: App,
+    words: Words,
+    given: str,
+    when: When,
+    json_: bool,
+    *,
+    name: str | None,
+    payload: Mapping[str, Any],
+    policy: Mapping[str, Any],
+) -> None:
+    """The payload is written back as it was read, but for what is changed, so nobody may have changed it meanwhile."""
+    type_, config = when.changed()
+    if name is None and type_ is None and not policy and not payload:
+        raise InvalidInput(f"nothing to change; give at least one option, see duetime {words.room} edit --help")
+    definition = found(room, words, given).definition
+    whole = {**json.loads(definition.payload), **payload} if payload else None
+    changes = Changes(name, type_, config, whole, policy or None, when.tz, None, definition.version)
+    edited = made_by(room, room.scheduler.edit(LOCAL, definition.public_id, changes, words.kind))
+    _show(room, "Changed", edited, when.notes(room), json_, {})
+
+
+def made_by(room: App, result: Result[Schedule]) -> Schedule:
+    if isinstance(result, Err) and result.code == "unknown_task":
+        known = ", ".join(task.name for task in room.registry)
+        hint = f"known here: {known}; name the module of others with --tasks"
+        raise Refused(Err(result.code, f"{result.message}; {hint}", result.details))
+    return taken(result)
+
+
+def _show(
+    room: App, verb: str, schedule: Schedule, warnings: Sequence[str], json_: bool, more: Mapping[str, Any]
+) -> None:
+    view = schedule_view(schedule, room.scheduler.zone)
+    if json_:
+        screen.print_json({**view, **more, "warnings": list(warnings)})
+        return
+    following = coming(schedule.progress.next, room.scheduler.zone, room.clock.now())
+    print(f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}")
+    print(f"next   {following}")
+    screen.warn(warnings)

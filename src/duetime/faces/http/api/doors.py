@@ -1,0 +1,76 @@
+"""How routes are made: who calls, what every one of them may answer, and answers as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import JSONResponse, Response
+
+from duetime.core.store import Page
+from duetime.faces.desk import Desk
+from duetime.faces.http.api.refusing import refuse
+from duetime.faces.http.problems import MEDIA_TYPE
+from duetime.faces.mcp.tool import Call
+
+Identify = Callable[[], Call]
+
+
+class House(NamedTuple):
+    """What the API stands on."""
+
+    desk: Desk
+    identify: Identify
+    """Who calls the request at hand."""
+    trusting: bool = False
+    """Nobody is asked for a token; whoever reaches this address is the one who runs it."""
+    agents: Sequence[Mapping[str, str]] = ()
+    channels: Sequence[Mapping[str, str]] = ()
+    """Names and types alone: what else is set up for them is nobody's to read."""
+
+
+async def house_of(request: Request) -> House:
+    house: House = request.app.state.house
+    return house
+
+
+async def call_of(request: Request) -> Call:
+    house: House = request.app.state.house
+    return house.identify()
+
+
+Here = Annotated[House, Depends(house_of)]
+Caller = Annotated[Call, Depends(call_of)]
+
+
+def operators_only(house: House, call: Call) -> None:
+    if not (call.caller.operator or house.trusting):
+        raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
+
+
+async def json_only(request: Request) -> None:
+    """A body of another kind is refused as such, and not as one that does not fit."""
+    said = request.headers.get("content-type", "")
+    if said.partition(";")[0].strip().lower() != "application/json" and (said or await request.body()):
+        raise refuse("not_json", "the body has to be JSON: send the header Content-Type: application/json")
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For the OpenAPI document."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+ALWAYS = problems(400, 401, 403, 413, 421, 422, 500, 503)
+"""What the doorkeepers may say before a request is looked at, and what may happen to any."""
+
+
+def router(tag: str) -> APIRouter:
+    return APIRouter(prefix="/v1", tags=[tag], responses=ALWAYS)
+
+
+def page_of(name: str, items: Sequence[Any], page: Page[Any]) -> Response:
+    told = {"total": page.total, "total_exact": page.total_exact, "next_cursor": page.cursor}
+    return JSONResponse({name: items, **told})

@@ -1,0 +1,177 @@
+"""What requests bring: strict, closed, and described in the words of the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from duetime.core.clock import DAY, SECOND
+
+MONTH = 30 * DAY / SECOND
+_DEEPEST = 50
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not hold NUL characters")
+    return text
+
+
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    """Readers with a small stack must be able to take it as well."""
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return value
+    raise ValueError(f"must not be nested deeper than {_DEEPEST} levels")
+
+
+def _children(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in inner if isinstance(each, dict | list)]
+
+
+Text = Annotated[str, AfterValidator(_plain), Field(pattern=r"^[^\u0000]*$")]
+Key = Annotated[Text, Field(min_length=1, max_length=200)]
+Time = Annotated[
+    Text,
+    Field(max_length=100, description="ISO 8601, or words such as `in 2 hours`; without offset, in the time zone."),
+]
+Zone = Annotated[Text, Field(max_length=100, description="An IANA name such as Europe/Berlin.")]
+Amount = Annotated[float, Field(ge=0, le=10**10)]
+Json = Annotated[dict[str, Any], AfterValidator(_shallow)]
+
+
+class Given(BaseModel):
+    """Nothing is guessed: a text is no number, and an unknown name is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+# -- when -----------------------------------------------------------------------------------------------------------
+
+
+class Timed(Given):
+    timezone: Zone | None = None
+    start: Time | None = Field(default=None, description="Not before this time.")
+    end: Time | None = Field(default=None, description="Not after this time; a date alone includes that day.")
+    jitter: Annotated[float, Field(ge=0, le=DAY / SECOND)] | None = Field(
+        default=None, description="Seconds, at most, by which each start is put off at random."
+    )
+
+
+class Once(Timed):
+    type: Literal["once"]
+    run_at: Time
+
+
+class Interval(Timed):
+    """The sum of its parts, counted from the anchor."""
+
+    type: Literal["interval"]
+    seconds: Amount | None = None
+    minutes: Amount | None = None
+    hours: Amount | None = None
+    days: Amount | None = None
+    weeks: Amount | None = None
+    anchor: Time | None = Field(default=None, description="What it is counted from; now, if absent.")
+
+
+class Cron(Timed):
+    type: Literal["cron"]
+    expression: Annotated[Text, Field(max_length=1000)] = Field(
+        description="minute hour day_of_month month day_of_week, in the wall-clock time of the zone."
+    )
+    dst: Literal["debian", "literal"] | None = Field(
+        default=None,
+        description="At clock changes: as Debian's cron does (if absent), or exactly as the wall clock shows.",
+    )
+
+
+class Rrule(Timed):
+    type: Literal["rrule"]
+    rrule: Annotated[Text, Field(max_length=2000)] = Field(
+        description="An iCalendar recurrence rule such as FREQ=MONTHLY;BYDAY=-1FR."
+    )
+    dtstart: Time | None = None
+
+
+Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
+
+
+def config_of(trigger: Timed) -> dict[str, Any]:
+    return trigger.model_dump(exclude={"type"}, exclude_none=True)
+
+
+# -- how ------------------------------------------------------------------------------------------------------------
+
+
+class PolicyGiven(Given):
+    """What is absent is as usual for the kind; on an edit, what is absent stays and null is the usual again."""
+
+    catch_up: Literal["once", "all", "skip"] | None = Field(
+        default=None, description="What was missed while nothing ran."
+    )
+    catch_up_limit: int | None = Field(default=None, ge=1, le=1000)
+    overlap: Literal["skip", "queue", "allow"] | None = Field(default=None, description="When due while it still runs.")
+    queue_limit: int | None = Field(default=None, ge=1, le=10_000)
+    max_attempts: int | None = Field(default=None, ge=1, le=100)
+    backoff_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
+    backoff_limit_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
+    timeout_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
+    at_most_once: bool | None = Field(default=None, description="Rather not at all than twice; never retried.")
+    max_runs: int | None = Field(default=None, ge=1, le=2**53)
+    grace_seconds: float | None = Field(default=None, ge=0, le=365 * DAY / SECOND)
+    pause_after: int | None = Field(default=None, ge=0, le=1_000_000, description="Failures in a row; 0 means never.")
+    deliver_to: Annotated[Text, Field(max_length=200)] | None = Field(
+        default=None, description="The notification topic that is told how each run ended."
+    )
+    notify_on: Literal["always", "failure", "success"] | None = None
+
+
+# -- the requests themselves ------------------------------------------------------------------------------------------
+
+_PAYLOAD = (
+    "What it does, by kind. job: task, args, kwargs. prompt: prompt, agent. notification: message, topic, title, "
+    "priority and so on. request: url, method, headers and so on. Credentials are shown as *** when it is "
+    "read; what is sent back so on an edit stays as it was."
+)
+
+
+class NewScheduleGiven(Given):
+    kind: Annotated[Text, Field(min_length=1, max_length=50)] = Field(
+        description="job, prompt, notification or request.", examples=["job"]
+    )
+    name: Annotated[Text, Field(min_length=1, max_length=200)]
+    trigger: Trigger
+    payload: Json = Field(description=_PAYLOAD, examples=[{"task": "echo", "args": ["hello"]}])
+    policy: PolicyGiven = PolicyGiven()
+    timezone: Zone | None = None
+    idempotency_key: Key | None = Field(
+        default=None,
+        description="The same key with the same request returns the first result; so does the header Idempotency-Key.",
+    )
+
+
+class EditGiven(Given):
+    """What is absent stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    trigger: Trigger | None = None
+    payload: Json | None = Field(default=None, description=_PAYLOAD)
+    policy: PolicyGiven | None = None
+    timezone: Zone | None = Field(default=None, description="Of a trigger given with it.")
+    next: Time | None = Field(default=None, description="Moves the coming occurrence alone; the rule stays.")
+    version: int | None = Field(
+        default=None, ge=1, le=2**53, description="Only if this still is its version; so does the header If-Match."
+    )
+
+
+class PreviewGiven(Given):
+    trigger: Trigger
+    timezone: Zone | None = None
+    count: int = Field(default=5, ge=1, le=100)

@@ -1,0 +1,152 @@
+"""Runs, and two views of them: what failed to go out, and what arrived."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from starlette.responses import JSONResponse, Response
+
+from duetime.core.model import Run, RunStatus, ScheduleId
+from duetime.core.store import RunQuery
+from duetime.faces.http.api.asked import Asked, DeadAsked, InboxAsked, RunsAsked, owner_of, time_of, zone_of
+from duetime.faces.http.api.doors import Caller, page_of, problems, router
+from duetime.faces.http.api.refusing import refuse, taken
+from duetime.faces.http.api.shapes import InboxShape, RunShape, RunsShape, RunWithAttempts
+from duetime.faces.mcp.tool import Call
+from duetime.faces.present import attempt_view
+from duetime.faces.views import message_shape, run_shapes
+
+routes = router("runs")
+Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
+DEAD_KINDS = ("notification", "request")
+_NOWHERE = ScheduleId(0)
+
+
+def _found(call: Call, run_id: int) -> Run:
+    run = call.scheduler.run(call.caller, run_id)
+    if run is None:
+        raise refuse("not_found", "there is no such run")
+    return run
+
+
+def _answer(call: Call, run: Run, status: int = 200) -> Response:
+    [shape] = run_shapes(call.scheduler, [run], call.zone)
+    return JSONResponse(shape, status)
+
+
+@routes.get("/runs", response_model=RunsShape)
+def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
+    """Runs, the latest first, by pages."""
+    zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
+    query = RunQuery(
+        owner=owner_of(call, asked.owner),
+        kind=asked.kind,
+        status=asked.status,
+        schedule=_schedule(call, asked.schedule),
+        due_from=time_of(asked.from_, "from", zone, now),
+        due_to=time_of(asked.to, "to", zone, now),
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    return _page(call, query, zone)
+
+
+def _schedule(call: Call, public_id: str | None) -> ScheduleId | None:
+    """One that does not exist has no runs, and neither has somebody else's."""
+    if public_id is None:
+        return None
+    return call.scheduler.number_of(call.caller, public_id) or _NOWHERE
+
+
+def _page(call: Call, query: RunQuery, zone: str) -> Response:
+    page = taken(call.scheduler.runs(call.caller, query))
+    return page_of("runs", run_shapes(call.scheduler, page.items, zone), page)
+
+
+@routes.get("/runs/{id}", response_model=RunWithAttempts, responses=problems(404))
+def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
+    """One run with its earlier attempts."""
+    zone = zone_of(call, asked.timezone)
+    run = _found(call, id)
+    [shape] = run_shapes(call.scheduler, [run], zone)
+    attempts = call.scheduler.attempts(call.caller, id)
+    return JSONResponse({**shape, "attempts": [attempt_view(each, zone) for each in attempts]})
+
+
+@routes.post("/runs/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409))
+def retry(call: Caller, id: Id) -> Response:
+    """The same run once more, with the same id. For what failed, was lost or was cancelled."""
+    return _answer(call, taken(call.scheduler.retry(call.caller, id)), 202)
+
+
+@routes.post("/runs/{id}/cancel", status_code=202, response_model=RunShape, responses=problems(404, 409))
+def cancel(call: Caller, id: Id) -> Response:
+    """This run alone: ended when it has not begun, asked to stop when it has."""
+    taken(call.scheduler.cancel_run(call.caller, id))
+    return _answer(call, _found(call, id), 202)
+
+
+# -- what failed to go out ------------------------------------------------------------------------------------------
+
+
+@routes.get("/dead", response_model=RunsShape, tags=["dead letters"])
+def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
+    """Notifications and requests that failed for good or were lost, and that nobody has dismissed."""
+    query = RunQuery(
+        owner=owner_of(call, asked.owner),
+        kinds=DEAD_KINDS if asked.kind is None else (asked.kind,),
+        status="dead",
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    return _page(call, query, zone_of(call, asked.timezone))
+
+
+@routes.post(
+    "/dead/{id}/retry",
+    status_code=202,
+    response_model=RunShape,
+    responses=problems(404, 409),
+    tags=["dead letters"],
+)
+def retry_dead(call: Caller, id: Id) -> Response:
+    """Try again to send it. What is no dead letter is not found here."""
+    _dead_letter(call, id)
+    return _answer(call, taken(call.scheduler.retry(call.caller, id)), 202)
+
+
+@routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=["dead letters"])
+def dismiss_dead(call: Caller, id: Id) -> Response:
+    """Nobody needs to look at it any more. It stays in the history; a retry takes this back."""
+    _dead_letter(call, id)
+    return _answer(call, taken(call.scheduler.dismiss(call.caller, id)))
+
+
+def _dead_letter(call: Call, id: int) -> None:
+    run = _found(call, id)
+    if run.kind not in DEAD_KINDS or run.status not in (RunStatus.FAILED, RunStatus.LOST):
+        raise refuse("not_found", "there is no such run among those that failed")
+
+
+# -- what arrived ---------------------------------------------------------------------------------------------------
+
+
+@routes.get("/inbox", response_model=InboxShape, tags=["inbox"])
+def inbox(call: Caller, asked: Annotated[InboxAsked, Query()]) -> Response:
+    """Notifications that arrived, the latest first, each with the channel that took it."""
+    query = RunQuery(
+        owner=owner_of(call, asked.owner),
+        kind="notification",
+        status="completed",
+        subject=asked.topic,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    zone = zone_of(call, asked.timezone)
+    page = taken(call.scheduler.runs(call.caller, query))
+    ids = call.scheduler.store.public_ids([run.schedule for run in page.items])
+    messages: list[dict[str, Any]] = [
+        {"run_id": run.id, "schedule": ids.get(run.schedule), **message_shape(run, zone)} for run in page.items
+    ]
+    return page_of("messages", messages, page)

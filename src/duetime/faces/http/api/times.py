@@ -1,0 +1,38 @@
+"""What a trigger means, and what fires next over all kinds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Body, Depends, Query
+from starlette.responses import JSONResponse, Response
+
+from duetime.faces.http.api.asked import UpcomingAsked, owner_of, time_of, zone_of
+from duetime.faces.http.api.doors import Caller, json_only, problems, router
+from duetime.faces.http.api.given import PreviewGiven, config_of
+from duetime.faces.http.api.refusing import taken
+from duetime.faces.http.api.shapes import PreviewShape, UpcomingShape
+from duetime.faces.present import preview_view
+from duetime.faces.views import coming, coming_shape
+
+routes = router("times")
+
+
+@routes.post("/preview", response_model=PreviewShape, dependencies=[Depends(json_only)], responses=problems(415))
+def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
+    """A trigger in plain English, its next instants and what may surprise. Nothing is made."""
+    zone = zone_of(call, body.timezone)
+    shown = taken(
+        call.scheduler.preview(body.trigger.type, config_of(body.trigger), timezone=zone, count=body.count),
+    )
+    return JSONResponse(preview_view(shown.english, shown.instants, shown.warnings, zone))
+
+
+@routes.get("/upcoming", response_model=UpcomingShape)
+def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
+    """What fires next, in time order; of a schedule that repeats, at most its next three times."""
+    zone = zone_of(call, asked.timezone)
+    until = time_of(asked.until, "until", zone, call.scheduler.clock.now())
+    found = coming(call.scheduler, call.caller, until, asked.count, owner_of(call, asked.owner))
+    rows = [{**coming_shape(at, schedule, zone), "owner": schedule.definition.owner} for at, schedule in found]
+    return JSONResponse({"upcoming": rows, "count": len(rows), "timezone": zone})

@@ -1,0 +1,58 @@
+"""Refusals over HTTP: problem details (RFC 9457) below `/api`, short JSON elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+from starlette.types import Scope
+
+API = "/api"
+MEDIA_TYPE = "application/problem+json"
+_LONGEST = 1000
+
+
+class ProblemResponse(JSONResponse):
+    media_type = MEDIA_TYPE
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    field: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Response:
+    """`code` is for programs, `detail` tells people what to do next, `field` says what it is about."""
+    view: dict[str, Any] = {
+        "type": f"urn:duetime:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": _sentence(detail),
+        **({} if field is None else {"field": field}),
+        **more,
+    }
+    return ProblemResponse(view, status, dict(headers or {}))
+
+
+def refusal(
+    scope: Scope, status: int, code: str, words: str, *, headers: Mapping[str, str] | None = None, **elsewhere: Any
+) -> Response:
+    """In the manner of the path that was asked for; `elsewhere` is what other paths say instead of the words alone."""
+    if is_api(scope["path"]):
+        return problem(status, code, words, headers=headers)
+    return JSONResponse(elsewhere or {"error": words}, status, dict(headers or {}))
+
+
+def is_api(path: str) -> bool:
+    return path == API or path.startswith(f"{API}/")
+
+
+def _sentence(text: str) -> str:
+    """Of what may have been typed by anybody, only what can be shown: an answer must not fail on its own words."""
+    shown = text.encode("utf-8", "replace").decode("utf-8")
+    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."

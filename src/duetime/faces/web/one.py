@@ -1,0 +1,117 @@
+"""One schedule: what it is, when it fires, what became of it, and what can be done with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from duetime.core.kind import Caller
+from duetime.core.model import Run, Schedule, ScheduleState
+from duetime.core.result import Result
+from duetime.core.scheduler import Scheduler
+from duetime.core.triggers import trigger_from_json, warnings_for
+from duetime.faces.http.api.refusing import refuse, taken
+from duetime.faces.masked import MASK
+from duetime.faces.present import attempt_view, instant_view
+from duetime.faces.views import View, next_instants, policy_shape, run_shapes, schedule_shape
+from duetime.faces.web.reading import schedule_at
+from duetime.faces.web.schedules import pictures_of
+from duetime.faces.web.visit import Form, Visit, at
+
+HISTORY: Final = 20
+NEXT: Final = 10
+_OVER = (ScheduleState.ENDED, ScheduleState.CANCELLED)
+
+Change = Callable[[Scheduler, Caller, str], Result[Any]]
+ACTIONS: Final[dict[str, tuple[str, Change]]] = {
+    "pause": ("paused", lambda scheduler, caller, id: scheduler.pause(caller, id)),
+    "resume": ("resumed", lambda scheduler, caller, id: scheduler.resume(caller, id)),
+    "run": ("fired", lambda scheduler, caller, id: scheduler.run_now(caller, id)),
+    "cancel": ("cancelled", lambda scheduler, caller, id: scheduler.cancel(caller, id)),
+    "delete": ("deleted", lambda scheduler, caller, id: scheduler.delete(caller, id)),
+}
+ASKED_AGAIN: Final = ("cancel", "delete")
+
+
+def schedule_page(visit: Visit) -> Response:
+    schedule = schedule_at(visit)
+    public_id = schedule.definition.public_id
+    page = taken(
+        visit.scheduler.history(
+            visit.caller, public_id, limit=HISTORY, cursor=visit.asked("cursor") or None, count_to=0
+        )
+    )
+    shape = schedule_shape(schedule, visit.zone)
+    instants = next_instants(schedule, visit.now, NEXT)
+    return visit.page(
+        "schedule.html",
+        it=shape,
+        payload=shown_payload(shape["payload"]),
+        policy=_policy(schedule),
+        next=[instant_view(instant, visit.zone) for instant in instants],
+        warnings=_warnings(visit, schedule) if instants else [],
+        drawn=pictures_of(visit, [schedule])[0],
+        runs=run_rows(visit, page.items),
+        next_page=page.cursor,
+        first_page=bool(visit.asked("cursor")),
+        over=schedule.progress.state in _OVER,
+    )
+
+
+def _warnings(visit: Visit, schedule: Schedule) -> list[str]:
+    definition = schedule.definition
+    arrival = visit.call.desk.notifications.warnings(definition.subject) if definition.kind == "notification" else []
+    return [*warnings_for(trigger_from_json(definition.trigger), visit.now), *arrival]
+
+
+def shown_payload(payload: Any) -> Any:
+    """Already without what looks like a credential; of headers not even the rest is shown, for any may be one."""
+    if not isinstance(payload, dict) or not isinstance(payload.get("headers"), dict):
+        return payload
+    return payload | {"headers": dict.fromkeys(payload["headers"], MASK)}
+
+
+def _policy(schedule: Schedule) -> list[tuple[str, str, bool]]:
+    """Name, value, and whether it is not as usual."""
+    shape = policy_shape(schedule.definition.policy)
+    if shape is None:
+        return [("policy", "cannot be read", True)]
+    usual = policy_shape("{}") or {}
+    return [(name.replace("_", " "), _value(value), value != usual[name]) for name, value in shape.items()]
+
+
+def _value(value: object) -> str:
+    return "\u2013" if value is None else str(value) if isinstance(value, str) else json.dumps(value)
+
+
+def run_rows(visit: Visit, found: list[Run]) -> list[View]:
+    """Each with its earlier attempts, which only those have that were tried again."""
+    shapes = run_shapes(visit.scheduler, found, visit.zone)
+    for run, shape in zip(found, shapes, strict=True):
+        tried = visit.scheduler.attempts(visit.caller, run.id) if run.attempt > 1 or run.deaths else []
+        shape["attempts"] = [attempt_view(each, visit.zone) for each in tried]
+    return shapes
+
+
+# -- changing -------------------------------------------------------------------------------------------------------
+
+
+def sure_page(visit: Visit) -> Response:
+    """Asks once more, without a script too."""
+    action = visit.request.path_params["action"]
+    if action not in ASKED_AGAIN:
+        raise refuse("not_found", "There is no such page.")
+    return visit.page("sure.html", it=schedule_shape(schedule_at(visit), visit.zone), action=action)
+
+
+def act(visit: Visit, form: Form) -> Response:
+    action = visit.request.path_params["action"]
+    if action not in ACTIONS:
+        raise refuse("not_found", "There is no such page.")
+    public_id = schedule_at(visit).definition.public_id
+    word, change = ACTIONS[action]
+    taken(change(visit.scheduler, visit.caller, public_id))
+    return visit.go("/schedules" if action == "delete" else at(public_id), did=word)

@@ -1,0 +1,94 @@
+"""The list of schedules: found by filters, page by page, and changed many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from duetime.core.kind import Caller
+from duetime.core.model import Schedule, ScheduleId
+from duetime.core.result import Err, Result
+from duetime.core.scheduler import Scheduler
+from duetime.core.store import COUNTED, ScheduleQuery
+from duetime.faces.http.api.refusing import refuse, taken
+from duetime.faces.views import schedule_shape
+from duetime.faces.web.pictures import KINDS, SPARKS, Spark, sparks
+from duetime.faces.web.visit import Form, Visit
+
+PAGE: Final = 50
+STATUSES: Final = ("pending", "running", "paused", "failed", "completed", "cancelled", "broken")
+ORDERS: Final = {"newest": "Newest first", "oldest": "Oldest first"}
+MOST_CHOSEN: Final = 200
+FILTERS: Final = ("text", "kind", "status", "owner", "order")
+
+Change = Callable[[Scheduler, Caller, str], Result[Any]]
+BULK: Final[dict[str, tuple[str, Change]]] = {
+    "pause": ("paused", lambda scheduler, caller, id: scheduler.pause(caller, id)),
+    "resume": ("resumed", lambda scheduler, caller, id: scheduler.resume(caller, id)),
+    "cancel": ("cancelled", lambda scheduler, caller, id: scheduler.cancel(caller, id)),
+}
+
+
+def schedules_page(visit: Visit) -> Response:
+    asked = {name: visit.asked(name) for name in FILTERS}
+    page = taken(visit.scheduler.search(visit.caller, _query(visit, asked)))
+    shapes = [schedule_shape(item, visit.zone) for item in page.items]
+    given = {name: value for name, value in asked.items() if value}
+    return visit.page(
+        "schedules.html",
+        rows=list(zip(shapes, pictures_of(visit, page.items), strict=True)),
+        asked=asked,
+        filtered=any(name != "order" for name in given),
+        kinds=[kind for kind in KINDS if kind in visit.scheduler.kinds],
+        statuses=STATUSES,
+        orders=ORDERS,
+        mixed=any(shape["owner"] != visit.caller.owner for shape in shapes),
+        total=f"{page.total:,}" if page.total_exact else f"more than {COUNTED:,}",
+        total_number=page.total,
+        next_page=None if page.cursor is None else "?" + urlencode({**given, "cursor": page.cursor}),
+        first_page="?" + urlencode(given) if visit.asked("cursor") else None,
+        query=urlencode(given),
+    )
+
+
+def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
+    return ScheduleQuery(
+        owner=(asked["owner"] or None) if visit.caller.operator else visit.caller.owner,
+        kind=asked["kind"] or None,
+        status=asked["status"] or None,
+        text=asked["text"] or None,
+        newest_first=asked["order"] != "oldest",
+        limit=PAGE,
+        cursor=visit.asked("cursor") or None,
+        count_to=COUNTED,
+    )
+
+
+def pictures_of(visit: Visit, schedules: list[Schedule]) -> list[Spark]:
+    """One question for the last runs of all of them."""
+    of: dict[ScheduleId, list[Any]] = {each.definition.id: [] for each in schedules}
+    for trace in visit.scheduler.store.traces(list(of), SPARKS):
+        of[trace.schedule].append(trace)
+    return [sparks(of[each.definition.id], visit.now, visit.zone) for each in schedules]
+
+
+# -- many at a time -------------------------------------------------------------------------------------------------
+
+
+def bulk(visit: Visit, form: Form) -> Response:
+    """What ends a schedule for good is asked again first."""
+    action, ids = form.one("action"), list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
+    if action not in BULK:
+        raise refuse("invalid", "choose what to do: pause, resume or cancel")
+    if not ids:
+        return visit.go("/schedules")
+    if action == "cancel" and not form.one("sure"):
+        found = [each for id in ids if (each := visit.scheduler.find(visit.caller, id)) is not None]
+        return visit.page("sure_many.html", rows=[schedule_shape(each, visit.zone) for each in found])
+    word, change = BULK[action]
+    results = [change(visit.scheduler, visit.caller, id) for id in ids]
+    failed = sum(isinstance(result, Err) for result in results)
+    return visit.go("/schedules", did=word, number=len(results) - failed, failed=failed)

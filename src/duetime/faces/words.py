@@ -1,0 +1,60 @@
+"""Spans, counts and text of strangers in plain words, alike on a page and in a terminal."""
+
+from __future__ import annotations
+
+import re
+
+from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
+
+# Controls (among them the escapes that terminals obey), line separators, marks that turn the reading direction, and
+# letters that are not seen at all, with which text can be hidden in text.
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
+
+
+def clean(text: object) -> str:
+    """One line in which nothing moves the cursor, changes a colour or hides."""
+    return UNSAFE.sub(escape, str(text))
+
+
+def escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
+
+
+def span(microseconds: int) -> str:
+    """`12 ms`, `3.4 s`, `2 h 5 min`: two units at most."""
+    if microseconds < 1000:
+        return "0 ms" if microseconds <= 0 else "<1 ms"
+    if microseconds < SECOND:
+        return f"{microseconds // 1000} ms"
+    if microseconds < 10 * SECOND:
+        return f"{microseconds / SECOND:.1f} s"
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        amount, microseconds = divmod(microseconds, size)
+        if amount or parts:
+            parts.append(f"{amount} {unit}" if amount else "")
+    return " ".join(part for part in parts[:2] if part)
+
+
+def relative(instant: Instant, now: Instant) -> str:
+    distance = abs(instant - now)
+    whole = distance - distance % SECOND
+    if whole == 0:
+        return "now"
+    shown = f"{whole // SECOND} s" if whole < MINUTE else span(whole)
+    return f"in {shown}" if instant > now else f"{shown} ago"
+
+
+def ahead(instant: Instant | None, now: Instant) -> str:
+    """When something is due, for what is still to come."""
+    if instant is None:
+        return "-"
+    return relative(instant, now) if instant >= now - SECOND else f"overdue by {relative(instant, now)[:-4]}"
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,357 @@
+"""The dashboard in a real browser, against a real server: signing in, making, watching, changing, finding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+
+from duetime.compose import build
+from duetime.core.clock import SECOND, SystemClock
+from duetime.settings import Settings
+from tests.support.agents import Served, serving
+from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.drafts import every
+from tests.support.lively import TASKS, lively
+
+HOUSEHOLD = (
+    TASKS
+    + """
+from pathlib import Path
+
+@task
+def mended() -> str:
+    "Fails until somebody has mended it."
+    if not Path("mended").exists():
+        raise ConnectionError("the other side is down")
+    return "works again"
+"""
+)
+PAGES = {
+    "now": "/",
+    "timeline": "/timeline",
+    "timeline-week": "/timeline?span=7d",
+    "schedules": "/schedules",
+    "new-job": "/new",
+    "new-prompt": "/new?kind=prompt",
+    "new-notification": "/new?kind=notification",
+    "inbox": "/inbox",
+    "dead-letters": "/dead-letters",
+}
+LONGEST = 5.0
+"""Seconds for a page about 10,000 schedules, on a machine that does other things as well."""
+
+
+class House(NamedTuple):
+    served: Served
+    context: BrowserContext
+    complaints: Complaints
+
+    def open(self, path: str = "/") -> Page:
+        page = self.context.new_page()
+        page.goto(address(self.served, path))
+        return page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A server with a day of history, and somebody who has signed in to it by the printed link."""
+    folder = tmp_path_factory.mktemp("house")
+    lively(folder / "my.db")
+    (folder / "household.py").write_text(HOUSEHOLD)
+    with serving(folder, "--tasks", "household.py") as served:
+        context = browser.new_context(viewport=DESK, timezone_id=ZONE, locale="en-GB")
+        complaints = Complaints(context)
+        page = context.new_page()
+        page.goto(link_of(served))
+        expect(page).to_have_url(address(served))
+        expect(page.get_by_text(f"Times in {ZONE}")).to_be_visible()
+        page.close()
+        yield House(served, context, complaints)
+        context.close()
+
+
+@pytest.fixture
+def page(house: House) -> Iterator[Page]:
+    opened = house.open()
+    yield opened
+    opened.close()
+    assert house.complaints.found == []
+
+
+def fill(page: Page, **fields: str) -> None:
+    for label, value in fields.items():
+        page.get_by_label(label.replace("_", " "), exact=True).fill(value)
+
+
+def create(page: Page) -> None:
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("status")).to_have_text("Created.")
+
+
+def made_job(house: House, name: str, task: str, when: str) -> Page:
+    page = house.open("/new")
+    fill(page, Name=name, Task=task, At=when)
+    create(page)
+    return page
+
+
+# -- signing in -----------------------------------------------------------------------------------------------------
+
+
+def test_the_link_signs_in_once_and_nothing_of_it_stays(house: House, browser: Browser) -> None:
+    with browser.new_context() as other:
+        page = other.new_page()
+        page.goto(link_of(house.served))
+        expect(page.get_by_role("alert")).to_have_text("The link was used before.")
+        picture(page, "sign-in")
+        [cookie] = [each for each in house.context.cookies() if each["name"].startswith("duetime_session")]
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert page.evaluate("document.cookie").count("session") == 0
+        assert "token=" not in page.evaluate("document.referrer")
+
+
+def test_a_pasted_token_signs_in_and_signing_out_ends_it(house: House, browser: Browser) -> None:
+    with browser.new_context() as other:
+        page = other.new_page()
+        page.goto(address(house.served, "/schedules"))
+        page.get_by_label("Or paste a token").fill(house.served.token)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page).to_have_url(address(house.served, "/schedules"))
+        expect(page.get_by_role("link", name="Exchange rates")).to_be_visible()
+        cookies = other.cookies()
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        other.add_cookies(cookies)  # type: ignore[arg-type]  # as they were handed out
+        page.goto(address(house.served))
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+# -- making, and watching it fire -----------------------------------------------------------------------------------
+
+
+def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
+    page.evaluate("window.stayed = true")
+    expect(page.locator("#pulse")).to_have_text("Live")
+    made_job(house, "Before your eyes", "exchange_rates", "in 3 seconds").close()
+    coming = page.locator("#coming").get_by_text("Before your eyes")
+    expect(coming).to_be_visible(timeout=10_000)
+    picture(page, "before-it-fires")
+    done = page.locator("#latest tr", has_text="Before your eyes")
+    expect(done).to_contain_text("completed", timeout=15_000)
+    expect(coming).to_have_count(0)
+    assert page.evaluate("window.stayed") is True, "without loading the page again"
+
+
+def test_a_trigger_is_explained_while_it_is_typed(house: House, page: Page) -> None:
+    page.goto(address(house.served, "/new"))
+    expect(page.get_by_role("button", name="Preview")).to_be_hidden()
+    page.get_by_label("Cron", exact=True).check()
+    page.get_by_label("Cron expression").fill("30 2 * * *")
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("at 02:30")
+    expect(preview.locator("li")).to_have_count(5)
+    expect(preview).to_contain_text("clocks")
+    page.get_by_label("Time zone").fill("America/New_York")
+    expect(preview).to_contain_text("America/New_York")
+    picture(page, "preview")
+    page.get_by_label("Cron expression").fill("30 2 * *")
+    expect(preview).to_contain_text("Invalid cron expression")
+    house.complaints.found[:] = [each for each in house.complaints.found if "422" not in each]
+
+
+def test_a_prompt_is_made(house: House, page: Page) -> None:
+    page.goto(address(house.served, "/new?kind=prompt"))
+    fill(page, Prompt="Look at the roses\nand say how they are", Deliver_the_result_to="garden")
+    page.get_by_label("Every", exact=True).first.check()
+    page.get_by_role("textbox", name="Every").fill("2")
+    page.get_by_label("Unit").select_option("days")
+    create(page)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Look at the roses and say how they are")
+    expect(page.locator("#next li")).to_have_count(10)
+
+
+def test_a_notification_is_made_and_arrives_in_the_inbox(house: House, page: Page) -> None:
+    page.goto(address(house.served, "/new?kind=notification"))
+    fill(page, Message="The kettle boils", Topic="kitchen", At="in 1 second")
+    create(page)
+    page.goto(address(house.served, "/inbox?topic=kitchen"))
+    expect(page.locator("#arrived")).to_contain_text("The kettle boils", timeout=10_000)
+
+
+# -- changing -------------------------------------------------------------------------------------------------------
+
+
+def test_edit_pause_resume_and_cancel(house: House) -> None:
+    page = made_job(house, "To be changed", "exchange_rates", "tomorrow 9am")
+    page.get_by_role("link", name="Edit").click()
+    fill(page, Name="Has been changed")
+    page.get_by_label("Cron", exact=True).check()
+    page.get_by_label("Cron expression").fill("15 6 * * *")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_have_text("Saved.")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Has been changed")
+    expect(page.locator("#next")).to_contain_text("06:15")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#state")).to_contain_text("paused")
+    expect(page.locator("#next")).to_contain_text("nothing fires until it is resumed")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#state")).to_contain_text("pending")
+    page.get_by_role("link", name="Cancel…").click()
+    picture(page, "sure")
+    page.get_by_role("button", name="Cancel it").click()
+    expect(page.locator("#state")).to_contain_text("cancelled")
+    page.get_by_role("link", name="Delete…").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("status")).to_contain_text("Deleted")
+    page.close()
+
+
+def test_many_are_paused_at_once(house: House, page: Page) -> None:
+    for number in range(3):
+        made_job(house, f"One of three, {number}", "exchange_rates", "tomorrow 9am").close()
+    page.goto(address(house.served, "/schedules?text=one+of+three"))
+    page.get_by_label("all on this page").check()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("status")).to_have_text("3 items paused.")
+
+
+def test_a_dead_letter_is_tried_again(house: House, page: Page) -> None:
+    made_job(house, "Until it is mended", "mended", "in 1 second").close()
+    page.goto(address(house.served, "/dead-letters"))
+    row = page.locator("#rows tr", has_text="Until it is mended")
+    expect(row).to_contain_text("the other side is down", timeout=15_000)
+    picture(page, "dead-letter")
+    (house.served.folder / "mended").touch()
+    row.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status")).to_have_text("1 item tried again.")
+    page.goto(address(house.served))
+    expect(page.locator("#latest tr", has_text="Until it is mended")).to_contain_text("works again", timeout=15_000)
+
+
+# -- finding --------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_searched_and_filtered(house: House, page: Page) -> None:
+    page.goto(address(house.served, "/schedules"))
+    rows = page.locator("#rows tbody tr")
+    page.get_by_label("Part of the name").fill("calendar")
+    page.keyboard.press("Enter")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Sync the family calendar")
+    page.get_by_role("link", name="Clear").click()
+    page.get_by_label("Status").select_option("paused")
+    expect(page).to_have_url(re.compile("status=paused"))
+    expect(page.locator("#rows")).to_contain_text("Weekly review")
+    page.get_by_label("Kind").select_option("notification")
+    expect(page).to_have_url(re.compile("kind=notification"))
+    expect(page.locator("#rows")).not_to_contain_text("Weekly review")
+
+
+def test_one_moves_along_the_timeline(house: House, page: Page) -> None:
+    page.goto(address(house.served, "/timeline"))
+    bars = page.locator(".timeline .bar")
+    assert bars.count() > 50
+    bars.nth(40).click()
+    expect(page).to_have_url(re.compile(r"span=6h&from=\d+"))
+    page.get_by_role("link", name="Later").click()
+    page.get_by_role("link", name="Now", exact=True).last.click()
+    expect(page).to_have_url(re.compile("span=6h$"))
+
+
+def test_ten_thousand_schedules_on_one_timeline(browser: Browser, tmp_path: Path) -> None:
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    now = SystemClock().now()
+    for part in range(10):
+        periods = ((600 + 7 * number) * SECOND for number in range(part * 1000, part * 1000 + 1000))
+        room.store.create([every(each, now, owner="local", name=f"every {each // SECOND} s") for each in periods])
+    room.close()
+    clock = SystemClock()
+    with serving(tmp_path) as served, browser.new_context(viewport=DESK) as context:
+        page = context.new_page()
+        page.goto(link_of(served))
+        for span in ("24h", "7d"):
+            began = clock.monotonic()
+            page.goto(address(served, f"/timeline?span={span}"))
+            expect(page.get_by_text("The busiest 24 of 10,000")).to_be_visible()
+            took = clock.monotonic() - began
+            assert took < LONGEST, f"{took:.1f} s for {span}"
+            picture(page, f"ten-thousand-{span}")
+        assert page.locator(".timeline .bar").count() > 100
+        page.goto(address(served, "/schedules"))
+        expect(page.locator("#total")).to_have_text("10,000 schedules")
+
+
+# -- everybody ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE], ids=["desk", "phone"])
+def test_every_page_fits_the_screen(house: House, browser: Browser, scheme: str, width: ViewportSize) -> None:
+    """And is kept as a picture, to be looked at."""
+    state = house.context.storage_state()
+    schedules = house.open("/schedules")
+    names = ("Sync the family calendar", "Call with Tokyo")
+    calendar, call = (schedules.get_by_role("link", name=name).first.get_attribute("href") for name in names)
+    schedules.close()
+    own = {"schedule": calendar, "edit": f"{call}/edit"}
+    with browser.new_context(storage_state=state, viewport=width, color_scheme=scheme, timezone_id=ZONE) as context:  # type: ignore[arg-type]
+        complaints = Complaints(context)
+        page = context.new_page()
+        for name, path in {**PAGES, **own}.items():
+            page.goto(address(house.served, str(path)))
+            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            picture(page, f"{name}-{scheme}-{width['width']}")
+            assert beyond <= 0, f"{name} is {beyond} px too wide"
+        assert complaints.found == []
+
+
+def test_everything_is_reached_by_the_keyboard(house: House, page: Page) -> None:
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.goto(address(house.served, "/schedules"))
+    page.get_by_label("Part of the name").focus()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('value') === 'pause'"):
+            break
+    assert page.evaluate("document.activeElement.textContent") == "Pause"
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')]"
+        ".filter(each => !each.labels?.length && !each.ariaLabel && !each.textContent.trim()).length"
+    )
+    assert unnamed == 0, "every control has a name"
+
+
+def test_without_a_script_it_works_as_well(house: House, browser: Browser) -> None:
+    state = house.context.storage_state()
+    with browser.new_context(storage_state=state, java_script_enabled=False, viewport=DESK) as context:
+        page = context.new_page()
+        page.goto(address(house.served, "/new"))
+        fill(page, Name="Without a script", Task="exchange_rates", At="in 2 days")
+        page.get_by_role("button", name="Preview").click()
+        expect(page.locator("#preview li")).to_have_count(1)
+        expect(page.get_by_label("Name", exact=True)).to_have_value("Without a script")
+        create(page)
+        page.get_by_role("button", name="Pause").click()
+        expect(page.locator("#state")).to_contain_text("paused")
+        page.get_by_role("link", name="Delete…").click()
+        page.get_by_role("button", name="Delete it").click()
+        expect(page.get_by_role("status")).to_contain_text("Deleted")
+        page.goto(address(house.served))
+        expect(page.locator("#coming tr")).not_to_have_count(0)

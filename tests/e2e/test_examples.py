@@ -1,0 +1,146 @@
+"""What `examples/` shows works as it stands: each is run as people run it, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import serving
+from tests.support.cli import ROOT, Output, environment, start
+from tests.support.model_server import ModelServer, call, say
+from tests.support.receiver import Receiver
+from tests.support.workers import eventually
+
+EXAMPLES = ROOT / "examples"
+SECONDS = 60
+SECRET = "known to both sides"
+
+
+def variables(folder: Path) -> dict[str, str]:
+    return environment() | {"XDG_DATA_HOME": str(folder / "data")}
+
+
+def shown(name: str, *arguments: str, folder: Path, **more: str) -> list[str]:
+    """The lines that an example prints."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        env=variables(folder) | more,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def asked(*arguments: str, folder: Path) -> str:
+    """What a command answers."""
+    with start(*arguments, folder=folder) as process:
+        out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, err
+    return out
+
+
+@contextmanager
+def working(*arguments: str, folder: Path) -> Iterator[None]:
+    with start("worker", "--json", *arguments, folder=folder) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_can_be_read_at_a_glance(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 60
+
+
+def test_a_week_is_simulated(tmp_path: Path) -> None:
+    assert shown("simulated_week.py", folder=tmp_path) == [
+        "every day at 02:30 (Europe/Berlin)",
+        "2026-03-27T02:30:00+01:00  completed",
+        "2026-03-28T02:30:00+01:00  completed",
+        "2026-03-29T03:00:00+02:00  completed",
+        "2026-03-30T02:30:00+02:00  missed and 1 more",
+        "2026-04-01T02:30:00+02:00  completed",
+    ]
+
+
+def test_a_prompt_wakes_the_agent_behind_a_webhook(tmp_path: Path) -> None:
+    add = ("prompt", "add", "water the plants", "--agent", "remote", "--delay", "1s", "--json")
+    with webhook_agent(tmp_path) as url:
+        settings = f'[agents.remote]\ntype = "webhook"\nurl = "{url}"\nsecret = "{SECRET}"\n'
+        (tmp_path / "duetime.toml").write_text(settings)
+        id = str(json.loads(asked(*add, folder=tmp_path))["id"])
+        with working(folder=tmp_path):
+            eventually(
+                lambda: "Done for local: water the plants" in asked("prompt", "history", id, "--json", folder=tmp_path),
+                SECONDS,
+                "it is done",
+            )
+
+
+@contextmanager
+def webhook_agent(folder: Path) -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "webhook_agent.py"), "0"],
+        env=variables(folder) | {"AGENT_SECRET": SECRET},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            port = Output(process).until(lambda line: line.startswith("listening")).split()[-1]
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            process.kill()
+
+
+def test_an_agent_of_a_framework_schedules_over_mcp(tmp_path: Path) -> None:
+    script = [
+        call("schedule", prompt="water the plants", at="2031-02-10 3:00 PM", timezone="Europe/Berlin"),
+        say(lambda seen: f"I come back at {seen.data('schedule')['fire_at']}."),
+    ]
+    with ModelServer(script) as model:
+        lines = shown("agent_framework.py", "Remind me", "on 10 February 2031", folder=tmp_path, **model.environment)
+    assert lines == ["I come back at 2031-02-10T15:00:00+01:00."]
+    assert json.loads(asked("prompt", "list", "--json", folder=tmp_path))["total"] == 1
+
+
+def test_a_qstash_client_talks_to_duetime(tmp_path: Path) -> None:
+    (tmp_path / "duetime.toml").write_text('allowed_hosts = ["127.0.0.1"]\n')
+    with Receiver() as receiver, serving(tmp_path) as served:
+        where = {"QSTASH_URL": served.url.removesuffix("/mcp"), "QSTASH_TOKEN": served.token}
+        published, scheduled, listed = shown("qstash_client.py", f"{receiver.url}/hook", folder=tmp_path, **where)
+        assert json.loads(receiver.wait_for(1, SECONDS)[0].body) == {"hello": "now"}
+    assert published.startswith("published msg_") and scheduled.startswith("scheduled scd_")
+    assert listed == "schedules: ['CRON_TZ=Europe/Berlin 0 9 * * 1-5']"
+
+
+def test_a_crontab_becomes_jobs_once_and_they_run(tmp_path: Path) -> None:
+    (tmp_path / "duetime.toml").write_text('tasks = ["duetime.kinds.command"]\n')
+    bring = ("import", "crontab", str(EXAMPLES / "crontab"), "--yes", "--json")
+    first = json.loads(asked(*bring, folder=tmp_path))["schedules"]
+    assert [f"{each['name']}: {each['reads_as'].removesuffix(' (Europe/Berlin)')}" for each in first] == [
+        "echo backing up: every day at 02:30",
+        "echo looking at the queue: every 15th minute from 08:00 through 18:59 on Monday through Friday",
+        "echo tidying: at 00:00 on Sunday",
+    ]
+    asked(*bring, folder=tmp_path)
+    assert json.loads(asked("job", "list", "--json", folder=tmp_path))["total"] == len(first), "nothing is made twice"
+    asked("job", "run", first[0]["id"], folder=tmp_path)
+    with working(folder=tmp_path):
+        history = ("job", "history", first[0]["id"], "--json")
+        eventually(lambda: "backing up" in json.dumps(results(asked(*history, folder=tmp_path))), SECONDS, "it ran")
+
+
+def results(document: str) -> list[object]:
+    return [run["result"] for run in json.loads(document)["runs"]]

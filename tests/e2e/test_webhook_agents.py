@@ -1,0 +1,108 @@
+"""An agent behind an address: it answers at once, or later with the token of its run, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import httpx2
+
+from duetime.agents.webhook import SIGNATURE
+from tests.support.agency import SECRET, Agency
+from tests.support.mcp import unique
+from tests.support.woken import result_of
+
+
+def test_it_answers_at_once(shared_agency: Agency) -> None:
+    there, owner = shared_agency, unique("owner")
+    with there.agent(owner) as client:
+        task = client.knows("schedule", prompt="Look.", at="now", agent="remote", deliver_to="hooks")["id"]
+    run = there.ended(task)
+    assert run.status == "completed" and result_of(run) == {"text": "Did: Look.", "agent": "remote"}
+    [message] = there.arrived(owner, "hooks")
+    assert message["message"] == "Did: Look."
+    errand = there.errand(owner)
+    assert (errand["run"], errand["task"], errand["access"]["url"]) == (run.id, task, there.world.served.url)
+
+
+def test_it_is_called_by_us(shared_agency: Agency) -> None:
+    there, owner = shared_agency, unique("owner")
+    with there.agent(owner) as client:
+        there.ended(client.knows("schedule", prompt="Look.", at="now", agent="remote")["id"])
+    request = there.request(owner)
+    stamp, digest = (part.partition("=")[2] for part in request.headers[SIGNATURE.lower()].split(","))
+    signed = stamp.encode() + b"." + request.body
+    assert hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest() == digest
+
+
+def test_it_answers_later_with_its_token_alone(shared_agency: Agency) -> None:
+    there, owner = shared_agency, unique("owner")
+    with there.agent(owner) as client:
+        tasks = [
+            client.knows("schedule", prompt=f"Do {each} later.", at="now", agent="remote", deliver_to="hooks")["id"]
+            for each in ("this", "that")
+        ]
+        runs = [there.run_of(task, "waiting") for task in tasks]
+        errands = [there.errand(owner, number) for number in (1, 2)]
+        tokens = {errand["run"]: errand["access"]["token"] for errand in errands}
+        mine, other = (run.id for run in runs)
+        assert client.call("take_prompt").text == "Nothing is due.", "it is in the hands of the webhook"
+        assert client.call("finish_prompt", run_id=mine, result="x").text == f"Run {mine} is not yours to finish."
+        who = there.api(tokens[mine], "/whoami").json()
+        assert (who["owner"], who["depth"], who["operator"]) == (owner, 1, False)
+        with there.agent(token=tokens[mine]) as hook:
+            assert hook.call("finish_prompt", run_id=other, result="x").text == f"Run {other} is not yours to finish."
+            hook.knows("schedule", prompt="look again", at="2031-02-10 3:00 PM")
+            done = hook.knows("finish_prompt", run_id=mine, result="Done at last.")
+            assert (done["id"], done["status"]) == (tasks[0], "completed")
+        assert there.api(tokens[mine], "/whoami").status_code == 401, "its run is over"
+        assert there.api(tokens[other], "/whoami").status_code == 200
+        assert there.api(there.run_token(runs[1], fence=runs[1].fence - 1), "/whoami").status_code == 401
+        with there.agent(token=tokens[other]) as hook:
+            assert hook.knows("schedule_list", status="all")["total"] == 3
+            assert hook.knows("finish_prompt", run_id=other, error="I could not.")["status"] == "failed"
+    assert there.prompts(owner)["look again"].definition.depth == 1
+    assert [there.ended(task).status for task in tasks] == ["completed", "failed"]
+    told = {message["message"] for message in there.arrived(owner, "hooks", 2)}
+    assert told == {"Done at last.", "I could not."}
+
+
+def test_it_is_done_before_it_said_that_it_will_be(shared_agency: Agency) -> None:
+    there, owner = shared_agency, unique("owner")
+    with there.agent(owner) as client:
+        task = client.knows("schedule", prompt="Do it later, in no hurry.", at="now", agent="remote")["id"]
+    errand = there.errand(owner)
+    with there.agent(token=errand["access"]["token"]) as hook:
+        assert hook.knows("schedule_list", status="all")["total"] == 1
+        assert hook.knows("finish_prompt", run_id=errand["run"], result="Quick.")["status"] == "completed"
+    assert there.ended(task).result == '"Quick."'
+
+
+def test_a_token_of_a_run_opens_nothing_else(shared_agency: Agency) -> None:
+    there, owner = shared_agency, unique("owner")
+    with there.agent(owner) as client:
+        there.run_of(client.knows("schedule", prompt="Do it later.", at="now", agent="remote")["id"], "waiting")
+    token = there.errand(owner)["access"]["token"]
+    header, body, proof = token.split(".")
+    assert there.api(f"{header}.{body[:-4]}AAAA.{proof}", "/whoami").status_code == 401
+    assert there.api(token, "/workers").status_code == 403
+
+    def opens_a_session(token: str) -> bool:
+        page = there.world.served.url.removesuffix("/mcp") + "/login"
+        return "set-cookie" in httpx2.post(page, data={"token": token}, timeout=20).headers
+
+    assert opens_a_session(there.token(owner)) and not opens_a_session(token), "a session would outlive the run"
+
+
+def test_its_time_runs_out(shared_agency: Agency) -> None:
+    there, owner = shared_agency, unique("owner")
+    with there.agent(owner) as client:
+        task = client.knows("schedule", prompt="Do it later.", at="now", agent="hasty", deliver_to="hooks")["id"]
+        run = there.ended(task)
+        token = there.errand(owner)["access"]["token"]
+        assert there.api(token, "/whoami").status_code == 401
+        [row] = client.knows("schedule_list", status="failed")["tasks"]
+    assert (run.status, run.error) == ("failed", "whoever took it did not finish in time")
+    assert row["last_error"] == run.error
+    [message] = there.arrived(owner, "hooks")
+    assert message["title"] == "Do it later. failed"

@@ -1,0 +1,225 @@
+"""Whatever agents write is shown and never run: hundreds of payloads in every text of every page, in a real browser.
+
+`window.pwned` is what they call, and it must not be called. Nothing may open, ask or load; the policy must not even
+have to step in, for what is escaped is no markup; and no page may hold an element that its template did not write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from duetime.core.drafting import NewSchedule
+from duetime.core.kind import Caller
+from duetime.core.model import Schedule
+from duetime.core.result import Ok
+from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.faces.http.sessions import Sessions
+from duetime.kinds.registry import Task
+from tests.support.browsing import page_of, working
+from tests.support.chromium import chromium
+from tests.support.web import Site, site
+from tests.support.workers import eventually
+from tests.support.xss import packed, payloads
+
+PAYLOADS = payloads()
+NAMES, BODIES = packed(PAYLOADS, 200), packed(PAYLOADS, 1500)
+"""All of them: in names, which may have 200 characters, and in longer texts."""
+LOOK = """
+() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  for (const each of document.querySelectorAll("[title], summary, a, input")) {
+    each.dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
+    each.focus?.();
+  }
+}
+"""
+TRAP = """
+window.found = [];
+window.pwned = number => window.found.push(`ran ${number}`);
+for (const name of ["alert", "confirm", "prompt", "print", "open"]) window[name] = () => window.found.push(name);
+addEventListener("securitypolicyviolation", event => window.found.push(`policy: ${event.effectiveDirective}`));
+"""
+FOUND = """
+() => {
+  const foreign = "IMG IFRAME OBJECT EMBED STYLE BASE VIDEO AUDIO MARQUEE TEMPLATE MATH".split(" ");
+  const addresses = ["href", "src", "action", "formaction", "xlink:href", "data"];
+  const ours = each => each.tagName === "IMG" && each.getAttribute("src").startsWith("/static/icon.svg");
+  const runs = one => one.name.startsWith("on") || one.name === "style"
+    || addresses.includes(one.name) && /^\\s*(java|vb)script:/i.test(one.value);
+  const strange = [...document.querySelectorAll("*")].filter(each =>
+    foreign.includes(each.tagName.toUpperCase()) && !ours(each)
+    || each.tagName === "SCRIPT" && !each.src.startsWith(location.origin + "/static/")
+    || each.tagName === "A" && !["http:", "https:"].includes(each.protocol)
+    || [...each.attributes].some(runs)
+  );
+  return [...window.found, ...strange.map(each => each.outerHTML.slice(0, 200))];
+}
+"""
+
+
+def echo(text: str) -> Any:
+    """Comes back as a result, as a report, or as an error."""
+    if text.startswith("raise:"):
+        raise ValueError(text.removeprefix("raise:"))
+    return {"text": text, text[:90]: [text]}
+
+
+def create(there: Site, owner: str, new: NewSchedule) -> Schedule:
+    made = there.room.scheduler.create(Caller(owner), new)
+    assert isinstance(made, Ok), made
+    return made.value
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """First a few for pages of their own, with many payloads each; then one payload after the other, for the lists."""
+    with site(tmp_path_factory.mktemp("xss")) as made:
+        made.room.registry.add(Task(echo, name="tell"))
+        for number, name in enumerate(NAMES):
+            _write(made, number, name, BODIES[number // 4 % len(BODIES)], number % 4)
+        for number, text in enumerate(PAYLOADS):
+            for kind in range(4):
+                _write(made, number, text, text, kind)
+        runs = sum(number % 4 != 3 for number in range(len(NAMES))) + 3 * len(PAYLOADS)
+        with working(made):
+            eventually(lambda: _over(made) >= runs, 90, "all of them ran")
+        yield made
+
+
+def _write(there: Site, number: int, name: str, text: str, kind: int) -> None:
+    """As a name, an owner, an argument, a result, an error, a message, a title and a prompt."""
+    owner = name if number % 3 == 0 and name.isprintable() else "local"
+    now = ("once", {"run_at": "now"})
+    new = (
+        NewSchedule("job", name, *now, {"task": "tell", "args": [text]}),
+        NewSchedule("job", name, *now, {"task": "tell", "args": [f"raise:{text}"]}),
+        NewSchedule("notification", name, *now, {"message": text, "topic": "t", "title": name}),
+        NewSchedule("prompt", name, "interval", {"days": 30}, {"prompt": text}),
+    )[kind]
+    create(there, owner, new)
+
+
+def _over(there: Site) -> int:
+    pages = [there.room.store.runs(RunQuery(status=status, limit=1)) for status in ("completed", "failed")]
+    return sum(page.total for page in pages)
+
+
+@contextmanager
+def visiting(browser: Browser, there: Site) -> Iterator[Page]:
+    with browser.new_context(timezone_id="UTC") as context:
+        page = context.new_page()
+        page.add_init_script(TRAP)
+        page.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))
+        context.on("page", lambda opened: pytest.fail(f"a window: {opened.url}") if opened != page else None)
+        link = Sessions(there.tokens, there.room.clock).link()
+        page.goto(f"http://127.0.0.1:{there.port}/login?token={link}")
+        yield page
+
+
+def check(page: Page, there: Site, path: str) -> str:
+    """The text of a page in which nothing ran, after everything that moves and takes the focus had its chance."""
+    page.goto(f"http://127.0.0.1:{there.port}{path}", wait_until="domcontentloaded")
+    page.evaluate(LOOK)
+    assert page.evaluate(FOUND) == [], path
+    assert page.url.startswith(f"http://127.0.0.1:{there.port}/"), "nobody was sent elsewhere"
+    return page.inner_text("body")
+
+
+def pages_of(page: Page, there: Site, path: str) -> Iterator[str]:
+    """A list from its first to its last page."""
+    following: str | None = path
+    while following:
+        yield check(page, there, following)
+        onward = page.locator("a[rel=next]")
+        following = onward.get_attribute("href") if onward.count() else None
+
+
+def seen(texts: Sequence[str], number: int) -> bool:
+    return any(f"pwned({number})" in text for text in texts)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(PAYLOADS) >= 200
+    assert len(set(PAYLOADS)) == len(PAYLOADS)
+
+
+def test_nothing_runs_on_the_pages_of_all(browser: Browser, there: Site) -> None:
+    with visiting(browser, there) as page:
+        for path in ("/", "/timeline", "/timeline?span=1h", "/timeline?span=7d", "/new", "/new?kind=prompt"):
+            check(page, there, path)
+        lists = {path: list(pages_of(page, there, path)) for path in ("/schedules", "/dead-letters", "/inbox")}
+    for path, texts in lists.items():
+        missing = [number for number in range(len(PAYLOADS)) if not seen(texts, number)]
+        assert missing == [], f"{path} does not show all of them, so it proves nothing"
+
+
+@pytest.mark.parametrize("part", ["", "edit", "delete"])
+def test_nothing_runs_on_the_page_of_each(browser: Browser, there: Site, part: str) -> None:
+    """All payloads as names in titles, headings and fields, and as what each kind does."""
+    schedules = there.room.store.search(ScheduleQuery(limit=len(NAMES))).items
+    assert [each.definition.name for each in schedules] == NAMES
+    with visiting(browser, there) as page:
+        texts = [check(page, there, page_of(each, *filter(None, [part]))) for each in schedules]
+    if part != "edit":  # what stands in fields is no text of the page
+        assert [number for number in range(len(PAYLOADS)) if not seen(texts, number)] == []
+
+
+def test_nothing_runs_on_the_page_of_a_run(browser: Browser, there: Site) -> None:
+    runs = there.room.store.runs(RunQuery(oldest_first=True, limit=3 * len(NAMES) // 4)).items
+    with visiting(browser, there) as page:
+        texts = [check(page, there, f"/runs/{run.id}") for run in runs]
+    assert [number for number in range(len(PAYLOADS)) if not seen(texts, number)] == []
+
+
+def test_what_is_looked_for_comes_back_as_text(browser: Browser, there: Site) -> None:
+    with visiting(browser, there) as page:
+        for text in packed(PAYLOADS, 480):
+            check(page, there, f"/schedules?{urlencode({'text': text, 'owner': text})}")
+            for path in ("/timeline?owner=", "/inbox?topic="):
+                check(page, there, path + quote(text))
+        for path in ("/schedules?status=", "/schedules?kind=", "/dead-letters?kind=", "/?did=", "/timeline?span="):
+            check(page, there, path + quote(PAYLOADS[4]))
+
+
+@pytest.mark.parametrize(("kind", "field"), [("job", "task"), ("prompt", "deliver_to"), ("notification", "topic")])
+def test_what_is_typed_comes_back_as_text(browser: Browser, there: Site, kind: str, field: str) -> None:
+    """Explained while it is typed, and refused when it is sent."""
+    with visiting(browser, there) as page:
+        for text in NAMES[::6]:
+            page.goto(f"http://127.0.0.1:{there.port}/new?kind={kind}")
+            for name in ("name", field, "run_at", "timezone"):
+                page.locator(f"#{name}").fill(text)
+            page.locator("#preview .error").wait_for()
+            assert page.evaluate(FOUND) == [], text
+            page.get_by_role("button", name="Create").click()
+            page.locator("#problem").wait_for()
+            assert page.evaluate(FOUND) == [], text
+
+
+def test_what_arrives_live_is_text_as_well(browser: Browser, there: Site) -> None:
+    """Put in place by the script, not by loading a page."""
+    with visiting(browser, there) as page, working(there):
+        expect(page.locator("#pulse")).to_have_text("Live")
+        for number in range(0, len(PAYLOADS), 40):
+            mark = f"live {number} "
+            create(
+                there,
+                "local",
+                NewSchedule(
+                    "job", mark + PAYLOADS[number][:150], "once", {"run_at": "now"}, {"task": "tell", "args": ["x"]}
+                ),
+            )
+            page.locator("#latest").get_by_text(mark).wait_for(timeout=15_000)
+            assert page.evaluate(FOUND) == []

@@ -1,0 +1,334 @@
+"""`duetime import` and `duetime export`: what goes out comes back as it was, and a crontab becomes jobs."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from icalendar import Calendar
+
+from duetime.api import LOCAL, taken
+from duetime.cli.command_words import NeedsShell, Unusable, plain_command, shell_syntax
+from duetime.cli.crontab import Way, read_crontab
+from duetime.compose import build
+from duetime.core.clock import DAY, Instant
+from duetime.core.drafting import Changes, NewSchedule
+from duetime.core.kind import Caller
+from duetime.core.model import Schedule
+from duetime.core.result import Err
+from duetime.kinds.command import MODULE
+from duetime.settings import Settings
+from tests.support.cli import Cli
+from tests.support.crontabs import crontab
+from tests.support.terminal import on_terminal
+
+WITH_SHELL = Way(False, "", True)
+
+# -- reading a crontab ------------------------------------------------------------------------------------------------
+
+
+def test_a_crontab_is_read_as_cron_reads_it() -> None:
+    found = read_crontab(
+        '# comment\n\n SHELL=/bin/bash\nPATH = "/opt/bin:/bin"\n  0 3 * * *  /bin/a  b\n\t@Daily\tc "d e"\n'
+        "CRON_TZ=Asia/Tokyo\n5 4 * * sun mail -s '100\\%' me%first line%second\n",
+        Way(),
+    )
+    assert found.problems == []
+    first, second, third = found.entries
+    assert (first.line, first.expression, first.argv, first.zone) == (5, "0 3 * * *", ("/bin/a", "b"), None)
+    assert first.env == {"PATH": "/opt/bin:/bin"}
+    assert (second.expression, second.argv) == ("@Daily", ("c", "d e"))
+    assert (third.zone, third.argv) == ("Asia/Tokyo", ("mail", "-s", "100%", "me"))
+    assert third.stdin == "first line\nsecond\n"
+
+
+def test_variables_are_carried_over_but_for_secrets_and_mail() -> None:
+    found = read_crontab("MAILTO=me\nAPI_TOKEN=abc\nTZ=UTC\nFOO='x y'\n@daily a\nFOO=z\n@daily a\n", Way())
+    assert [entry.env for entry in found.entries] == [{"TZ": "UTC", "FOO": "x y"}, {"TZ": "UTC", "FOO": "z"}]
+    assert [(note.line, note.text) for note in found.notes] == [(1, "MAILTO"), (2, "API_TOKEN"), (3, "TZ=UTC")]
+    assert "abc" not in str(found.notes)
+
+
+def test_a_system_crontab_has_users() -> None:
+    text = "0 3 * * * root /bin/a\n0 4 * * *\tann\t/bin/b c\n@daily ann\n"
+    found = read_crontab(text, Way(system=True, user="ann"))
+    assert [entry.argv for entry in found.entries] == [("/bin/b", "c")]
+    assert [problem.reason for problem in found.problems] == [
+        "it is for root; --user root takes the lines of that user",
+        "there is no command",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("@reboot /bin/a", "@reboot has no time"),
+        ("0 3 * *", "five fields"),
+        ("0 3 * * *", "five fields"),
+        ("hello world", "five fields"),
+        ("0~30 3 * * * /bin/a", "a random time"),
+        ("0 3 * * * %only input", "there is no command"),
+        ("0 3 * * * a | b", "a shell for a pipe"),
+        ("0 3 * * * a 'b", "quotes do not match"),
+        ("0 3 * * * DB_PASSWORD=x backup", "it holds DB_PASSWORD"),
+    ],
+)
+def test_what_cannot_be_scheduled_has_a_reason(line: str, reason: str) -> None:
+    (problem,) = read_crontab(line, Way()).problems
+    assert reason in problem.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a | b", "a && b", "a; b", "a > /var/log/a", "a < b", "(a)", "echo $HOME", 'echo "$HOME"', "echo `date`",
+        'echo "`date`"', "rm *.log", "ls file?", "ls [ab]", "~/bin/a", "a ~/b", "a # why", "a &", "cd /srv", ". ./env",
+        "test -x /bin/a", "a >> /dev/null 2>&1 &", "a2>&1", 'echo "\\$5"',
+    ],
+)  # fmt: skip
+def test_what_needs_a_shell(command: str) -> None:
+    with pytest.raises(NeedsShell):
+        plain_command(command)
+    (entry,) = read_crontab(f"SHELL=/bin/bash\n@daily {command}", WITH_SHELL).entries
+    assert entry.argv == ("/bin/bash", "-c", command)
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        ("a 'b | c' \"d; e\"", ["a", "b | c", "d; e"]),
+        ("echo '$HOME'", ["echo", "$HOME"]),
+        ('echo "\\"5"', ["echo", '"5']),
+        ("a b\\ c \\; {} a#b x~y", ["a", "b c", ";", "{}", "a#b", "x~y"]),
+        ("A=1 B='2 3' c", ["c"]),
+        ("a >/dev/null 2>&1", ["a"]),
+        ("a &> /dev/null", ["a"]),
+        ("a b2 2>/dev/null", ["a", "b2"]),
+    ],
+)
+def test_what_needs_none(command: str, argv: list[str]) -> None:
+    assert plain_command(command).argv == argv
+    (entry,) = read_crontab(f"@daily {command}", WITH_SHELL).entries
+    assert list(entry.argv) == argv
+
+
+def test_leading_variables_are_the_commands_own() -> None:
+    assert plain_command("A=1 B='2 3' c").env == {"A": "1", "B": "2 3"}
+    with pytest.raises(Unusable):
+        plain_command("A=1")
+    assert shell_syntax("a 'it''s' \"x\"") is None
+
+
+# -- importing a crontab ----------------------------------------------------------------------------------------------
+
+LINES = "0 3 * * * /bin/backup --all\n@reboot /bin/a\n15 9 * * 1-5 cd /srv && ./b\n61 * * * * /bin/c\n"
+
+
+def test_a_dry_run_makes_nothing_not_even_a_store(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text(LINES)
+    answer = cli("import", "crontab", "tab", "--db", "new.db")
+    assert answer.code == 4
+    assert "every day at 03:00" in answer.out and "/bin/backup --all" in answer.out
+    assert "@reboot has no time" in answer.out and "the minute cannot be '61'" in answer.out
+    assert "Nothing was imported yet: --yes does it." in answer.out
+    assert not (tmp_path / "new.db").exists()
+    assert cli("import", "crontab", "tab", "--json").document["dry_run"] is True
+    assert cli("job", "list", "--json").document["total"] == 0
+
+
+def test_lines_become_jobs_once(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text(LINES)
+    first = cli("import", "crontab", "tab", "--yes", "--tz", "Asia/Tokyo", "--timeout", "1h", "--deliver-to", "ops")
+    assert first.code == 4
+    assert "1 schedule imported, 3 lines not imported" in first.out
+    assert "cron still runs these lines" in first.out
+    assert f'tasks = ["{MODULE}"]' in first.err
+    (job,) = cli("job", "list", "--json").document["jobs"]
+    assert job["payload"] == {"task": "run_command", "args": [], "kwargs": {"argv": ["/bin/backup", "--all"]}}
+    assert job["trigger"]["timezone"] == "Asia/Tokyo"
+    assert job["policy"]["deliver_to"] == "ops"
+    again = cli("import", "crontab", "tab", "--yes", "--tz", "Asia/Tokyo", "--timeout", "1h", "--deliver-to", "ops")
+    assert "1 schedule there already" in again.out
+    other = cli("import", "crontab", "tab", "--yes", "--tz", "Asia/Tokyo")
+    assert "it was imported before, in another form" in other.out
+    assert cli("job", "list", "--json").document["total"] == 1
+    (tmp_path / "duetime.toml").write_text(f'tasks = ["{MODULE}"]\n')
+    assert "tasks = " not in cli("import", "crontab", "tab", "--yes", "--shell").err
+
+
+def test_the_same_line_twice_is_two_jobs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("@daily /bin/a\n@daily /bin/a\n"))
+    answer = cli("import", "crontab", "-", "--yes", "--json")
+    assert answer.code == 0
+    assert [row["status"] for row in answer.document["schedules"]] == ["imported", "imported"]
+    assert len({row["id"] for row in answer.document["schedules"]}) == 2
+
+
+def test_files_that_cannot_be_read(cli: Cli, tmp_path: Path) -> None:
+    assert cli("import", "crontab", "nowhere").code == 2
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    answer = cli("import", "jsonl", "binary")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+
+
+def test_what_stands_in_a_file_moves_no_terminal(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text("@daily /bin/a '\x1b[2J[bold]x'\n\x1b[31m\n")
+    for arguments in (("import", "crontab", "tab", "--yes"), ("job", "list"), ("export",)):
+        answer = cli(*arguments)
+        assert all(line.isprintable() for line in (answer.out + answer.err).splitlines())
+
+
+def test_an_agent_cannot_make_such_jobs_however_it_is_called(tmp_path: Path) -> None:
+    """Neither one that sits at this machine, nor an operator with a token; the task does not exist for them."""
+    room = build(Settings(db=str(tmp_path / "my.db"), tasks=(MODULE,)))
+    try:
+        for caller in (Caller("local"), Caller("local", operator=True, holder="tok_1"), Caller("ann", holder="tok_2")):
+            assert "run_command" not in [task["name"] for task in room.registry.describe(caller)]
+            for task in ("run_command", "run_command(argv=['/bin/true'])", "echo(1) | run_command"):
+                assert _made(room, caller, task).code == "unknown_task"
+        made: Schedule = taken(_made(room, LOCAL, "run_command", {"argv": ["/bin/true"]}))
+        changed = Changes(payload={"task": "run_command", "args": [], "kwargs": {"argv": ["/bin/sh"]}})
+        refused = room.scheduler.edit(Caller("local"), made.definition.public_id, changed)
+        assert isinstance(refused, Err) and refused.code == "unknown_task"
+    finally:
+        room.close()
+
+
+def _made(room: Any, caller: Caller, task: str, kwargs: dict[str, Any] | None = None) -> Any:
+    payload = {"task": task, "args": [], "kwargs": kwargs or {}}
+    return room.scheduler.create(caller, NewSchedule("job", "n", "interval", {"hours": 1}, payload))
+
+
+# -- out and back -----------------------------------------------------------------------------------------------------
+
+
+def exports(cli: Cli, db: str) -> list[dict[str, Any]]:
+    answer = cli("export", "--db", db)
+    assert answer.code == 0, answer
+    return [json.loads(line) for line in answer.out.splitlines()]
+
+
+def without_identity(document: dict[str, Any]) -> dict[str, Any]:
+    """Ids are given anew, and so are keys where there was none."""
+    return {name: value for name, value in document.items() if name not in ("id", "created", "key")}
+
+
+def test_five_hundred_lines_go_out_and_come_back(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text(crontab(500))
+    answer = cli("import", "crontab", "tab", "--yes", "--json", "--db", "a.db")
+    assert (answer.code, answer.document["problems"]) == (0, [])
+    assert len(answer.document["schedules"]) == 500
+    assert cli("export", "-o", "all.jsonl", "--db", "a.db").err == "Wrote 500 schedules to all.jsonl.\n"
+    assert stat.S_IMODE((tmp_path / "all.jsonl").stat().st_mode) == 0o600
+    back = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "b.db")
+    assert (back.code, back.document["problems"]) == (0, [])
+    first, second = exports(cli, "a.db"), exports(cli, "b.db")
+    assert [without_identity(each) for each in first] == [without_identity(each) for each in second]
+    assert [each["key"] for each in first] == [each["key"] for each in second]
+    again = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "b.db").document
+    assert {row["status"] for row in again["schedules"]} == {"there already"}
+    home = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "a.db").document
+    assert {row["status"] for row in home["schedules"]} == {"there already"}
+    assert cli("job", "list", "--json", "--db", "a.db").document["total"] == 500
+
+
+def fill(cli: Cli) -> None:
+    """One of everything."""
+    for arguments in (
+        ("job", "add", "a job", "--task", "shorten", "--arg", "text", "--kwarg", "words=2", "--every", "90m"),
+        ("job", "add", "moved", "--task", "echo", "--cron", "30 2 * * *", "--tz", "Europe/Berlin"),
+        ("job", "add", "ruled", "--task", "echo", "--rrule", "FREQ=WEEKLY;BYDAY=MO;COUNT=9", "--tz", "UTC"),
+        ("job", "add", "bounded", "--task", "echo", "--cron", "@daily", "--end", "2090-01-01", "--jitter", "5m"),
+        ("job", "add", "counted", "--task", "echo", "--every", "1h", "--max-runs", "7", "--key", "mine"),
+        ("prompt", "add", "Do it\nwell", "--at", "2090-01-01T09:00", "--max-runs-per-day", "3"),
+        ("prompt", "add", "Tell me", "--remind", "--every", "1d"),
+        ("notify", "add", "Hi", "--topic", "home", "--cron", "0 9 * * 1", "--priority", "4", "--tag", "x"),
+        ("job", "pause", "ruled"),
+    ):
+        assert cli(*arguments).code == 0
+
+
+def test_everything_goes_out_and_comes_back(cli: Cli) -> None:
+    fill(cli)
+    assert cli("export", "-o", "all.jsonl").code == 0
+    back = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "b.db")
+    assert back.code == 0, back
+    assert "8 schedules imported" in back.out
+    first, second = exports(cli, "my.db"), exports(cli, "b.db")
+    assert [without_identity(each) for each in first] == [without_identity(each) for each in second]
+    assert [each["paused"] for each in second].count(True) == 1
+    assert next(each for each in second if each["name"] == "counted")["key"] == "mine"
+
+
+def test_a_next_time_that_was_moved_stays_moved_and_runs_that_are_left_stay_left(cli: Cli, tmp_path: Path) -> None:
+    fill(cli)
+    room = build(Settings(db=str(tmp_path / "my.db")))
+    moved = Instant(room.clock.now() + 40 * DAY)
+    id = cli("job", "show", "moved", "--json").document["id"]
+    taken(room.scheduler.edit(LOCAL, id, Changes(next=moved)))
+    room.close()
+    documents = exports(cli, "my.db")
+    for document in documents:
+        if document["name"] == "counted":
+            document["runs"] = 5
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "b.db").code == 0
+    shown = {each["name"]: each for each in exports(cli, "b.db")}
+    assert shown["moved"]["next"] == next(each["next"] for each in documents if each["name"] == "moved")
+    assert shown["counted"]["policy"]["max_runs"] == 2
+
+
+def test_lines_that_are_none_or_over_are_told_and_the_others_come_in(cli: Cli, tmp_path: Path) -> None:
+    fill(cli)
+    documents = exports(cli, "my.db")
+    over = {**documents[0], "trigger": {"type": "once", "run_at": "2020-01-01T00:00:00Z", "timezone": "UTC"}}
+    strange = {**documents[0], "kind": "party"}
+    lines = [{"duetime": 99}, over, strange, documents[0], []]
+    (tmp_path / "all.jsonl").write_text("\n".join(["not json", *map(json.dumps, lines)]))
+    answer = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "b.db")
+    assert answer.code == 4
+    assert [row["line"] for row in answer.document["schedules"]] == [5]
+    reasons = {problem["line"]: problem["reason"] for problem in answer.document["problems"]}
+    assert sorted(reasons) == [1, 2, 3, 4, 6]
+    assert "is in the past" in reasons[3] and "party" in reasons[4]
+
+
+def test_owners_stay_owners(cli: Cli, tmp_path: Path) -> None:
+    fill(cli)
+    documents = [{**each, "owner": "ann"} for each in exports(cli, "my.db")]
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "b.db").code == 0
+    assert {each["owner"] for each in exports(cli, "b.db")} == {"ann"}
+
+
+def test_one_kind_and_one_document(cli: Cli) -> None:
+    fill(cli)
+    assert {json.loads(line)["kind"] for line in cli("export", "--kind", "prompt").out.splitlines()} == {"prompt"}
+    assert len(cli("export", "--json").document["schedules"]) == 8
+    assert cli("export", "--ical", "--json").code == 2
+    assert cli("export", "-o", "no/such/folder").code == 2
+
+
+def test_a_calendar_that_calendar_programs_read(cli: Cli, tmp_path: Path) -> None:
+    fill(cli)
+    assert cli("export", "--ical", "-o", "my.ics", "--days", "3").code == 0
+    calendar = Calendar.from_ical((tmp_path / "my.ics").read_bytes())
+    events = calendar.walk("VEVENT")
+    assert {str(event["SUMMARY"]) for event in events} == {
+        "a job", "moved", "bounded", "counted", "Do it well", "Tell me", "Hi",
+    }  # fmt: skip
+    assert {str(zone["TZID"]) for zone in calendar.walk("VTIMEZONE")} <= {"Europe/Berlin", "Etc/UTC"}
+    assert cli("export", "--ical").out.startswith("BEGIN:VCALENDAR")
+
+
+def test_a_bar_shows_how_far_it_came(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text(crontab(450))
+    with on_terminal("import", "crontab", "tab", "--yes", "--db", "a.db", folder=tmp_path) as terminal:
+        shown = terminal.rest()
+    assert terminal.process.returncode == 0
+    assert "importing" in shown
+    assert "450 schedules imported." in shown

@@ -1,0 +1,229 @@
+"""`duetime init`: a few questions, and a settings file that answers them and keeps what it held."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from duetime.cli.init_choices import unguessable_prefix
+from duetime.cli.toml_text import CannotChange, with_values
+from duetime.settings import load_settings
+from tests.support.cli import Cli
+from tests.support.terminal import on_terminal
+
+FILE = "duetime.toml"
+
+
+def written(folder: Path) -> dict[str, object]:
+    return tomllib.loads((folder / FILE).read_text())
+
+
+# -- without questions ----------------------------------------------------------------------------------------------
+
+
+def test_flags_write_a_file_that_only_its_owner_reads(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--timezone", "Europe/Berlin", "--agent", "claude")
+    assert answer.code == 0, answer
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    settings = load_settings(environment={}, folder=tmp_path)
+    assert (settings.timezone, settings.agent) == ("Europe/Berlin", "claude")
+    assert settings.agents["claude"].preset == "claude"
+    prefix = settings.notifications.prefix
+    assert len(prefix) == 13 and prefix.endswith("-")
+    assert f"https://ntfy.sh/{prefix}reminders" in answer.out
+    assert "notify send 'It works' --topic reminders" in answer.out
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_no_two_prefixes_are_alike() -> None:
+    made = {unguessable_prefix() for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(set(prefix) <= set("abcdefghjkmnpqrstuvwxyz23456789-") for prefix in made)
+
+
+def test_programs_get_a_document_without_the_token(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("init", "--json", "--ntfy", "https://ntfy.example.org", "--token", "tk_secret", "--tz", "UTC")
+    assert answer.code == 0, answer
+    document = answer.document
+    assert document["written"] == ["timezone", "notifications.server", "notifications.token"]
+    assert document["subscribe"]["reminders"] == "https://ntfy.example.org/reminders"
+    assert "tk_secret" not in answer.out
+    assert written(tmp_path)["notifications"] == {"server": "https://ntfy.example.org", "token": "tk_secret"}
+
+
+def test_what_is_there_is_kept_and_replaced_only_on_request(cli: Cli, tmp_path: Path) -> None:
+    before = (
+        "# mine\nthreads = 4  # few\ntimezone = 'Asia/Tokyo'\ntasks = [\n  'a',\n  'b',\n]\n\n"
+        '[notifications]\n# ours\nserver = "https://ntfy.example.org"\n'
+    )
+    (tmp_path / FILE).write_text(before)
+    refused = cli("init", "--json", "--ntfy", "https://ntfy.sh")
+    assert (refused.code, refused.document["error"]["code"]) == (4, "not_possible")
+    assert "notifications.server" in refused.document["error"]["message"]
+    assert (tmp_path / FILE).read_text() == before
+    assert cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", "p-").code == 0
+    after = (tmp_path / FILE).read_text()
+    assert (
+        after == before.replace('server = "https://ntfy.example.org"', 'server = "https://ntfy.sh"') + 'prefix = "p-"\n'
+    )
+    assert "says all of this already" in cli("init", "--yes").out
+    assert (tmp_path / FILE).read_text() == after
+
+
+def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("init", "--yes", "--channel", "phone=json://user:hunter2@127.0.0.1/x")
+    assert answer.code == 0, answer
+    assert "hunter2" not in answer.out + answer.err
+    assert "--topic phone" in answer.out
+    assert written(tmp_path)["channels"] == {"phone": {"url": "json://user:hunter2@127.0.0.1/x"}}
+
+
+BAD = {
+    "a server with a path": (("--ntfy", "https://ntfy.sh/mytopic"), "without a topic or a path"),
+    "no server": (("--ntfy", "ntfy.sh"), "--ntfy"),
+    "a prefix with a blank": (("--ntfy", "https://ntfy.sh", "--prefix", "a b"), "letters, digits"),
+    "an unknown zone": (("--timezone", "Europe/Berln"), "Europe/Berlin"),
+    "an unknown agent": (("--agent", "hal"), "there are inbox, claude"),
+    "a channel without an address": (("--channel", "phone"), "NAME=URL"),
+    "a channel that no topic can name": (("--channel", "My Phone=x://y"), "lowercase letters"),
+    "two places": (("--inbox", "--ntfy", "https://ntfy.sh"), "exclude each other"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_used_is_refused_and_nothing_is_written(cli: Cli, tmp_path: Path, name: str) -> None:
+    arguments, words = BAD[name]
+    answer = cli("init", "--yes", *arguments)
+    assert answer.code == 2
+    assert words in answer.err and answer.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_changed_by_lines_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    before = 'notifications = { server = "https://ntfy.sh" }\n'
+    (tmp_path / FILE).write_text(before)
+    answer = cli("init", "--yes", "--prefix", "p-", "--tz", "UTC")
+    assert answer.code == 2
+    assert "notifications.prefix" in answer.err
+    assert (tmp_path / FILE).read_text() == before
+    (tmp_path / FILE).write_text("threads = 'many'\n")
+    assert cli("init", "--yes").code == 2
+    assert (tmp_path / FILE).read_text() == "threads = 'many'\n"
+
+
+def test_where_nobody_is_there_nothing_is_asked(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("init")
+    assert answer.code == 2
+    assert "nobody here to ask" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_that_the_environment_names(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_CONFIG", str(tmp_path / "other.toml"))
+    assert cli("init", "--yes", "--tz", "Asia/Tokyo").code == 0
+    assert (tmp_path / "other.toml").read_text().endswith('timezone = "Asia/Tokyo"\n')
+    assert not (tmp_path / FILE).exists()
+
+
+# -- with questions, on a terminal ------------------------------------------------------------------------------------
+
+
+def test_questions_on_a_terminal(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "codex").write_text("#!/bin/sh\n")
+    (tools / "codex").chmod(0o755)
+    env = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    with on_terminal("init", folder=tmp_path, env=env) as terminal:
+        terminal.until("Number [1]: ")
+        terminal.type("9\n")
+        terminal.until("Give a number from 1 to 4.")
+        terminal.until("Number [1]: ")
+        terminal.type("2\n")
+        terminal.until("They begin with [")
+        terminal.type("\n")
+        terminal.until("Time zone")
+        terminal.type("Europe/Berln\n")
+        terminal.until("did you mean Europe/Berlin")
+        terminal.until("Time zone")
+        terminal.type("Europe/Berlin\n")
+        terminal.until("Codex (codex), which is installed here")
+        terminal.until("Number [1]: ")
+        terminal.type("codex\n")
+        shown = terminal.rest()
+    assert terminal.process.returncode == 0, shown
+    settings = load_settings(environment={}, folder=tmp_path)
+    assert (settings.timezone, settings.agent) == ("Europe/Berlin", "codex")
+    assert f"https://ntfy.sh/{settings.notifications.prefix}duetime-alerts" in shown
+
+
+def test_a_no_changes_nothing_and_so_does_the_end_of_answers(tmp_path: Path) -> None:
+    before = 'timezone = "Asia/Tokyo"\n'
+    (tmp_path / FILE).write_text(before)
+    env = {"PATH": "/nowhere"}
+    with on_terminal("init", folder=tmp_path, env=env) as terminal:
+        terminal.until("Number [1]: ")
+        terminal.type("\n")
+        terminal.until("[Asia/Tokyo]: ")
+        terminal.type("UTC\n")
+        terminal.until("says otherwise for timezone. Replace it? [y/N]")
+        terminal.type("n\n")
+        assert "Nothing was changed." in terminal.rest()
+    with on_terminal("init", folder=tmp_path, env=env) as terminal:
+        terminal.until("Number [1]: ")
+        terminal.type("\x04")
+        assert "the answers ended" in terminal.rest()
+    assert terminal.process.returncode == 2
+    assert (tmp_path / FILE).read_text() == before
+
+
+def test_secrets_are_not_shown_while_they_are_typed(tmp_path: Path) -> None:
+    with on_terminal("init", folder=tmp_path, env={"PATH": "/nowhere"}) as terminal:
+        terminal.until("Number [1]: ")
+        terminal.type("3\n")
+        terminal.until("Its address")
+        terminal.type("https://ntfy.example.org\n")
+        terminal.until("it is not shown): ")
+        terminal.type("tk_secret\n")
+        terminal.until("They begin with: ")
+        terminal.type("\n")
+        terminal.until("Time zone")
+        terminal.type("\n")
+        shown = terminal.rest()
+    assert terminal.process.returncode == 0, shown
+    assert "tk_secret" not in shown
+    assert written(tmp_path)["notifications"] == {"server": "https://ntfy.example.org", "token": "tk_secret"}
+
+
+# -- the text of a file -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", 'a = 1\n\n[t]\nb = "x"\n'),
+        ("# only a comment\n", '# only a comment\na = 1\n\n[t]\nb = "x"\n'),
+        ("[t]\nc = 2\n\n\n[u]\nd = 3\n", 'a = 1\n[t]\nc = 2\nb = "x"\n\n\n[u]\nd = 3\n'),
+        ("a = [\n 1, # one\n]\n[t]\nb = '''\nlong\n'''\n", 'a = 1\n[t]\nb = "x"\n'),
+        ("a = 0\n['t']\n\"b\" = 2 # two\n[t.b2]\n", "a = 1\n['t']\nb = \"x\"\n[t.b2]\n"),
+        ("[[rows]]\nb = 1\n[t]\nab = 3\n", 'a = 1\n[[rows]]\nb = 1\n[t]\nab = 3\nb = "x"\n'),
+    ],
+)
+def test_values_are_put_where_they_belong(before: str, after: str) -> None:
+    assert with_values(before, {("a",): 1, ("t", "b"): "x"}) == after
+
+
+def test_texts_of_any_kind_come_back_as_they_were() -> None:
+    nasty = 'quo"te \\ back\nline \u00e9 \U0001f600 \x1b'
+    made = with_values("", {("channels", "my phone", "url"): nasty})
+    assert tomllib.loads(made) == {"channels": {"my phone": {"url": nasty}}}
+
+
+@pytest.mark.parametrize("before", ["t = { b = 1 }\n", "t.b = 1\n"])
+def test_what_lines_cannot_change_is_said(before: str) -> None:
+    with pytest.raises(CannotChange):
+        with_values(before, {("t", "c"): 2})

@@ -1,0 +1,245 @@
+"""`duetime backup`, `db` and `completion`, and what every room has in common."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import apsw
+import pytest
+from typer.main import get_command
+
+from duetime.api import Duetime
+from duetime.cli.rooms import ROOMS
+from duetime.compose import build
+from duetime.core.clock import DAY, Instant
+from duetime.settings import Settings
+from tests.support.cli import Cli, environment
+from tests.support.terminal import on_terminal
+from tests.support.workers import eventually
+
+ADD = ("job", "add", "report", "--task", "echo", "--every", "2h")
+
+
+# -- backup -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_holds_everything_and_is_its_owners_alone(cli: Cli, tmp_path: Path) -> None:
+    assert cli(*ADD).code == 0
+    answer = cli("backup", "copy.db")
+    assert answer.code == 0
+    assert "Wrote copy.db" in answer.out
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    assert cli("job", "list", "--db", "copy.db", "--json").document["jobs"][0]["name"] == "report"
+
+
+def test_a_backup_goes_to_the_folder_of_the_settings(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = cli("backup", "--json").document
+    assert Path(document["file"]).parent == tmp_path / "data" / "duetime" / "backups"
+    assert document["bytes"] == Path(document["file"]).stat().st_size
+    monkeypatch.setenv("DUETIME_BACKUP_FOLDER", str(tmp_path / "mine"))
+    assert Path(cli("backup", "--json").document["file"]).parent == tmp_path / "mine"
+    assert Path(cli("backup", "mine", "--json").document["file"]).parent == Path("mine")
+
+
+def test_a_backup_overwrites_nothing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    answer = cli("backup", "precious")
+    assert (answer.code, answer.err.count("\n")) == (4, 1)
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert cli("backup", "no/such/folder/x.db").code == 2
+    assert cli("backup", "x.db", "--db", "nothing.db").code == 5
+
+
+def test_postgresql_is_copied_by_its_own_tools(cli: Cli, postgres_url: str) -> None:
+    answer = cli("backup", "x.db", "--db", postgres_url)
+    assert answer.code == 5
+    assert "pg_dump" in answer.err
+
+
+# -- db ---------------------------------------------------------------------------------------------------------------
+
+
+def test_status_of_a_store(cli: Cli) -> None:
+    assert cli(*ADD).code == 0
+    document = cli("db", "status", "--json").document
+    assert (document["fits"], document["schedules"]) == (True, 1)
+    assert document["bytes"] > 0
+    assert "which this Duetime knows" in cli("db", "status").out
+
+
+def test_a_store_of_an_older_schema_is_shown_and_brought_up_to_date(cli: Cli, tmp_path: Path) -> None:
+    known = cli("db", "status", "--json").document["known_schema"]
+    older = apsw.Connection(str(tmp_path / "old.db"))
+    script = next(iter(sorted((Path(build.__code__.co_filename).parent / "stores/sql/sqlite").glob("0001*.sql"))))
+    older.execute(script.read_text())
+    older.execute("PRAGMA user_version = 1")
+    older.close()
+    status = cli("db", "status", "--db", "old.db")
+    assert status.code == 1
+    assert "db migrate" in status.out
+    assert cli("db", "status", "--db", "old.db", "--json").document["schema"] == 1
+    assert cli("db", "migrate", "--db", "old.db", "--json").document == {"from": 1, "to": known, "changed": True}
+    assert cli("db", "migrate", "--db", "old.db").out == f"The schema is {known} already.\n"
+    assert cli("db", "status", "--db", "old.db").code == 0
+
+
+def test_db_makes_no_store(cli: Cli, tmp_path: Path) -> None:
+    for verb in ("status", "migrate", "prune"):
+        assert cli("db", verb, "--db", "nothing.db").code == 5
+    assert not (tmp_path / "nothing.db").exists()
+
+
+def test_prune_deletes_what_is_old(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli("job", "add", "once", "--task", "echo", "--at", "now").code == 0
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        eventually(lambda: duetime.list("completed"), 20, "it ran")
+    assert cli("db", "prune", "--json").document == {"deleted": 0}
+    later = Instant(build(Settings(db=":memory:")).clock.now() + 40 * DAY)
+    monkeypatch.setattr("duetime.core.clock.SystemClock.now", lambda self: later)
+    assert cli("db", "prune", "--older-than", "90d", "--json").document == {"deleted": 0}
+    assert cli("db", "prune", "--json").document["deleted"] >= 1
+    assert cli("job", "list", "--json").document["total"] == 0
+    monkeypatch.setenv("DUETIME_RETENTION_DAYS", "0")
+    assert cli("db", "prune").code == 2
+    assert cli("db", "prune", "--older-than", "1d").out == "Deleted 0 rows older than 1 d.\n"
+
+
+def test_db_on_postgresql(cli: Cli, postgres_url: str) -> None:
+    assert cli("db", "migrate", "--db", postgres_url).code == 0
+    document = cli("db", "status", "--db", postgres_url, "--json").document
+    assert (document["fits"], document["bytes"]) == (True, None)
+    assert cli("db", "prune", "--db", postgres_url).code == 0
+
+
+# -- completion -------------------------------------------------------------------------------------------------------
+
+
+def asked_by_bash(folder: Path, words: str, number: int, *program: str) -> subprocess.CompletedProcess[str]:
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(number), "_DUETIME_COMPLETE": "complete_bash"}
+    command = [sys.executable, *program]
+    return subprocess.run(command, cwd=folder, env=environment() | asked, capture_output=True, text=True, check=True)
+
+
+def complete(folder: Path, words: str, number: int) -> list[str]:
+    return asked_by_bash(folder, words, number, "-m", "duetime").stdout.split()
+
+
+def test_tab_completes_rooms_commands_and_options(tmp_path: Path) -> None:
+    assert complete(tmp_path, "duetime ", 1) == list(ROOMS)
+    assert complete(tmp_path, "duetime jo", 1) == ["job"]
+    assert complete(tmp_path, "duetime notify re", 2) == ["resume"]
+    assert "--max-attempts" in complete(tmp_path, "duetime job add --max", 3)
+
+
+def test_tab_imports_no_room_to_name_them(tmp_path: Path) -> None:
+    names = "print(*sys.modules, file=sys.stderr)"
+    script = f"import sys\nfrom duetime.cli import main\ntry:\n    main([])\nfinally:\n    {names}"
+    done = asked_by_bash(tmp_path, "duetime ", 1, "-c", script)
+    assert {"duetime.compose", "mcp", "apsw", "duetime.cli.job"} & set(done.stderr.split()) == set()
+    assert "job" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_that_shells_can_read(cli: Cli, shell: str) -> None:
+    script = cli("completion", shell).out
+    assert "_DUETIME_COMPLETE" in script
+    assert cli("completion", shell, "--json").document["script"] in script
+    program = shutil.which(shell)
+    if program is not None:
+        subprocess.run([program, "-n"], input=script, text=True, check=True, capture_output=True)
+    assert cli("completion", "tcsh").code == 2
+
+
+# -- all rooms --------------------------------------------------------------------------------------------------------
+
+
+def commands() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name, room in ROOMS.items():
+        command = get_command(import_module(f"duetime.cli.{room.module}").app)
+        inner = getattr(command, "commands", None)
+        found += [(name, each) for each in inner] if inner else [(name,)]
+    return found
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_has_help_of_one_style_and_takes_json(cli: Cli, words: tuple[str, ...]) -> None:
+    answer = cli(*words, "--help")
+    assert answer.code == 0
+    assert answer.out.startswith(f"Usage: duetime {' '.join(words)} ")
+    assert answer.out.isascii() and "╭" not in answer.out
+    assert "--json" in answer.out or words in (("mcp",), ("chat",))
+
+
+def test_commands_start_quickly(cli: Cli, tmp_path: Path) -> None:
+    """Measured on the processor, since nothing else is steady; the best of a few."""
+    assert cli(*ADD).code == 0
+    best = min(_cpu(tmp_path, "job", "list", "--db", "my.db") for _ in range(5))
+    python = min(_cpu(tmp_path, "--version") for _ in range(3))
+    assert best < 0.3 or best < 4 * python
+
+
+def _cpu(folder: Path, *arguments: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "duetime", *arguments], cwd=folder, env=environment(), capture_output=True, check=True
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_a_name_that_only_one_has_is_as_good_as_an_id(cli: Cli) -> None:
+    id = cli(*ADD, "--json").document["id"]
+    assert cli("job", "show", "report", "--json").document["id"] == id
+    second = cli(*ADD, "--json").document["id"]
+    several = cli("job", "cancel", "report")
+    assert several.code == 2
+    assert id in several.err and second in several.err
+    assert cli("job", "cancel", id).code == 0
+    assert cli("job", "show", "report", "--json").document["id"] == second
+    assert cli("job", "show", "repor").code == 3
+    assert cli("job", "show", "REPORT").code == 3
+
+
+def test_a_second_add_with_one_key_says_so(cli: Cli) -> None:
+    first = cli(*ADD, "--key", "k")
+    assert first.out.startswith("Added job_1_")
+    second = cli(*ADD, "--key", "k")
+    assert second.out.startswith("Was there already: job_1_")
+    assert [cli(*ADD, "--key", key, "--json").document["created"] for key in ("k", "other")] == [False, True]
+
+
+def test_what_is_paused_shows_no_next_time(cli: Cli) -> None:
+    id = cli(*ADD, "--json").document["id"]
+    assert "in 1 h 59 min" in cli("job", "list").out
+    assert cli("job", "pause", id).code == 0
+    assert cli("job", "list").out.splitlines()[1].split("  ")[2].strip() == "-"
+    assert "next " not in cli("job", "show", id).out
+
+
+def test_a_job_tells_a_topic_how_it_went(cli: Cli) -> None:
+    made = cli(*ADD, "--deliver-to", "ops", "--notify-on", "failure", "--json").document
+    assert made["policy"] == {"deliver_to": "ops", "notify_on": "failure"}
+    assert "ops hears of failures" in cli("job", "show", made["id"]).out
+    assert cli("job", "edit", made["id"], "--notify-on", "always").code == 0
+
+
+def test_secrets_among_arguments_are_not_shown(cli: Cli) -> None:
+    id = cli(*ADD, "--kwarg", 'value={"api_key": "hunter2"}', "--json").document["id"]
+    assert "hunter2" not in cli("job", "show", id).out
+
+
+def test_lists_fit_every_terminal(cli: Cli, tmp_path: Path) -> None:
+    for number in range(3):
+        assert cli("job", "add", f"a job with a rather long name, number {number}", *ADD[3:]).code == 0
+    for columns in (30, 45, 60, 80, 132):
+        with on_terminal("job", "list", "--db", "my.db", folder=tmp_path, columns=columns) as terminal:
+            lines = terminal.rest().splitlines()
+        assert max(map(len, lines)) <= columns
+        assert sum("pending" in line for line in lines) == 3

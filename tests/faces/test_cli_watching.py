@@ -1,0 +1,259 @@
+"""`duetime explain`, `tail` and `top`: what will happen, what happens, and how everything stands."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from duetime.api import LOCAL, Duetime, taken
+from duetime.cli.live import PAGE, Tail
+from duetime.cli.stopping import Flag
+from duetime.compose import App, build
+from duetime.core.clock import MINUTE, Instant
+from duetime.core.drafting import NewSchedule
+from duetime.core.model import Run
+from duetime.core.store import RunQuery, Want
+from duetime.settings import Settings
+from tests.support.cli import Cli, Output, start
+from tests.support.terminal import on_terminal
+from tests.support.workers import eventually
+
+EVIL = "evil\x1b[31m[bold]name[/bold]\x9b2J\u202e"
+
+# -- explain ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "english", "often", "clocks"),
+    [
+        ("30 2 * * *", "every day at 02:30", "365 times in a year", "runs right after the gap"),
+        ("*/5 * * * *", "every fifth minute", "288 times in the next 24 hours, more than 10,000", "follows the wall"),
+        ("every 90m", "every 1 hour 30 minutes", "16 times in the next 24 hours, 5,840 times", "elapsed time"),
+        ("RRULE:FREQ=DAILY", "every day", "365 times in a year", "runs right after the gap"),
+    ],
+)
+def test_explain(cli: Cli, expression: str, english: str, often: str, clocks: str) -> None:
+    answer = cli("explain", expression, "--tz", "Europe/Berlin")
+    assert answer.code == 0
+    assert answer.out.startswith(english)
+    assert often in answer.out and clocks in answer.out
+
+
+def test_explain_says_what_may_surprise(cli: Cli, tmp_path: Path) -> None:
+    document = cli("explain", "0 9 1 * 1", "--tz", "Europe/Berlin", "--json").document
+    assert document["type"] == "cron"
+    assert any("fires when either matches" in warning for warning in document["warnings"])
+    assert (document["within_a_day"] <= 1, document["at_least"]) == (True, False)
+    assert "none changes in UTC" in cli("explain", "@daily", "--tz", "UTC").out
+    once = cli("explain", "tomorrow 9am", "--tz", "UTC")
+    assert "it is one instant" in once.out and "often" not in once.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_explain_names_the_field_that_is_wrong(cli: Cli) -> None:
+    answer = cli("explain", "0 25 * * *")
+    assert answer.code == 2
+    assert "the hour cannot be '25': use 0-23" in answer.err
+
+
+# -- tail -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> App:
+    return build(Settings(db=str(tmp_path / "my.db")))
+
+
+def make_due(room: App, number: int, name: str = "job", kind: str = "job") -> None:
+    payload = {"task": "echo", "args": ["hi"]} if kind == "job" else {"message": "hi", "topic": "home"}
+    news = [NewSchedule(kind, name, "interval", {"hours": 1}, payload) for _ in range(number)]
+    for made in taken(room.scheduler.create_many(LOCAL, news)):
+        taken(room.scheduler.run_now(LOCAL, made.definition.public_id))
+
+
+def words(news: list[tuple[str, Run]]) -> list[tuple[str, str]]:
+    return [(word, run.name) for word, run in news]
+
+
+def work_off(tmp_path: Path, room: App) -> None:
+    def ended() -> bool:
+        """Nothing stands in line, and what was taken is over: a stopping worker gives back what it has not begun."""
+        due = room.store.health(room.clock.now()).overdue
+        return due == 0 and room.store.runs(RunQuery(status="live")).total == 0
+
+    with Duetime(str(tmp_path / "my.db")):
+        eventually(ended, 30, "everything has ended")
+
+
+def test_every_run_is_told_once_however_it_ends(room: App, tmp_path: Path) -> None:
+    tail = Tail(room, long=0)
+    assert tail.news() == []
+    make_due(room, 3)
+    make_due(room, 1, "message", "notification")
+    assert tail.news() == []
+    work_off(tmp_path, room)
+    assert sorted(words(tail.news())) == [("completed", "job")] * 3 + [("completed", "message")]
+    assert tail.news() == []
+    room.close()
+
+
+def test_what_is_tried_again_by_hand_is_news(room: App, tmp_path: Path) -> None:
+    payload = {"task": "shorten", "args": ["x"], "kwargs": {"words": 0}}
+    new = NewSchedule("job", "bad", "once", {"run_at": "now"}, payload)
+    made = taken(room.scheduler.create(LOCAL, new))
+    work_off(tmp_path, room)
+    (run,) = taken(room.scheduler.history(LOCAL, made.definition.public_id)).items
+    tail = Tail(room, long=0)
+    taken(room.scheduler.retry(LOCAL, run.id))
+    tail.news()
+    work_off(tmp_path, room)
+    assert words(tail.news()) == [("failed", "bad")]
+    room.close()
+
+
+def test_what_is_too_much_to_show_is_counted(room: App, tmp_path: Path) -> None:
+    tail = Tail(room, long=0)
+    make_due(room, PAGE + 20)
+    work_off(tmp_path, room)
+    shown = len(tail.news())
+    assert (shown, shown + tail.unseen) == (PAGE, PAGE + 20)
+    room.close()
+
+
+def test_only_one_kind(room: App, tmp_path: Path) -> None:
+    tail = Tail(room, kinds=("notification",), long=0)
+    make_due(room, 2)
+    make_due(room, 1, "message", "notification")
+    work_off(tmp_path, room)
+    assert words(tail.news()) == [("completed", "message")]
+    room.close()
+
+
+def test_tail_shows_what_another_process_does(cli: Cli, tmp_path: Path) -> None:
+    assert cli("job", "add", EVIL, "--task", "echo", "--arg", "early", "--at", "now").code == 0
+    worker = start("worker", "--db", "my.db", folder=tmp_path)
+    listening = start("tail", "--db", "my.db", "--json", folder=tmp_path)
+    try:
+        output = Output(listening)
+        early = json.loads(output.until(lambda line: '"early"' in line))
+        assert (early["event"], early["kind"], early["name"]) == ("completed", "job", EVIL)
+        bad = ("--task", "shorten", "--arg", "x", "--kwarg", "words=0")
+        assert cli("job", "add", "bad", *bad, "--at", "now").code == 0
+        failed = json.loads(output.until(lambda line: '"bad"' in line and '"failed"' in line))
+        assert "words: must be at least 1" in failed["error"]
+    finally:
+        listening.terminate()
+        worker.terminate()
+        codes = listening.wait(30), worker.wait(30)
+    assert codes == (0, 0)
+    assert listening.stderr is not None and listening.stderr.read() == ""
+    for process in (listening, worker):
+        process.communicate()
+
+
+def test_tail_on_a_terminal_ends_with_ctrl_c(cli: Cli, tmp_path: Path) -> None:
+    assert cli("job", "add", "soon", "--task", "echo", "--every", "2h").code == 0
+    with on_terminal("tail", "--db", "my.db", folder=tmp_path) as terminal:
+        terminal.until("next: soon in 1 h")
+        terminal.interrupt()
+        terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+def test_tail_refuses_what_is_no_kind(cli: Cli) -> None:
+    answer = cli("tail", "--kind", "jobs")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "there are job, prompt" in answer.err
+
+
+def test_a_signal_that_comes_in_the_middle_of_waiting_is_heard() -> None:
+    """Again and again, at whatever place: an Event would hang sooner or later, on its own lock."""
+    flag, heard = Flag(), 0
+    before = signal.signal(signal.SIGVTALRM, lambda *_: flag.set())
+    try:
+        for _ in range(50):
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005)
+            while not flag.wait(0):
+                continue
+            heard += 1
+            flag.close()
+            flag = Flag()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+        flag.close()
+    assert heard == 50
+
+
+# -- top --------------------------------------------------------------------------------------------------------------
+
+
+def test_top_of_an_empty_store_says_what_to_do(cli: Cli) -> None:
+    answer = cli("top", "--once")
+    assert answer.code == 0
+    assert "start one with `duetime worker`" in answer.out
+    document = cli("top", "--json").document
+    assert (document["workers"], document["running"], document["next"], document["failed"]) == ([], [], [], [])
+
+
+@pytest.fixture
+def busy(cli: Cli, tmp_path: Path, room: App) -> App:
+    """A live and a silent worker, a run in hand, one that failed, and others to come."""
+    make_due(room, 1, EVIL)
+    now = room.clock.now()
+    room.store.register("silent:1", ["job", "job:exact"], False, Instant(now - 10 * MINUTE))
+    live = room.store.register("live:1", ["job", "job:exact", "prompt"], False, now)
+    room.store.beat(live, now, {})
+    room.store.exchange(live, now, [], [Want("job", 1, now)])
+    bad = ("--task", "shorten", "--arg", "x", "--kwarg", "words=0")
+    assert cli("job", "add", "bad", *bad, "--at", "in 1 second").code == 0
+    for number in range(40):
+        assert cli("job", "add", f"later {number}", "--task", "echo", "--every", f"{number + 2}h").code == 0
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        eventually(lambda: duetime.list("failed"), 20, "a failed job")
+    return room
+
+
+def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_path: Path, busy: App) -> None:
+    shown = cli("top").out
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert "live:1" in shown and "silent" in shown
+    assert "\\x1b[31m[bold]name" in shown
+    assert "words: must be at least 1" in shown
+    assert shown.count("later ") == 40
+    document = cli("top", "--json").document
+    assert [(each["name"], each["alive"]) for each in document["workers"]] == [("live:1", True), ("silent:1", False)]
+    assert document["workers"][0]["running"] == 1
+    assert [run["name"] for run in document["running"]] == [EVIL]
+    assert [run["name"] for run in document["failed"]] == ["bad"]
+    assert [each["name"] for each in document["next"][:2]] == [EVIL, "later 0"]
+    for columns, lines in ((80, 24), (40, 20), (200, 60)):
+        with on_terminal("top", "--once", "--db", "my.db", folder=tmp_path, columns=columns, lines=lines) as terminal:
+            rows = terminal.rest().rstrip("\n").splitlines()
+        assert len(rows) <= lines
+        assert max(map(len, rows)) <= columns
+        assert any("in all" in row for row in rows) is (lines < 60)
+        assert {"WORKERS", "RUNNING"} <= {row.split("  ")[0].strip() for row in rows}
+    busy.close()
+
+
+def test_top_is_drawn_again_until_ctrl_c_also_on_a_terminal_that_only_prints(cli: Cli, tmp_path: Path) -> None:
+    assert cli("job", "add", "soon", "--task", "echo", "--every", "2h").code == 0
+    arguments = ("top", "--interval", "0.2", "--db", "my.db")
+    with on_terminal(*arguments, folder=tmp_path) as terminal:
+        terminal.until("soon")
+        assert "\x1b[?1049h" in terminal.raw
+        terminal.interrupt()
+        terminal.rest()
+    assert "\x1b[?1049l" in terminal.raw
+    assert terminal.process.returncode == 0
+    with on_terminal(*arguments, folder=tmp_path, env={"TERM": "dumb"}) as terminal:
+        terminal.until("soon")
+        terminal.until("soon")
+        terminal.interrupt()
+        terminal.rest()
+    assert "\x1b" not in terminal.raw
+    assert terminal.process.returncode == 0

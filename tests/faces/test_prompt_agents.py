@@ -1,0 +1,117 @@
+"""What `schedule` says of who will do it: the agent that is woken, whoever takes it, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from duetime.agents.models import EXAMPLE
+from duetime.compose import App, build
+from duetime.core.clock import SECOND
+from duetime.core.kind import Caller
+from duetime.core.store import Want
+from duetime.core.waking import run_holder
+from duetime.faces.mcp.prompt_agents import WAITS
+from duetime.kinds.prompt import PromptKind
+from duetime.settings import AgentSettings, HeartbeatSettings, Settings
+from duetime.wiring.standing import named_agents
+from tests.support.agent import Agent
+
+AGENTS = {
+    "coder": AgentSettings(preset="claude"),
+    "hook": AgentSettings(type="webhook", url="https://example.org", secret="a-secret"),
+    "desk": AgentSettings(type="inbox"),
+}
+TAKEN = "Note: waits in the inbox until an agent takes it with take_prompt."
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest) -> Iterator[App]:
+    made = build(Settings(db=":memory:", timezone="UTC", agents=AGENTS, **getattr(request, "param", {})), tasks=False)
+    made.store.register("test", ["prompt"], session=False, now=made.clock.now(), lease=10 * SECOND)
+    yield made
+    made.close()
+
+
+def said(app: App, owner: str = "ada", **given: Any) -> tuple[list[str], dict[str, Any]]:
+    """What follows the first sentence, and the facts."""
+    agent = Agent(app.desk(), Caller(owner))
+    answer = agent.use("schedule", {"prompt": "look", "at": "in 2 hours", **given})
+    assert answer.text is not None
+    first, *further = answer.text.split("\n")
+    assert first.startswith("Scheduled task #"), answer.text
+    return further, dict(answer.structured)
+
+
+with_model = pytest.mark.parametrize("app", [{"model": EXAMPLE, "agent": "builtin"}], indirect=True)
+with_heartbeat = pytest.mark.parametrize("app", [{"heartbeat": HeartbeatSettings(every="30m")}], indirect=True)
+
+
+def test_an_agent_by_name(app: App) -> None:
+    for name in ("coder", "hook"):
+        further, facts = said(app, agent=name)
+        assert further == [f"Note: wakes the agent {name}."]
+        assert (facts["agent"], facts["wakes"]) == (name, name) and "warnings" not in facts
+
+
+@with_model
+def test_the_one_that_the_settings_choose(app: App) -> None:
+    further, facts = said(app)
+    assert further == ["Note: wakes the agent builtin."]
+    assert (facts["agent"], facts["wakes"]) == ("builtin", "builtin")
+
+
+def test_where_no_agent_is_woken_it_is_warned_of(app: App) -> None:
+    further, facts = said(app)
+    assert further == [f"Warning: {WAITS}"]
+    assert facts["warnings"] == [WAITS] and "wakes" not in facts
+
+
+@pytest.mark.parametrize("name", ["inbox", "desk"])
+def test_whoever_asks_for_an_inbox_knows_it(app: App, name: str) -> None:
+    further, facts = said(app, agent=name)
+    assert further == [TAKEN] and not {"warnings", "wakes"} & set(facts)
+
+
+@with_heartbeat
+def test_the_heartbeat_takes_what_is_its_owners(app: App) -> None:
+    assert said(app, "local")[0] == ["Note: waits in the inbox until the heartbeat, or another agent, takes it."]
+    assert said(app, "local", agent="desk")[0] == [TAKEN], "it looks into the inbox alone"
+    assert said(app, "ada")[0] == [f"Warning: {WAITS}"]
+
+
+@pytest.mark.parametrize(("given", "topic"), [({}, "reminders"), ({"deliver_to": "kitchen"}, "kitchen")])
+def test_a_reminder_wakes_nobody(app: App, given: dict[str, str], topic: str) -> None:
+    further, facts = said(app, remind=True, **given)
+    assert further == [f"Note: a reminder: no agent is woken, its text goes to {topic}."]
+    assert facts["remind"] is True and not {"agent", "wakes", "warnings"} & set(facts)
+
+
+@with_heartbeat
+def test_an_agent_that_is_not_there_is_refused_with_those_that_are(app: App) -> None:
+    words = Agent(app.desk(), Caller("ada")).hears("schedule", prompt="look", at="in 2 hours", agent="nobody")
+    assert words == "Error: agent: there is no 'nobody'; there is inbox, builtin, coder, heartbeat, hook, desk"
+
+
+@with_heartbeat
+def test_all_of_them_are_named_to_whoever_asks(app: App) -> None:
+    prompts = app.kinds["prompt"]
+    assert isinstance(prompts, PromptKind)
+    assert {each["name"] for each in named_agents(app.settings)} == set(prompts.agents)
+
+
+def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked a few times whether the run was handed over: a webhook may be quicker than its own first answer."""
+    monkeypatch.setattr("duetime.faces.mcp.prompt_inbox._LOOKS", 1)
+    number, now = said(app, agent="coder", at="now")[1]["id"], app.clock.now()
+    [worker] = app.store.workers()
+    [claim] = app.store.exchange(worker.id, now, [], [Want("prompt", 1, now)]).claims
+    assert claim.definition.id == number
+    own, other = (Agent(app.desk(), Caller("ada", holder=run_holder(claim.run.id, fence))) for fence in (1, 2))
+    words = own.hears("finish_prompt", run_id=claim.run.id, result="done")
+    assert words.startswith(f"Run {claim.run.id} is your own and ends with your last message")
+    assert other.hears("finish_prompt", run_id=claim.run.id, result="done") == (
+        f"Run {claim.run.id} is not yours to finish."
+    )

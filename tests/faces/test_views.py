@@ -1,0 +1,129 @@
+"""What programs and pages are shown of schedules: without credentials, and in words that can be sent back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import HOUR, SECOND, Instant
+from duetime.core.model import Schedule
+from duetime.core.policy.creating import begin
+from duetime.core.policy.values import make_policy, policy_to_json
+from duetime.core.triggers import build_trigger, trigger_to_json
+from duetime.faces.masked import DEEPEST, MASK, masked, unmasked
+from duetime.faces.views import message_shape, next_instants, policy_given, policy_shape, schedule_shape, trigger_shape
+from tests.support.drafts import T0, every, once
+from tests.support.jobs import make_work
+
+SECRETS: list[tuple[Any, Any]] = [
+    ({"Authorization": "Bearer abc"}, {"Authorization": MASK}),
+    ({"headers": {"X-Api-Key": "abc", "Accept": "text/html"}}, {"headers": {"X-Api-Key": MASK, "Accept": "text/html"}}),
+    (
+        {"headers": {"Upstash-Forward-Authorization": ["Bearer abc"]}},
+        {"headers": {"Upstash-Forward-Authorization": MASK}},
+    ),
+    ({"accessToken": "abc", "max_tokens": 500}, {"accessToken": MASK, "max_tokens": 500}),
+    ({"password": "", "secret": None}, {"password": "", "secret": None}),
+    ({"secretary": "Ada", "tokens": "abc"}, {"secretary": "Ada", "tokens": MASK}),
+    ({"url": "https://ada:hunter2@example.org/x"}, {"url": f"https://{MASK}@example.org/x"}),
+    ({"url": "https://example.org/@ada"}, {"url": "https://example.org/@ada"}),
+    (["Bearer abcdefgh123", "a bearer of news"], [f"Bearer {MASK}", "a bearer of news"]),
+    ("see eyJhbGciOiJIUzUxMiJ9.eyJzdWIiOiJhIn0.c2ln", f"see {MASK}"),
+    ({"args": [1, 2.5, True, None, "plain"]}, {"args": [1, 2.5, True, None, "plain"]}),
+]
+
+
+@pytest.mark.parametrize(("value", "shown"), SECRETS, ids=[json.dumps(value)[:50] for value, _ in SECRETS])
+def test_credentials_are_hidden_and_nothing_else(value: Any, shown: Any) -> None:
+    before = json.dumps(value)
+    assert masked(value) == shown
+    assert json.dumps(value) == before
+
+
+@pytest.mark.parametrize(("value", "shown"), SECRETS, ids=[json.dumps(value)[:50] for value, _ in SECRETS])
+def test_what_is_sent_back_hidden_stays_as_it_was(value: Any, shown: Any) -> None:
+    assert unmasked(shown, value) == value
+
+
+def test_what_was_changed_is_taken() -> None:
+    stored = {"token": "abc", "url": "https://a:b@example.org/", "args": [1, {"password": "x"}]}
+    given = {"token": MASK, "url": "https://example.org/", "args": [2, {"password": MASK}], "new": MASK}
+    expected = {"token": "abc", "url": "https://example.org/", "args": [2, {"password": "x"}], "new": MASK}
+    assert unmasked(given, stored) == expected
+    assert unmasked({"token": "new"}, stored) == {"token": "new"}
+    assert unmasked({"secret": MASK}, stored) == {"secret": MASK}, "there is nothing that it could stand for"
+
+
+def test_what_lies_too_deep_is_not_shown() -> None:
+    deep: Any = "x"
+    for _ in range(DEEPEST + 10):
+        deep = [deep]
+    assert "x" not in json.dumps(masked(deep))
+
+
+@pytest.mark.parametrize(
+    ("type_", "config"),
+    [
+        ("once", {"run_at": "2027-01-15T08:00:00+00:00"}),
+        ("interval", {"seconds": 5400, "anchor": "2027-01-15T08:00:00+00:00"}),
+        ("interval", {"seconds": 0.5}),
+        ("cron", {"expression": "0 9 * * 1-5", "dst": "literal"}),
+        ("rrule", {"rrule": "FREQ=DAILY", "dtstart": "2027-01-15T08:00:00"}),
+        ("cron", {"expression": "@daily", "start": "2027-02-01", "end": "2027-03-01", "jitter": 1.5}),
+    ],
+)
+def test_a_trigger_is_shown_as_it_is_given(type_: str, config: dict[str, Any]) -> None:
+    now = Instant(T0 - 30 * HOUR)
+    trigger = build_trigger(type_, config, zone="Europe/Berlin", now=now)
+    shape = trigger_shape(trigger_to_json(trigger))
+    assert shape.pop("type") == type_
+    again = build_trigger(type_, shape, zone="UTC", now=now)
+    assert again == trigger
+    assert config.keys() <= shape.keys()
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{}", '{"type": "moon"}'])
+def test_a_trigger_that_nobody_knows_is_shown_all_the_same(text: str) -> None:
+    assert "type" in trigger_shape(text)
+
+
+def test_a_policy_is_shown_as_it_is_given() -> None:
+    asked = {"timeout_seconds": 2.5, "backoff_seconds": 3, "max_attempts": 4, "catch_up": "all", "grace_seconds": 0}
+    text = policy_to_json(make_policy(policy_given(asked)))
+    shape = policy_shape(text)
+    assert shape is not None
+    assert shape | asked == shape
+    assert "callbacks" not in shape
+    assert policy_shape("[]") is None
+
+
+def schedule(**changes: Any) -> Schedule:
+    definition, progress, _ = begin(every(HOUR, T0), 7)  # type: ignore[arg-type]
+    made = {name: value for name, value in changes.items() if name in definition._fields}
+    done = {name: value for name, value in changes.items() if name in progress._fields}
+    return Schedule(definition._replace(**made), progress._replace(**done))
+
+
+def test_the_next_instants_begin_with_the_one_that_was_moved() -> None:
+    moved = schedule(next=Instant(T0 + 90 * 60 * SECOND))
+    assert next_instants(moved, T0, 3) == [T0 + 90 * 60 * SECOND, T0 + 2 * HOUR, T0 + 3 * HOUR]
+    assert next_instants(schedule(policy='{"max_runs":3}', run_count=1), T0, 5) == [T0 + HOUR, T0 + 2 * HOUR]
+    assert next_instants(schedule(policy='{"max_runs":3}', run_count=3), T0, 5) == []
+    for nothing in ({"state": "paused"}, {"next": None}, {"trigger": "{}"}, {"policy": "[]"}):
+        assert next_instants(schedule(**nothing), T0, 5) == []
+
+
+def test_a_schedule_that_was_spoilt_by_hand_is_shown() -> None:
+    spoilt = schedule(trigger='{"type":"cron"}', policy="[]", payload='{"token":"abc"}', state="broken", note="why")
+    shape = schedule_shape(spoilt, "UTC")
+    assert (shape["status"], shape["note"], shape["reads_as"]) == ("broken", "why", "cannot be read")
+    assert shape["payload"] == {"token": MASK}
+
+
+@pytest.mark.parametrize("result", [None, "5", "[]", '"text"'])
+def test_a_message_without_words_is_still_a_message(result: str | None) -> None:
+    run = make_work("echo").claim.run._replace(result=result)
+    assert message_shape(run, "UTC")["channel"] == "inbox"
+    assert once().definition.kind == "job"

@@ -1,0 +1,201 @@
+"""The pages of the dashboard: what keeps them to themselves, and how they show what strangers wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duetime.faces.web.shown import is_web_address, visible
+from duetime.faces.web.shown import linked as linked_text
+from tests.support.browsing import (
+    Browser,
+    field,
+    filled,
+    found,
+    made,
+    page_of,
+    signed_in,
+    signed_in_as,
+    words,
+)
+from tests.support.cli import ROOT
+from tests.support.web import Site, site
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with site(tmp_path_factory.mktemp("site")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(served: Site) -> Browser:
+    return signed_in(served)
+
+
+PAGES = [
+    "/",
+    "/timeline",
+    "/timeline?span=7d",
+    "/schedules",
+    "/new",
+    "/new?kind=prompt",
+    "/new?kind=notification",
+    "/inbox",
+    "/dead-letters",
+]
+
+
+def test_every_page_keeps_to_itself(served: Site, local: Browser) -> None:
+    schedule = made(served, "a page of its own")
+    for path in [*PAGES, page_of(schedule), page_of(schedule, "edit"), page_of(schedule, "delete"), "/schedules/none"]:
+        headers = local.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';"), path
+        assert "unsafe" not in policy
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+    sign_in = served.ask("GET", "/").headers
+    assert sign_in["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_no_page_has_a_script_or_a_style_of_its_own(served: Site, local: Browser) -> None:
+    """The policy would keep them from running; none is written in the first place."""
+    schedule = made(served, "plain")
+    for path in [*PAGES, page_of(schedule), page_of(schedule, "edit"), page_of(schedule, "cancel")]:
+        page = local.get(path).body.decode()
+        assert re.findall(r"<script[^>]*>([^<]*)", page) == [""], path
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", page), path
+        addresses = re.findall(r'(?:src|href|action)="([^"]*)"', page)
+        assert all(address.startswith(("/", "#")) for address in addresses), path
+
+
+def test_a_page_may_be_read_in_another_zone(served: Site) -> None:
+    schedule = made(served, "in Berlin", ("cron", {"expression": "0 9 * * *", "timezone": "Europe/Berlin"}))
+    tokyo = signed_in(served, "Asia/Tokyo").text(page_of(schedule))
+    assert "Times in Asia/Tokyo" in tokyo
+    assert "09:00 Europe/Berlin" in tokyo, "and beside it the schedule's own clock"
+    assert "Times in UTC" in signed_in(served, "Nowhere/Land").text("/")
+
+
+def test_static_files_are_kept_by_their_version(served: Site) -> None:
+    page = served.ask("GET", "/login").body.decode()
+    for address in re.findall(r'"(/static/[^"]+)"', page):
+        reply = served.ask("GET", address)
+        assert reply.status == 200
+        assert "immutable" in reply.headers["cache-control"]
+        assert served.ask("GET", address.partition("?")[0]).headers["cache-control"] == "no-cache"
+    for name in ("../routes.py", "..%2froutes.py", "duetime.css.map"):
+        assert served.ask("GET", f"/static/{name}").status in (401, 404)
+
+
+def test_the_wheel_holds_the_pages(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        names = {name for name in opened.namelist() if "faces/web/" in name}
+    folder = ROOT / "src" / "duetime" / "faces" / "web"
+    files = [path for kind in ("templates", "static") for path in (folder / kind).iterdir()]
+    assert len(files) > 10
+    assert {f"duetime/faces/web/{path.parent.name}/{path.name}" for path in files} <= names
+
+
+# -- what strangers wrote ---------------------------------------------------------------------------------------------
+
+
+def test_text_is_text_whatever_it_looks_like(served: Site) -> None:
+    nasty = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}'
+    browser = signed_in_as(served, "stranger")
+    schedule = made(served, nasty, owner="stranger")
+    own = [page_of(schedule, *more) for more in ((), ("edit",), ("delete",))]
+    for path in ("/", "/schedules", "/timeline", *own):
+        reply = browser.get(path)
+        assert "<script>alert" not in reply.body.decode(), path
+        assert "<img src=x" not in reply.body.decode(), path
+        assert nasty in words(reply), path
+    assert field(browser.get(own[1]), "name") == nasty
+
+
+def test_letters_that_hide_or_turn_text_around_are_shown(served: Site, local: Browser) -> None:
+    name = "pay \u202e100\u202c to\u200b \x1b[31mbob\U000e0041"
+    schedule = made(served, name)
+    page = local.text("/schedules")
+    assert "pay ⟨U+202E⟩100⟨U+202C⟩ to⟨U+200B⟩ ⟨U+001B⟩[31mbob⟨U+E0041⟩" in page
+    assert "\u202e" not in page
+    assert field(local.get(page_of(schedule, "edit")), "name") == name, "a form sends back what is stored"
+    assert visible("a\tb\nc") == "a\tb\nc"
+
+
+@pytest.mark.parametrize(
+    ("address", "linked"),
+    [
+        ("https://example.org/a?b=c#d", True),
+        ("http://127.0.0.1:8080/", True),
+        ("javascript:alert(1)", False),
+        ("JaVaScRiPt:alert(1)", False),
+        ("data:text/html,x", False),
+        ("//example.org", False),
+        ("https://", False),
+        ("https://exa mple.org", False),
+        ("https://example.org/\u202e", False),
+        ('https://example.org/"onclick="x', False),
+        ("vbscript:x", False),
+        ("https:example.org", False),
+        ("http://[::1", False),
+        ("see https://example.org", False),
+    ],
+)
+def test_only_addresses_of_the_web_are_links(address: str, linked: bool) -> None:
+    assert is_web_address(address) == linked
+    assert ("<a " in linked_text(address)) == linked
+
+
+def test_a_link_leads_away_without_a_trace(served: Site, local: Browser) -> None:
+    payload = {"message": "look", "topic": "links", "click": "https://example.org/x"}
+    schedule = made(served, "with a link", kind="notification", payload=payload)
+    page = local.get(page_of(schedule)).body.decode()
+    assert '<a href="https://example.org/x" rel="noopener noreferrer nofollow">' in page
+
+
+def test_secrets_are_hidden_and_survive_an_edit(served: Site, local: Browser) -> None:
+    kwargs = {"value": {"api_token": "s3cret", "password": "hunter2", "city": "Berlin"}}
+    schedule = made(served, "with secrets", payload={"task": "echo", "kwargs": kwargs})
+    for path in (page_of(schedule), page_of(schedule, "edit")):
+        page = local.get(path).body.decode()
+        assert "s3cret" not in page
+        assert "hunter2" not in page
+        assert "Berlin" in page
+    form = filled(local, schedule)
+    form["kwargs"] = form["kwargs"].replace("Berlin", "Paris")
+    local.follow(local.send(page_of(schedule, "edit"), form))
+    stored = json.loads(found(served, schedule).definition.payload)
+    assert stored["kwargs"]["value"] == {"api_token": "s3cret", "password": "hunter2", "city": "Paris"}
+
+
+def test_headers_of_a_request_are_not_shown_at_all(served: Site, local: Browser) -> None:
+    payload = {
+        "url": "https://example.org/hook",
+        "method": "POST",
+        "headers": {"X-Anything": "private", "Accept": "*/*"},
+    }
+    schedule = made(served, "a request", kind="request", payload=payload)
+    assert "X-Anything" in local.text(page_of(schedule))
+    edit = local.get(page_of(schedule, "edit"))
+    for page in (local.get(page_of(schedule)), edit):
+        assert "private" not in page.body.decode()
+    form = filled(local, schedule)
+    form["payload"] = form["payload"].replace("/hook", "/other")
+    local.follow(local.send(page_of(schedule, "edit"), form))
+    stored = json.loads(found(served, schedule).definition.payload)
+    assert stored["url"] == "https://example.org/other"
+    assert stored["headers"] == {"X-Anything": "private", "Accept": "*/*"}

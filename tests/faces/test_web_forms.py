@@ -1,0 +1,217 @@
+"""Schedules made, edited and changed by forms, without a script."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from duetime.core.clock import SECOND
+from duetime.core.model import Schedule
+from tests.support.browsing import (
+    Browser,
+    field,
+    filled,
+    found,
+    made,
+    page_of,
+    signed_in,
+    signed_in_as,
+    words,
+)
+from tests.support.web import Site, site
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with site(tmp_path_factory.mktemp("site")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(served: Site) -> Browser:
+    return signed_in(served)
+
+
+def made_by(browser: Browser, **fields: str) -> Schedule:
+    reply = browser.send("/new", fields)
+    assert reply.status == 303, words(reply)
+    schedule = browser.site.room.store.find(reply.headers["location"].split("/")[2].partition("?")[0])
+    assert schedule is not None
+    assert "Created." in browser.follow(reply)
+    return schedule
+
+
+def test_a_job_is_made_by_a_form(local: Browser) -> None:
+    schedule = made_by(
+        local, kind="job", name="from a form", task="echo", args='["hi"]', when="interval", every="90", unit="minutes",
+        timezone="Europe/Berlin", max_attempts="3", timeout_seconds="2.5",
+    )  # fmt: skip
+    definition = schedule.definition
+    assert (definition.kind, definition.name, definition.owner) == ("job", "from a form", "local")
+    assert json.loads(definition.payload) == {"task": "echo", "args": ["hi"], "kwargs": {}}
+    assert json.loads(definition.policy) == {"max_attempts": 3, "timeout": 2_500_000}
+    trigger = json.loads(definition.trigger)
+    assert (trigger["period_us"], trigger["timezone"]) == (90 * 60 * SECOND, "Europe/Berlin")
+
+
+def test_a_prompt_is_made_by_a_form(local: Browser) -> None:
+    text = "Water\nthe plants <b>now</b>"
+    schedule = made_by(
+        local, kind="prompt", prompt=text.replace("\n", "\r\n"), agent="inbox", deliver_to="my-phone", when="rrule",
+        rrule="FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0",
+    )  # fmt: skip
+    assert schedule.definition.name == "Water the plants <b>now</b>"
+    assert json.loads(schedule.definition.payload) == {"prompt": text, "agent": "inbox"}
+    assert json.loads(schedule.definition.policy)["deliver_to"] == "my-phone"
+
+
+def test_a_notification_is_made_by_a_form(local: Browser) -> None:
+    schedule = made_by(
+        local, kind="notification", message="Now!", topic="my-phone", title="Plants", priority="4",
+        tags="seedling, sun", click="https://example.org", when="once", run_at="in 3 hours",
+    )  # fmt: skip
+    assert json.loads(schedule.definition.payload) == {
+        "message": "Now!",
+        "topic": "my-phone",
+        "title": "Plants",
+        "priority": 4,
+        "tags": ["seedling", "sun"],
+        "click": "https://example.org",
+    }
+    assert "built-in inbox" in local.text(page_of(schedule)), "where it will arrive is said"
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "said"),
+    [
+        ({"task": "nothing", "when": "once", "run_at": "in 1 hour"}, "task", "Unknown task: nothing"),
+        ({"task": "echo", "args": "[1", "when": "once", "run_at": "in 1 hour"}, "args", "must be JSON such as"),
+        ({"task": "echo", "kwargs": "[]", "when": "once", "run_at": "in 1 hour"}, "kwargs", "must be JSON such as"),
+        ({"task": "echo", "args": "[1]", "when": "cron", "expression": "61 * * * *"}, "expression", "61 * * * *"),
+        ({"task": "echo", "args": "[1]", "when": "interval", "every": "soon"}, "every", "must be a number"),
+        ({"task": "echo", "args": "[1]", "when": "once", "run_at": "2020-01-01"}, "run_at", "in the past"),
+        ({"task": "echo", "args": "[1]", "when": "never"}, "when", "choose one of"),
+        (
+            {"task": "echo", "args": "[1]", "when": "once", "run_at": "in 1 hour", "timezone": "Mars/X"},
+            "timezone",
+            "Mars/X",
+        ),
+        (
+            {"task": "echo", "args": "[1]", "when": "once", "run_at": "in 1 hour", "max_attempts": "0"},
+            "max_attempts",
+            "from 1",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_is_said_beside_what_was_typed(
+    local: Browser, fields: dict[str, str], name: str, said: str
+) -> None:
+    reply = local.send("/new", {"kind": "job", "name": "a <b> name", **fields})
+    assert reply.status == 422
+    assert said in words(reply)
+    assert field(reply, "name") == "a <b> name"
+    if name != "when":
+        assert re.search(rf'name="{name}" aria-invalid="true"', reply.body.decode())
+
+
+def test_a_preview_without_a_script(local: Browser) -> None:
+    asked = {
+        "kind": "job",
+        "intent": "preview",
+        "when": "cron",
+        "expression": "30 1 * * *",
+        "timezone": "America/New_York",
+    }
+    reply = local.send("/new", asked)
+    assert reply.status == 200
+    page = words(reply)
+    assert "at 01:30" in page
+    assert page.count("01:30 America/New_York") == 5
+    assert "clocks" in page.lower()
+    broken = local.send("/new", {**asked, "expression": "x"})
+    assert (broken.status, "Invalid cron expression: x" in words(broken)) == (200, True)
+
+
+def test_an_edit_changes_what_was_changed_and_nothing_else(served: Site, local: Browser) -> None:
+    trigger = ("cron", {"expression": "*/7 * * * *", "end": "2030-01-01", "jitter": 3})
+    schedule = made(served, "before", trigger, policy={"max_attempts": 2})
+    form = filled(local, schedule)
+    assert "Nothing was changed." in local.follow(local.send(page_of(schedule, "edit"), form))
+    assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), {**form, "name": "after"}))
+    renamed = found(served, schedule)
+    assert renamed.definition.name == "after"
+    assert renamed.definition.trigger == schedule.definition.trigger
+    assert renamed.definition.policy == schedule.definition.policy
+    form = filled(local, schedule)
+    local.follow(local.send(page_of(schedule, "edit"), {**form, "expression": "0 6 * * *", "timezone": "Asia/Tokyo"}))
+    moved = json.loads(found(served, schedule).definition.trigger)
+    kept = json.loads(schedule.definition.trigger)
+    assert moved == {**kept, "expression": "0 6 * * *", "timezone": "Asia/Tokyo"}
+
+
+def test_an_interval_keeps_what_it_is_counted_from(served: Site, local: Browser) -> None:
+    schedule = made(served, "counted", ("interval", {"days": 2}))
+    form = filled(local, schedule)
+    assert (form["every"], form["unit"]) == ("2", "days")
+    local.follow(local.send(page_of(schedule, "edit"), {**form, "end": "2035-01-01"}))
+    edited = json.loads(found(served, schedule).definition.trigger)
+    assert edited["anchor"] == json.loads(schedule.definition.trigger)["anchor"]
+
+
+def test_two_people_do_not_overwrite_each_other(served: Site, local: Browser) -> None:
+    schedule = made(served, "contended")
+    first, second = filled(local, schedule), filled(local, schedule)
+    local.follow(local.send(page_of(schedule, "edit"), {**first, "name": "mine"}))
+    late = local.send(page_of(schedule, "edit"), {**second, "name": "theirs"})
+    assert late.status == 409
+    assert field(late, "name") == "theirs", "nothing that was typed is lost"
+    assert found(served, schedule).definition.name == "mine"
+
+
+# -- changing ---------------------------------------------------------------------------------------------------------
+
+
+def test_pause_resume_run_cancel_and_delete(served: Site, local: Browser) -> None:
+    schedule = made(served, "through its life")
+    assert "Paused: nothing fires" in local.follow(local.send(page_of(schedule, "pause"), {}))
+    assert found(served, schedule).progress.state == "paused"
+    assert "Resumed." in local.follow(local.send(page_of(schedule, "resume"), {}))
+    assert "It runs now." in local.follow(local.send(page_of(schedule, "run"), {}))
+    asked = local.text(page_of(schedule, "cancel"))
+    assert "cannot be resumed" in asked
+    assert found(served, schedule).progress.state == "active", "to ask does nothing"
+    assert "Cancelled." in local.follow(local.send(page_of(schedule, "cancel"), {}))
+    assert "cannot be undone" in local.text(page_of(schedule, "delete"))
+    assert "Deleted" in local.follow(local.send(page_of(schedule, "delete"), {}))
+    assert local.get(page_of(schedule)).status == 404
+    assert local.send(page_of(schedule, "pause"), {}).status == 404
+    assert local.send(page_of(made(served, "x"), "explode"), {}).status == 404
+
+
+def test_what_is_not_possible_says_why(served: Site, local: Browser) -> None:
+    schedule = made(served, "over")
+    local.send(page_of(schedule, "cancel"), {})
+    reply = local.send(page_of(schedule, "pause"), {})
+    assert (reply.status, "cancelled" in words(reply)) == (409, True)
+
+
+def test_many_at_a_time(served: Site) -> None:
+    browser = signed_in_as(served, "bulk")
+    chosen = [made(served, f"bulk {number}", owner="bulk") for number in range(3)]
+    foreign = made(served, "not yours", owner="other")
+    pairs = [("id", each.definition.public_id) for each in (*chosen, foreign)]
+    page = browser.follow(browser.send("/schedules", [*pairs, ("action", "pause")]))
+    assert "3 items paused; 1 item could not be" in page
+    assert {found(served, each).progress.state for each in chosen} == {"paused"}
+    assert found(served, foreign).progress.state == "active"
+    asked = browser.send("/schedules", [*pairs, ("action", "cancel")])
+    assert (asked.status, "Cancel 3 schedules?" in words(asked)) == (200, True)
+    assert {found(served, each).progress.state for each in chosen} == {"paused"}
+    browser.send("/schedules", [*pairs, ("action", "cancel"), ("sure", "yes")])
+    assert {found(served, each).progress.state for each in chosen} == {"cancelled"}
+    assert browser.send("/schedules", [("action", "pause")]).headers["location"] == "/schedules"
+    assert browser.send("/schedules", [*pairs, ("action", "burn")]).status == 422

@@ -1,0 +1,152 @@
+"""What the dashboard lists: schedules by filters and pages, and what became of their runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from duetime.core.store import RunQuery
+from duetime.faces.web import schedules
+from duetime.kinds.registry import Task
+from tests.support.browsing import (
+    Browser,
+    made,
+    page_of,
+    signed_in,
+    signed_in_as,
+    words,
+    working,
+)
+from tests.support.web import Site, site
+from tests.support.workers import eventually
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with site(tmp_path_factory.mktemp("site")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(served: Site) -> Browser:
+    return signed_in(served)
+
+
+def test_the_list_is_filtered(served: Site) -> None:
+    browser = signed_in_as(served, "finder")
+    for name, kind, payload in (
+        ("needle one", "job", {"task": "echo"}),
+        ("needle two", "prompt", {"prompt": "p"}),
+        ("hay", "job", {"task": "echo"}),
+    ):
+        made(served, name, owner="finder", kind=kind, payload=payload)
+    assert "2 schedules" in browser.text("/schedules?text=NEEDLE")
+    only = browser.text("/schedules?text=needle&kind=prompt&status=pending")
+    assert "needle two" in only
+    assert "needle one" not in only
+    assert "Nothing matches." in browser.text("/schedules?status=paused")
+    assert browser.get("/schedules?status=nonsense").status == 422
+    assert browser.get("/schedules?cursor=nonsense").status == 422
+    assert "3 schedules" in browser.text("/schedules?owner=local"), "others are none of their business"
+
+
+def test_the_list_goes_on_page_by_page(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "PAGE", 2)
+    monkeypatch.setattr(schedules, "COUNTED", 4)
+    for number in range(5):
+        made(served, f"page {number}", owner="pager")
+    browser = signed_in_as(served, "pager")
+    seen, path = [], "/schedules"
+    while path:
+        page = browser.get(path)
+        seen += re.findall(r"page \d", words(page))
+        assert "more than 4 schedules" in words(page)
+        following = re.search(r'href="(/schedules\?cursor=[^"]+)" rel="next"', page.body.decode())
+        path = following[1] if following else ""
+    assert seen == [f"page {number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_operators_see_and_choose_owners(served: Site, local: Browser) -> None:
+    made(served, "of carol", owner="carol")
+    assert "of carol" in local.text("/schedules?owner=carol")
+    assert "Nothing matches." in local.text("/schedules?owner=nobody-has-this-name")
+
+
+# -- what ran ---------------------------------------------------------------------------------------------------------
+
+
+def fail() -> None:
+    raise ValueError("no <b>luck</b>")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Where a job went well, one failed twice, and a notification arrived."""
+    with site(tmp_path_factory.mktemp("ran")) as there:
+        there.room.registry.add(Task(fail, name="fails"))
+        now = ("once", {"run_at": "now"})
+        with working(there):
+            made(there, "went well", now)
+            made(there, "failed", now, payload={"task": "fails"}, policy={"max_attempts": 2, "backoff": 1})
+            made(
+                there,
+                "arrived",
+                now,
+                kind="notification",
+                payload={"message": "It is <i>time</i>", "topic": "my-phone"},
+            )
+            done = RunQuery(count_to=0)
+            eventually(
+                lambda: (
+                    [run.status for run in there.room.store.runs(done).items].count("completed") == 2
+                    and there.room.store.runs(RunQuery(status="dead")).items
+                ),
+                20,
+                "all three are over",
+            )
+        yield there
+
+
+def test_the_first_page_tells_what_happened(ran: Site) -> None:
+    page = signed_in(ran).text("/")
+    assert "1 failed for good" in page
+    assert "ValueError: no <b>luck</b>" in page
+    assert "No worker is running" in page, "it has stopped meanwhile"
+    assert "It is <i>time</i>" in page
+
+
+def test_history_shows_every_attempt(ran: Site) -> None:
+    browser = signed_in(ran)
+    [run] = ran.room.store.runs(RunQuery(status="dead")).items
+    schedule = ran.room.store.get(run.schedule)
+    assert schedule is not None
+    for path in (page_of(schedule), f"/runs/{run.id}"):
+        page = browser.text(path)
+        assert "attempt 1, failed after" in page
+        assert page.count("ValueError: no <b>luck</b>") >= 2
+    assert "Last 1 run: 1 failed" in browser.get(page_of(schedule)).body.decode()
+
+
+def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
+    browser = signed_in(ran)
+    [run] = ran.room.store.runs(RunQuery(status="dead")).items
+    assert "failed" in browser.text("/dead-letters")
+    assert "Nothing has failed for good." in browser.text("/dead-letters?kind=prompt")
+    with working(ran):
+        assert "1 item tried again." in browser.follow(
+            browser.send("/dead-letters", [("run", str(run.id)), ("action", "retry")])
+        )
+        eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
+    assert "Dismissed" in browser.follow(browser.send(f"/runs/{run.id}/dismiss", {"back": "dead-letters"}))
+    assert "Nothing has failed for good." in browser.text("/dead-letters")
+    assert signed_in_as(ran, "ada").send(f"/runs/{run.id}/retry", {}).status == 404
+    assert browser.get("/runs/999999999999").status == 404
+
+
+def test_the_inbox_shows_what_arrived(ran: Site) -> None:
+    browser = signed_in(ran)
+    assert re.search("my-phone .* It is <i>time</i>", browser.text("/inbox"))
+    assert "It is" not in browser.text("/inbox?topic=elsewhere")
+    assert "Nothing has arrived yet." in signed_in_as(ran, "ada").text("/inbox")

@@ -1,0 +1,62 @@
+"""A real browser: the system's Chromium, without a window. Where there is none, its tests are skipped visibly."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+
+from tests.support.agents import Served
+from tests.support.cli import ROOT
+
+SCREENSHOTS = ROOT / ".cache" / "screenshots"
+PHONE: ViewportSize = {"width": 360, "height": 740}
+DESK: ViewportSize = {"width": 1280, "height": 860}
+ZONE = "Europe/Berlin"
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def link_of(served: Served) -> str:
+    """What the server printed first."""
+    [line] = [line for line in served.output.lines if line.startswith("Dashboard: ")]
+    return line.removeprefix("Dashboard: ")
+
+
+def address(served: Served, path: str = "/") -> str:
+    return served.url.removesuffix("/mcp") + path
+
+
+class Complaints:
+    """What a browser complains about: errors of a script, refused resources, breaches of the policy."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.found: list[str] = []
+        context.on("console", lambda message: self._heard(message.type, message.text))
+        context.on("weberror", lambda error: self.found.append(str(error.error)))
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.found.append(text)
+
+
+def picture(page: Page, name: str) -> Path:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    path = SCREENSHOTS / f"{name}.png"
+    page.screenshot(path=str(path), full_page=True)
+    return path

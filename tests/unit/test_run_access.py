@@ -1,0 +1,72 @@
+"""How a run reaches the tools: the server's address, or a server of its own with all that it needs to find."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from duetime.agents.environment import Secrets
+from duetime.core.clock import MINUTE, SystemClock
+from duetime.core.policy.claiming import Claim
+from duetime.faces.http.tokens import Grant, Tokens
+from duetime.settings import Settings
+from duetime.stores.sqlite import SqliteStore
+from duetime.wiring.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
+from tests.support.drafts import T0, once
+from tests.support.hand import Hand, create
+
+URL = "http://127.0.0.1:8765/mcp"
+
+
+@pytest.fixture
+def claim() -> Claim:
+    store = SqliteStore(":memory:")
+    store.migrate()
+    create(store, once(kind="prompt", owner="ada"))
+    [claim] = Hand(store).claim(T0, lanes=("prompt",))
+    return claim._replace(definition=claim.definition._replace(depth=2))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def tokens() -> Tokens:
+    made = load_tokens(Settings(), SystemClock())
+    made.is_under_way = lambda _run, _fence: True
+    return made
+
+
+def test_the_servers_own_address(claim: Claim) -> None:
+    access = RunAccess(Settings(url=URL), SystemClock(), "Europe/Berlin")(claim, 60.0)
+    assert (access.url, access.command, access.env) == (URL, (), {})
+    grant: Grant = tokens().verify(access.token)
+    assert (grant.owner, grant.depth, grant.run, grant.fence) == ("ada", 3, claim.run.id, claim.run.fence)
+    assert (grant.operator, grant.expires - grant.issued) == (False, 2 * MINUTE // 1_000_000)
+
+
+def test_a_server_of_its_own(claim: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DUETIME_TIMEZONE": "Asia/Tokyo", "PGPASSWORD": "pg-secret", "AWS_KEY": "not-yours"}.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(db="my.db", tasks=("mine.py",), tools=("prompts",))
+    access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0)
+    assert access.url is None
+    assert list(access.command) == [
+        sys.executable, "-P", "-m", "duetime", "mcp", "--tasks", str(tmp_path / "mine.py"), "--tools", "prompts",
+    ]  # fmt: skip
+    assert access.token not in " ".join(access.command), "everybody on a machine sees arguments"
+    assert access.env[RUN_TOKEN] == access.token and access.env[RUN_FOLDER] == str(tmp_path)
+    assert access.env["DUETIME_DB"] == str(tmp_path / "my.db")
+    assert (access.env["DUETIME_TIMEZONE"], access.env["PGPASSWORD"]) == ("Asia/Tokyo", "pg-secret")
+    assert access.env["XDG_DATA_HOME"] == str(tmp_path / "data") and "AWS_KEY" not in access.env
+    said = Secrets(access.token, access.env).without(f"{access.token} pg-secret")
+    assert said == "*** ***"
+
+
+def test_the_password_in_an_address_is_not_kept() -> None:
+    url = "postgresql://me:hidden@host/db"
+    assert Secrets("", {"DUETIME_DB": url}).without(f"I saw {url}") == "I saw ***"

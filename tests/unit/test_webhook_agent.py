@@ -1,0 +1,191 @@
+"""An agent behind an address: what it is sent, how it knows who calls, and what its answers mean."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from duetime.agents.webhook import Answered, Unanswered, WebhookAgent, signature
+from duetime.core.clock import DAY, SECOND, Instant, SystemClock
+from duetime.core.errors import InvalidInput
+from duetime.core.outcome import Retry
+from duetime.core.waking import Access, Spent
+from duetime.delivery.http import Call, CallFailed, Http
+from duetime.simulation import SettableClock
+from tests.support.receiver import Behaviour, Fault, Receiver
+from tests.support.waking import errand, failed, replied, succeeded
+
+NOW = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z
+SECRET = "a-secret-of-the-operator"
+ACCESS = Access("http://127.0.0.1:8765/mcp", "the-token-of-this-run")
+clock = SettableClock(NOW)
+
+
+http = Http(SystemClock(), None)
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_is_left() -> Iterator[None]:
+    yield
+    http.close()
+
+
+def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> Answered:
+    """As it is wired: the deliverers' HTTP, for an address of the operator's own."""
+    try:
+        answer = http.send(Call(method, url, headers, body, patience))
+    except CallFailed as error:
+        raise Unanswered(error.reason, permanent=error.permanent) from None
+    return Answered(answer.status, answer.headers, answer.body)
+
+
+def agent(receiver: Receiver, **more: Any) -> WebhookAgent:
+    return WebhookAgent("hook", receiver.url + "/wake", SECRET, send, clock, **more)
+
+
+def answering(*given: Any, **more: Any) -> Receiver:
+    return Receiver(lambda request: Behaviour(*given, **more))
+
+
+def test_what_it_is_sent() -> None:
+    with answering(body=b"Watered.") as receiver:
+        given = errand(ACCESS, due=NOW, stored=Instant(NOW - 60 * SECOND), patience=900.0)
+        reply = succeeded(agent(receiver, callback="https://me.test/runs/{run}").wake(given))
+        [request] = receiver.wait_for(1)
+    assert (request.method, request.path, reply.text) == ("POST", "/wake", "Watered.")
+    assert json.loads(request.body) == {
+        "run": 7,
+        "task": 12,
+        "owner": "local",
+        "prompt": "Water the plants.",
+        "text": "[begins]\nWater the plants.\n[ends]\n",
+        "stored": "2026-02-28T23:59:00+00:00",
+        "due": "2026-03-01T00:00:00+00:00",
+        "expires": "2026-03-01T00:15:00+00:00",
+        "access": {"url": "http://127.0.0.1:8765/mcp", "token": "the-token-of-this-run"},
+        "callback": {"tool": "finish_prompt", "run_id": 7, "url": "https://me.test/runs/7"},
+    }
+    assert request.headers["idempotency-key"] == "7" and request.headers["content-type"] == "application/json"
+    stamp, digest = (part.partition("=")[2] for part in request.headers["duetime-signature"].split(","))
+    wanted = hmac.new(SECRET.encode(), f"{stamp}.".encode() + request.body, hashlib.sha256).hexdigest()
+    assert (stamp, digest) == (str(NOW // SECOND), wanted)
+
+
+def test_a_signature_depends_on_everything() -> None:
+    made = {signature("a", 1, b"x"), signature("b", 1, b"x"), signature("a", 2, b"x"), signature("a", 1, b"y")}
+    assert len(made) == 4
+    # What `printf 1.x | openssl dgst -sha256 -hmac a` says.
+    assert signature("a", 1, b"x") == "t=1,v1=9550562addac2d4ae7b1c9557df01cd8e8b594d9d7255b989f5ad16f446f7c95"
+
+
+def test_attempts_of_one_run_carry_the_same_id() -> None:
+    with answering(503) as receiver:
+        for _ in range(2):
+            agent(receiver).wake(errand())
+        assert [request.headers["idempotency-key"] for request in receiver.wait_for(2)] == ["7", "7"]
+
+
+def test_an_answer_at_once_may_say_more() -> None:
+    answer = {
+        "text": f"Watered with {ACCESS.token}.",
+        "outcome": {"plants": 3},
+        "tool_calls": [{"name": "schedule_list", "arguments": {}}],
+        "usage": {"input_tokens": 7, "output_tokens": 5},
+        "cost": 0.5,
+    }
+    with answering(body=json.dumps(answer).encode()) as receiver:
+        reply = succeeded(agent(receiver).wake(errand(ACCESS)))
+    assert (reply.text, reply.outcome, reply.spent) == ("Watered with ***.", {"plants": 3}, Spent(7, 5, 0.5))
+    assert reply.tool_calls == [{"name": "schedule_list", "arguments": {}}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ({"error": f"no water for {SECRET}"}, "no water for ***"),
+        ({"text": "half", "denied": ["Bash"]}, "it was not allowed to use Bash"),
+    ],
+)
+def test_an_answer_may_say_that_it_failed(answer: dict[str, Any], error: str) -> None:
+    with answering(body=json.dumps(answer).encode()) as receiver:
+        assert failed(agent(receiver).wake(errand())) == error
+
+
+@pytest.mark.parametrize("status", [200, 201, 204])
+def test_nothing_is_an_answer_too(status: int) -> None:
+    with answering(status) as receiver:
+        assert succeeded(agent(receiver).wake(errand())).text == ""
+
+
+def test_it_may_answer_later() -> None:
+    with answering(202, body=b"on it") as receiver:
+        reply = succeeded(agent(receiver).wake(errand(ACCESS, patience=900.0)))
+    assert reply.waiting_until == NOW + 900 * SECOND and reply.text == ""
+
+
+def test_it_cannot_answer_later_where_nobody_listens() -> None:
+    with answering(202) as receiver:
+        reply = replied(agent(receiver).wake(errand(Access(None, "", ("duetime", "mcp")))))
+        assert json.loads(receiver.requests[0].body)["access"] is None
+    assert "no server that it could call; start `duetime serve`" in failed(reply) and reply.waiting_until is None
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "after"),
+    [
+        (429, {"Retry-After": "7"}, 7 * SECOND),
+        (503, {"Retry-After": "999999999999999"}, DAY),
+        (503, {"Retry-After": "Sun, 01 Mar 2026 00:00:30 GMT"}, 0),
+        (500, {}, 0),
+        (408, {"Retry-After": "-5"}, 0),
+    ],
+)
+def test_what_may_pass_is_tried_again(status: int, headers: dict[str, str], after: int) -> None:
+    with answering(status, headers, f"too busy for {ACCESS.token}".encode()) as receiver:
+        outcome = agent(receiver).wake(errand(ACCESS))
+    assert isinstance(outcome, Retry) and outcome.after == after
+    assert f"the webhook of agents.hook answered {status}" in outcome.error and "too busy for ***" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(404, "404 Not Found: gone"), (308, "redirects are not followed"), (499, "answered 499")]
+)
+def test_what_will_not_pass_is_not(status: int, words: str) -> None:
+    with answering(status, {"Location": "/x"}, b"gone") as receiver:
+        reply = replied(agent(receiver).wake(errand()))
+    assert words in failed(reply) and reply.permanent
+
+
+@pytest.mark.parametrize("fault", [Fault.CLOSE, Fault.SILENCE])
+def test_no_answer_is_tried_again(fault: Fault) -> None:
+    with answering(fault=fault) as receiver:
+        outcome = agent(receiver).wake(errand(ACCESS, patience=0.5))
+    assert isinstance(outcome, Retry) and receiver.host in outcome.error and "token" not in outcome.error
+
+
+def test_an_address_that_cannot_be_called() -> None:
+    def refuse(*given: Any) -> Answered:
+        raise Unanswered("the address has no host", permanent=True)
+
+    reply = replied(WebhookAgent("hook", "http://x", SECRET, refuse, clock).wake(errand()))
+    assert (reply.error, reply.permanent) == ("the address has no host", True)
+
+
+@pytest.mark.parametrize(
+    ("url", "secret", "field"), [("ftp://x", SECRET, "url"), ("", SECRET, "url"), ("https://x", "", "secret")]
+)
+def test_settings_that_cannot_be(url: str, secret: str, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        WebhookAgent("hook", url, secret, send, clock)
+    assert refused.value.field == field and "agents.hook" in refused.value.message
+
+
+def test_what_was_opened_for_it_is_closed_with_it() -> None:
+    closed: list[bool] = []
+    WebhookAgent("hook", "https://x", SECRET, send, clock, close=lambda: closed.append(True)).close()
+    assert closed == [True]
