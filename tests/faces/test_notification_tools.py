@@ -19,7 +19,6 @@ from duetime.core.outcome import Failed, Outcome
 from duetime.core.result import Err, Result
 from duetime.faces.local_notifications import INBOX_WARNING
 from duetime.faces.mcp.families import check_families, resources_of, tools_of
-from duetime.faces.mcp.tool import ToolProblem
 from duetime.kinds.notification import NotificationKind
 from duetime.settings import Settings
 from duetime.simulation import Simulation
@@ -822,7 +821,7 @@ def test_a_broken_schedule_is_shown_and_can_be_deleted(simulation: Simulation, a
     assert ann("delete_schedule", schedule_id=schedule)["success"] is True
 
 
-def test_an_agent_deep_inside_runs_is_told_that_it_may_not(ann: Agent) -> None:
+def test_an_agent_deep_inside_runs_may_still_tell_a_person(ann: Agent) -> None:
+    """It wakes nobody: only what would wake a further agent is refused so deep."""
     deep = Agent(ann.app, Caller("ann", depth=9))
-    with pytest.raises(ToolProblem, match="ask a person"):
-        deep("schedule_notification", **PLAIN, delay="1h")
+    assert deep.once().startswith("msg_")

@@ -782,8 +782,6 @@ def test_the_same_limits_hold_as_here(there: StandIn) -> None:
         agent.cron()
         agent.once()
         assert "limit of 2 schedules" in agent.problem("schedule_cron_notification", **PLAIN, **CRON)
-        deep = Agent(app, Caller("ann", depth=9))
-        assert "at most 3 deep" in deep.problem("schedule_notification", **PLAIN, delay="1h")
     finally:
         app.close()
     assert made_there(there) == 2

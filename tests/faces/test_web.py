@@ -24,9 +24,11 @@ from tests.support.browsing import (
     signed_in,
     signed_in_as,
     words,
+    working,
 )
 from tests.support.cli import ROOT
 from tests.support.web import Site, site
+from tests.support.workers import eventually
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,23 @@ def test_a_page_may_be_read_in_another_zone(served: Site) -> None:
     assert "Times in Asia/Tokyo" in tokyo
     assert "09:00 Europe/Berlin" in tokyo, "and beside it the schedule's own clock"
     assert "Times in UTC" in signed_in(served, "Nowhere/Land").text("/")
+
+
+def test_every_page_is_the_same_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    with site(tmp_path, db=postgres_url) as there:
+        browser = signed_in(there)
+        schedule = made(there, "on PostgreSQL")
+        with working(there):
+            browser.follow(browser.send(page_of(schedule, "run"), {}))
+            eventually(lambda: "completed" in browser.text(page_of(schedule)), 20, "it ran")
+        for path in [*PAGES, page_of(schedule, "edit"), page_of(schedule, "delete"), "/runs/1"]:
+            assert browser.get(path).status == 200, path
+        assert "on PostgreSQL" in browser.text("/schedules?text=postgres&kind=job&status=pending")
+        for odd in ("/schedules?text=%00", "/schedules?owner=%00%ff", "/inbox?topic=%00", "/timeline?owner=%00"):
+            assert browser.get(odd).status == 200, odd
+        for odd in ("/schedules?status=%00", "/schedules?cursor=%00", "/dead-letters?cursor=x", "/inbox?cursor=x"):
+            assert browser.get(odd).status == 422, odd
+        assert browser.get("/schedules/%00").status == 404
 
 
 def test_static_files_are_kept_by_their_version(served: Site) -> None:

@@ -92,6 +92,7 @@ def test_a_notification_is_made_by_a_form(local: Browser) -> None:
         ({"task": "echo", "kwargs": "[]", "when": "once", "run_at": "in 1 hour"}, "kwargs", "must be JSON such as"),
         ({"task": "echo", "args": "[1]", "when": "cron", "expression": "61 * * * *"}, "expression", "61 * * * *"),
         ({"task": "echo", "args": "[1]", "when": "interval", "every": "soon"}, "every", "must be a number"),
+        ({"task": "echo", "args": "[1]", "when": "interval", "every": "1e999"}, "every", "such as 15"),
         ({"task": "echo", "args": "[1]", "when": "once", "run_at": "2020-01-01"}, "run_at", "in the past"),
         ({"task": "echo", "args": "[1]", "when": "never"}, "when", "choose one of"),
         (

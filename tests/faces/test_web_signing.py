@@ -1,20 +1,20 @@
-"""How one gets into the dashboard and out of it, and what a cookie is good for."""
+"""How one gets into the dashboard, and out of it."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from starlette.routing import Route
 
-from duetime.core.clock import SECOND, instant_of
+from duetime.compose import tokens_of
+from duetime.core.clock import SECOND, SystemClock, instant_of
 from duetime.faces.http.sessions import Sessions
 from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.settings import load_settings
 from duetime.simulation import SettableClock
 from tests.support.browsing import (
     FORM,
@@ -26,8 +26,9 @@ from tests.support.browsing import (
     signed_in_as,
     words,
 )
+from tests.support.cli import Cli
 from tests.support.tokens import SECRET
-from tests.support.web import ACCEPT, INITIALIZE, Site, site
+from tests.support.web import Site, site
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,15 @@ def test_a_link_signs_in_once(served: Site) -> None:
     again = served.ask("GET", f"/login?token={link}")
     assert (again.status, "The link was used before." in words(again)) == (401, True)
     assert link not in again.body.decode()
+
+
+def test_the_command_line_makes_such_links_for_a_server_that_runs(cli: Cli) -> None:
+    link = cli("token", "link", "--port", "9999").out.strip()
+    address, _, token = link.partition("?token=")
+    assert address == "http://127.0.0.1:9999/login"
+    sessions = Sessions(tokens_of(load_settings()), SystemClock())
+    assert sessions.verify(sessions.by_link(token)).owner == "local"
+    assert "browser" in cli("token", "list").out, "where it can be revoked"
 
 
 @pytest.mark.parametrize("scheme", ["https", "http"])
@@ -162,113 +172,13 @@ def test_a_session_ends_with_the_token_that_it_came_from(served: Site) -> None:
     assert browser.get("/").status == 401
 
 
-# -- what a cookie is good for ----------------------------------------------------------------------------------------
-
-
-def test_a_cookie_opens_neither_mcp_nor_what_programs_use(served: Site, local: Browser) -> None:
-    assert served.post(INITIALIZE, local.headers).status == 401
-    for path in ("/mcp", "/v2/schedules", "/v2/messages/x", "/metrics", "/api/openapi.json", "/nowhere"):
-        assert local.get(path).status == 401, path
-
-
-def test_a_session_is_no_bearer_token_and_a_bearer_token_no_session(served: Site, local: Browser) -> None:
-    name, _, session = local.cookie.partition("=")
-    assert served.post(INITIALIZE, {"Authorization": f"Bearer {session}"}).status == 401
-    assert served.ask("GET", "/api/v1/whoami", {"Authorization": f"Bearer {session}"}).status == 401
-    token = served.bearer()["Authorization"].split()[1]
-    assert Browser(served, f"{name}={token}").get("/").status == 401
-
-
-def test_the_api_takes_a_cookie_and_for_changes_a_proof(served: Site, local: Browser) -> None:
-    assert local.get("/api/v1/whoami").json["owner"] == "local"
-    body = json.dumps({"trigger": {"type": "cron", "expression": "0 9 * * *"}}).encode()
-    as_json = {**local.headers, "Content-Type": "application/json"}
-    refused = served.ask("POST", "/api/v1/preview", as_json, body)
-    assert (refused.status, refused.headers["content-type"]) == (403, "application/problem+json")
-    other = signed_in(served).proof()
-    assert served.ask("POST", "/api/v1/preview", {**as_json, "X-CSRF-Token": other}, body).status == 403
-    proven = {**as_json, "X-CSRF-Token": local.proof()}
-    assert served.ask("POST", "/api/v1/preview", proven, body).status == 200
-    foreign = {**proven, "Sec-Fetch-Site": "same-site"}
-    assert served.ask("POST", "/api/v1/preview", foreign, body).status == 403
-
-
-def posts(served: Site) -> list[str]:
-    """Every address that takes a form, found from the application's own routes."""
-    routes = [route for route in served.app.routes if isinstance(route, Route) and "POST" in (route.methods or ())]
-    found = [
-        re.sub(r"{[a-z]+:int}", "1", route.path) for route in routes if not route.path.startswith(("/v2", "/login"))
-    ]
-    assert {"/new", "/schedules", "/sign-out", "/dead-letters"} <= set(found)
-    return [re.sub(r"{[a-z]+}", "pause", path) for path in found]
-
-
-def test_no_form_does_anything_without_its_proof(served: Site, local: Browser) -> None:
-    other = signed_in(served).proof()
-    for path in posts(served):
-        for proof in ("", "x", other, "0" * 64):
-            reply = local.send(path, {"csrf": proof, "action": "pause", "id": "1"})
-            assert (reply.status, "out of date" in words(reply)) == (403, True), (path, proof)
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
-        {"Origin": "http://localhost:1", "Sec-Fetch-Site": "same-site"},
-        {"Origin": "http://127.0.0.1:1"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "none"},
-    ],
-    ids=str,
-)
-def test_forms_of_other_origins_are_refused_even_with_a_proof(
-    served: Site, local: Browser, headers: dict[str, str]
-) -> None:
-    schedule = made(served, "stays")
-    for path in (page_of(schedule, "pause"), "/login", "/sign-out"):
-        assert local.send(path, {}, headers).status == 403, path
-    assert "pending" in local.text(page_of(schedule))
-
-
-def test_forms_of_our_own_pages_are_taken(served: Site, local: Browser) -> None:
-    schedule = made(served, "goes")
-    for headers in (
-        {"Origin": "null", "Sec-Fetch-Site": "same-origin"},  # as browsers send it from a page without a referrer
-        {"Origin": f"http://127.0.0.1:{served.port}", "Sec-Fetch-Site": "same-origin"},
-        {"Origin": f"http://127.0.0.1:{served.port}"},
-    ):
-        assert local.send(page_of(schedule, "pause"), {}, headers).status == 303
-
-
-def test_what_is_no_form_is_refused(served: Site, local: Browser) -> None:
-    for content_type, body in (
-        ("multipart/form-data; boundary=x", b"--x--"),
-        ("text/plain", b"a=b"),
-        (FORM["Content-Type"], b"\xff"),
-    ):
-        reply = served.ask("POST", "/new", {**local.headers, "Content-Type": content_type}, body)
-        assert reply.status == 415
-
-
-def test_without_tokens_nobody_signs_in_but_forms_are_still_proven(tmp_path: Path) -> None:
-    with site(tmp_path, auth=False) as open_site:
-        browser = Browser(open_site)
-        assert "Sign out" not in browser.text("/")
-        assert "Workers" in browser.text("/"), "whoever reaches this address is the one who runs it"
-        assert open_site.ask("GET", "/login?token=x").headers["location"] == "/"
-        schedule = made(open_site, "here")
-        assert browser.send(page_of(schedule, "pause"), {"csrf": "x"}).status == 403
-        assert browser.send(page_of(schedule, "pause"), {}, {"Sec-Fetch-Site": "cross-site"}).status == 403
-        assert browser.send(page_of(schedule, "pause"), {}).status == 303
-        body, as_json = (
-            json.dumps({"trigger": {"type": "interval", "hours": 1}}).encode(),
-            {"Content-Type": "application/json"},
-        )
-        assert open_site.ask("POST", "/api/v1/preview", as_json, body).status == 200, "a program"
-        own = {**as_json, "Sec-Fetch-Site": "same-origin"}
-        assert open_site.ask("POST", "/api/v1/preview", own, body).status == 403, "a browser without a proof"
-        assert open_site.ask("POST", "/api/v1/preview", {**own, "X-CSRF-Token": browser.proof()}, body).status == 200
-        assert open_site.post(INITIALIZE, ACCEPT).status == 200
+def test_who_listens_hears_nothing_more_after_signing_out(served: Site) -> None:
+    browser = signed_in(served)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection.request("GET", "/api/v1/events", headers=browser.headers)
+    stream = connection.getresponse()
+    assert (stream.status, stream.readline()) == (200, b"retry: 2000\n")
+    browser.send("/sign-out", {})
+    while stream.readline():
+        pass  # until it ends, or the connection's own patience does
+    connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -95,30 +96,25 @@ def _given(values: Values, name: str) -> dict[str, Any]:
 
 
 def _number(values: Values, name: str) -> float:
-    text = values[name].strip()
     try:
-        number = float(text)
+        number = float(values[name].strip())
     except ValueError:
-        raise InvalidInput(f"{name}: must be a number such as 15", field=name) from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(f"{name}: must be a number such as 15", field=name)
     return int(number) if number.is_integer() else number
 
 
 def timing_values(trigger: str) -> Values:
     """A stored trigger as the form shows it."""
     shape = trigger_shape(trigger)
-    values = {name: _text(shape.get(name)) for name in TRIGGER} | {
-        "when": shape["type"],
-        "every": "",
-        "unit": "minutes",
-    }
+    values = {name: _text(shape.get(name)) for name in TRIGGER}
+    values |= {"when": shape["type"], "unit": "minutes", "jitter": _text(shape.get("jitter") or None)}
     seconds = shape.get("seconds")
     if isinstance(seconds, int | float) and seconds > 0:
         unit = next((name for name, size in _UNIT_SECONDS.items() if seconds % size == 0), "seconds")
-        values |= {
-            "every": _text(seconds / _UNIT_SECONDS[unit] if seconds % 1 else int(seconds) // _UNIT_SECONDS[unit])
-        }
-        values |= {"unit": unit}
-    return values | {"jitter": "" if shape.get("jitter") in (None, 0) else values["jitter"]}
+        values |= {"every": _text(seconds if unit == "seconds" else int(seconds) // _UNIT_SECONDS[unit]), "unit": unit}
+    return values
 
 
 def _text(value: Any) -> str:

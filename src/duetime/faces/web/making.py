@@ -147,6 +147,7 @@ def _form(
         channels=visit.house.channels,
         zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
         units=fields.UNITS,
+        policy_names=fields.POLICY,
     )
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, ScheduleState
-from duetime.core.result import Result
 from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import trigger_from_json, warnings_for
 from duetime.faces.http.api.refusing import refuse, taken
@@ -18,20 +15,17 @@ from duetime.faces.masked import MASK
 from duetime.faces.present import attempt_view, instant_view
 from duetime.faces.views import View, next_instants, policy_shape, run_shapes, schedule_shape
 from duetime.faces.web.reading import schedule_at
-from duetime.faces.web.schedules import pictures_of
+from duetime.faces.web.schedules import BULK, Change, pictures_of
 from duetime.faces.web.visit import Form, Visit, at
 
 HISTORY: Final = 20
 NEXT: Final = 10
 _OVER = (ScheduleState.ENDED, ScheduleState.CANCELLED)
 
-Change = Callable[[Scheduler, Caller, str], Result[Any]]
 ACTIONS: Final[dict[str, tuple[str, Change]]] = {
-    "pause": ("paused", lambda scheduler, caller, id: scheduler.pause(caller, id)),
-    "resume": ("resumed", lambda scheduler, caller, id: scheduler.resume(caller, id)),
-    "run": ("fired", lambda scheduler, caller, id: scheduler.run_now(caller, id)),
-    "cancel": ("cancelled", lambda scheduler, caller, id: scheduler.cancel(caller, id)),
-    "delete": ("deleted", lambda scheduler, caller, id: scheduler.delete(caller, id)),
+    **BULK,
+    "run": ("fired", Scheduler.run_now),
+    "delete": ("deleted", Scheduler.delete),
 }
 ASKED_AGAIN: Final = ("cancel", "delete")
 

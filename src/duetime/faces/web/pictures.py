@@ -87,24 +87,16 @@ def chart(density: Density, height: int, now: Instant) -> Chart:
     """As tall as they are many; where one would dwarf the others, on a scale of powers of ten."""
     coming, past = density.totals()
     most = max((ahead.total() + before.total() for ahead, before in zip(coming, past, strict=True)), default=0)
-    scale = Scale(most, height)
+    scale, view = Scale(most, height), density.window
     bars = []
     for bin, (ahead, before) in enumerate(zip(coming, past, strict=True)):
         total = ahead.total() + before.total()
         if total:
             tall = max(LEAST, scale.of(total))
             parts = [(name, before[name]) for name in OUTCOMES] + [(name, ahead[name]) for name in KINDS]
-            words = bin_words(density.window, bin, before, ahead, now)
-            bars.append(
-                Bar(
-                    *place(density.window, bin), _pieces(parts, total, tall, height), words, total, _begin(density, bin)
-                )
-            )
+            words, pieces = bin_words(view, bin, before, ahead, now), _pieces(parts, total, tall, height)
+            bars.append(Bar(*place(view, bin), pieces, words, total, view.begin_of(bin)))
     return Chart(bars, scale.levels(), height)
-
-
-def _begin(density: Density, bin: int) -> Instant:
-    return density.window.begin_of(bin)
 
 
 def _pieces(parts: Iterable[tuple[str, int]], total: int, tall: float, height: int) -> list[Piece]:

@@ -25,9 +25,9 @@ _RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 
 Change = Callable[[Scheduler, Caller, int], Result[Any]]
 ACTIONS: Final[dict[str, tuple[str, Change]]] = {
-    "retry": ("retried", lambda scheduler, caller, id: scheduler.retry(caller, id)),
-    "dismiss": ("dismissed", lambda scheduler, caller, id: scheduler.dismiss(caller, id)),
-    "cancel": ("stopped", lambda scheduler, caller, id: scheduler.cancel_run(caller, id)),
+    "retry": ("retried", Scheduler.retry),
+    "dismiss": ("dismissed", Scheduler.dismiss),
+    "cancel": ("stopped", Scheduler.cancel_run),
 }
 
 

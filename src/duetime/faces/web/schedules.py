@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from duetime.core.figures import Trace
 from duetime.core.kind import Caller
 from duetime.core.model import Schedule, ScheduleId
 from duetime.core.result import Err, Result
@@ -26,9 +27,9 @@ FILTERS: Final = ("text", "kind", "status", "owner", "order")
 
 Change = Callable[[Scheduler, Caller, str], Result[Any]]
 BULK: Final[dict[str, tuple[str, Change]]] = {
-    "pause": ("paused", lambda scheduler, caller, id: scheduler.pause(caller, id)),
-    "resume": ("resumed", lambda scheduler, caller, id: scheduler.resume(caller, id)),
-    "cancel": ("cancelled", lambda scheduler, caller, id: scheduler.cancel(caller, id)),
+    "pause": ("paused", Scheduler.pause),
+    "resume": ("resumed", Scheduler.resume),
+    "cancel": ("cancelled", Scheduler.cancel),
 }
 
 
@@ -69,7 +70,7 @@ def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
 
 def pictures_of(visit: Visit, schedules: list[Schedule]) -> list[Spark]:
     """One question for the last runs of all of them."""
-    of: dict[ScheduleId, list[Any]] = {each.definition.id: [] for each in schedules}
+    of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
     for trace in visit.scheduler.store.traces(list(of), SPARKS):
         of[trace.schedule].append(trace)
     return [sparks(of[each.definition.id], visit.now, visit.zone) for each in schedules]

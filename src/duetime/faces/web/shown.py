@@ -49,6 +49,16 @@ def compact(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def gist(run: dict[str, Any]) -> str:
+    """What a run has to say, in a line or two: why it failed, how far it is, or what came of it."""
+    result = run["result"]
+    if isinstance(result, dict):  # a message that arrived, an agent's answer
+        texts = (result.get(name) for name in ("message", "text"))
+        result = next((text for text in texts if isinstance(text, str) and text), result)
+    said = run["error"] or run["report"] or result
+    return "" if said is None else compact(said)
+
+
 def linked(value: object) -> Markup:
     """A link where the whole text is an address of the web; anything else is only text."""
     text = str(value)
@@ -155,6 +165,7 @@ FILTERS = {
     "away": away,
     "compact": compact,
     "countdown": countdown,
+    "gist": gist,
     "late": late,
     "linked": linked,
     "plural": plural,

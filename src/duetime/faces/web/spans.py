@@ -81,7 +81,8 @@ class Window(NamedTuple):
             day = _day_of(edges[-1], self.zone)
             edges.append(_begin_of_day(day + 1, self.zone))
             start, end = edges[-2:]
-            days.append(Day(*self._within(start, end), _day_words(start, self.zone, now), _odd(end - start)))
+            words = _day_words(start, self.zone, now, short=self.zoom.step >= HOUR)
+            days.append(Day(*self._within(start, end), words, _odd(end - start)))
         return days
 
     def _within(self, start: Instant, end: Instant) -> tuple[float, float]:
@@ -90,7 +91,7 @@ class Window(NamedTuple):
 
     def ticks(self) -> list[Tick]:
         shown = [instant for instant in self._walls(self.zoom.tick) if self.start <= instant < self.end]
-        return [Tick(self.place(each), *_hour(each, self.zone)) for each in shown]
+        return [Tick(self.place(each), *_hour(each, self.zone, self.zoom.tick)) for each in shown]
 
     def _walls(self, every: int) -> Iterator[Instant]:
         """Instants at which the wall clock shows a multiple of so many seconds, beginning with the day's first. An
@@ -124,17 +125,19 @@ def _begin_of_day(day: int, zone: str) -> Instant:
     return Instant(wall_clock(zone).first_reach(day * DAY_SECONDS) * SECOND)
 
 
-def _day_words(midnight: Instant, zone: str, now: Instant) -> str:
+def _day_words(midnight: Instant, zone: str, now: Instant, *, short: bool) -> str:
     days = _day_of(midnight, zone) - _day_of(now, zone)
-    if days in (-1, 0, 1):
+    if days == 0 or (days in (-1, 1) and not short):
         return ("Yesterday", "Today", "Tomorrow")[days + 1]
-    return f"{datetime_of(midnight).astimezone(known_zone(zone)):%a %d %b}"
+    moment = datetime_of(midnight).astimezone(known_zone(zone))
+    return f"{moment:%a} {moment.day}" if short else f"{moment:%a} {moment.day} {moment:%b}"
 
 
 def _odd(length: int) -> str:
     return "" if length == DAY else f"{length / HOUR:g} hours"
 
 
-def _hour(instant: Instant, zone: str) -> tuple[str, bool]:
+def _hour(instant: Instant, zone: str, tick: int) -> tuple[str, bool]:
+    """Every third label has room on a phone; of those that are half a day apart, none."""
     moment = datetime_of(instant).astimezone(known_zone(zone))
-    return f"{moment:%H:%M}", moment.hour % 6 == 0 and moment.minute == 0
+    return f"{moment:%H:%M}", tick < DAY_SECONDS // 2 and (moment.hour * 3600 + moment.minute * 60) % (3 * tick) == 0

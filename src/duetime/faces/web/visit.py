@@ -16,6 +16,7 @@ from duetime.core.clock import Instant
 from duetime.core.errors import DuetimeError
 from duetime.core.kind import Caller
 from duetime.core.result import Err
+from duetime.core.results import clean_text
 from duetime.core.scheduler import Scheduler
 from duetime.core.zones import known_zone
 from duetime.faces.http.api.doors import House
@@ -29,6 +30,7 @@ ZONE_COOKIE = "duetime_zone"
 FIELD = "csrf"
 """The field of every form that holds the proof."""
 MOST_FIELDS = 2000
+LONGEST_PARAMETER = 500
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -71,8 +73,8 @@ class Visit:
         return session
 
     def asked(self, name: str) -> str:
-        """A parameter of the address; empty where it is absent."""
-        return self.request.query_params.get(name, "").strip()[:500]
+        """A parameter of the address, as far as any store can look for it; empty where it is absent."""
+        return clean_text(self.request.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         shared = {

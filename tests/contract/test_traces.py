@@ -1,0 +1,28 @@
+"""The last runs of many schedules in one question, for small pictures of their past."""
+
+from __future__ import annotations
+
+from duetime.core.clock import MINUTE, Instant
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every
+from tests.support.hand import Hand, create
+
+
+def test_the_latest_runs_of_each(store: FlowingStore, hand: Hand) -> None:
+    one, other, idle = [made.definition.id for made in create(store, every(), every(2 * MINUTE), every(600 * MINUTE))]
+    for minute in range(1, 6):
+        now = Instant(T0 + minute * MINUTE)
+        hand.record(hand.claim(now), now)
+    traces = store.traces([one, other, idle, one], 3)
+    assert [each.due for each in traces if each.schedule == one] == [T0 + minute * MINUTE for minute in (5, 4, 3)]
+    assert [each.due for each in traces if each.schedule == other] == [T0 + minute * MINUTE for minute in (4, 2)]
+    assert {each.schedule for each in traces} == {one, other}
+    assert {each.status for each in traces} == {"completed"}
+    assert store.traces([], 3) == []
+
+
+def test_a_whole_page_is_asked_for_at_once(store: FlowingStore, hand: Hand) -> None:
+    ids = [made.definition.id for made in create(store, *[every() for _ in range(100)])]
+    now = Instant(T0 + MINUTE)
+    hand.record(hand.claim(now), now)
+    assert {trace.schedule for trace in store.traces(ids, 30)} == set(ids)
