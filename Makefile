@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CODE   := src tests $(wildcard bench evaluation examples reference)
-TOGETHER ?= 3
+TOGETHER ?= 4
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -41,7 +41,7 @@ imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
 	$(call stage,imports,$(BIN)/lint-imports --no-logo)
 
 unit: $(VENV)/.dev ## pytest, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
-	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile $(ARGS))
+	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder $(ARGS))
 
 clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm
 	@$(BIN)/python -m tests.support.node

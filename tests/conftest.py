@@ -34,3 +34,26 @@ def private_postgres() -> Iterator[postgres.PostgresServer]:
             yield server
     except postgres.NoPostgres as reason:
         pytest.skip(str(reason))
+
+
+LONG = (
+    "test_docs.py",
+    "test_mcp_hostile.py",
+    "test_mcp_tools.py",
+    "test_dashboard.py",
+    "test_xss.py",
+    "test_builtin_agents.py",
+    "test_mcp_subscriptions.py",
+    "test_api_schema.py",
+    "test_qstash_trouble.py",
+    "test_prompt_tools.py",
+    "test_deliveries.py",
+    "test_prompts_wake.py",
+    "test_calendar.py",
+    "test_examples.py",
+)
+"""Files that take longest. Files are spread over several processes, and one of these at the end keeps all waiting."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))

@@ -99,7 +99,8 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: Flowing
     )
     for schedule in schedules:
         store.change(schedule, Instant(T0 + MINUTE), changing.resume)
-    assert store.search(ScheduleQuery()).total == len(schedules)
+    # Apart from alerts: a schedule that failed often enough in a row was paused, and its owner told.
+    assert store.search(ScheduleQuery(kind="job")).total == len(schedules)
 
 
 def test_batches_in_opposite_orders_do_not_wait_in_a_circle(opener: Opener, store: FlowingStore) -> None:

@@ -140,12 +140,18 @@ def test_it_dies_with_its_worker(tmp_path: Path) -> None:
     (tmp_path / "hang").chmod(0o755)
     (tmp_path / "tab").write_text(f"@yearly {tmp_path}/hang\n")
     (tmp_path / "duetime.toml").write_text('tasks = ["duetime.kinds.command"]\n')
-    for arguments in (("import", "crontab", "tab", "--yes"), ("job", "run", f"{tmp_path}/hang"[:60])):
+
+    def duetime(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "duetime", *arguments, "--db", "my.db"],
             cwd=tmp_path, env=os.environ | {"XDG_DATA_HOME": str(tmp_path / "data")}, capture_output=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done
+        return done.stdout.decode()
+
+    duetime("import", "crontab", "tab", "--yes")
+    (job,) = json.loads(duetime("job", "list", "--json"))["jobs"]
+    duetime("job", "run", job["id"])
     worker = start("worker", "--db", "my.db", folder=tmp_path)
     try:
         eventually((tmp_path / "told.ready").exists, 30, "it runs")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from duetime.core.errors import InvalidInput
-from duetime.settings import Settings, load_settings
+from duetime.settings import load_settings
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -51,10 +49,3 @@ def test_a_value_that_would_do_harm_is_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "duetime.toml").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match="at least 1"):
         load_settings(environment={}, folder=tmp_path)
-
-
-def test_every_setting_is_explained() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "settings.md").read_text(encoding="utf-8")
-    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    explained = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert explained == {item.name for item in fields(Settings)} - {"sources"}
