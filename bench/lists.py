@@ -28,6 +28,7 @@ from tests.support.filling import OWNER, fill
 BOUND = 3.0
 """The most that a first page may cost beside the larger number, in terms of the smaller."""
 PAGES = (
+    "/schedules",
     "/api/v1/schedules",
     "/api/v1/schedules?kind=prompt",
     "/api/v1/schedules?kind=notification",
