@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support import postgres
+
+for name in list(os.environ):
+    # What points this machine's own agents at their models and services is none of the tests' business.
+    if name.startswith(("ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "QSTASH_")):
+        del os.environ[name]
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from duetime.agents.answers import Heard, read_answer
 from duetime.agents.environment import Secrets
 from duetime.agents.verdict import told
-from duetime.core.clock import DAY, SECOND, Clock, Instant, datetime_of
+from duetime.core.clock import SECOND, Clock, Instant, datetime_of
 from duetime.core.errors import InvalidInput
+from duetime.core.http_words import retry_after, status_name
 from duetime.core.outcome import Outcome, Retry
 from duetime.core.waking import Errand, Reply
 
@@ -22,7 +23,6 @@ SIGNATURE = "Duetime-Signature"
 AT_ONCE = 60.0
 """Seconds for an answer to the request itself: one that takes longer is for later, with 202."""
 _TRY_AGAIN = frozenset({408, 425, 429})
-_LONGEST_WAIT = len(str(DAY // SECOND))
 _SHOWN = 200
 """Characters of a refusal that an error shows."""
 
@@ -125,10 +125,10 @@ class WebhookAgent:
     def _refused(self, answered: Answered, secrets: Secrets) -> Reply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
-        said = f"the webhook of agents.{self._name} answered {_named(status)}"
+        said = f"the webhook of agents.{self._name} answered {status_name(status)}"
         because = f": {secrets.without(beginning)[:_SHOWN]}" if beginning else ""
         if status in _TRY_AGAIN or status >= 500:
-            return Retry(secrets.in_short(said + because), _asked_to_wait(answered.headers))
+            return Retry(secrets.in_short(said + because), retry_after(answered.headers))
         if 300 <= status < 400:
             said += "; redirects are not followed, so set the address that it leads to"
         return Reply(error=secrets.in_short(said + because), permanent=True)
@@ -147,21 +147,6 @@ def _reply(answered: Answered, secrets: Secrets) -> Reply:
     if error is None and heard.denied:
         error = f"it was not allowed to use {', '.join(heard.denied)}"
     return told(heard, error, secrets)
-
-
-def _asked_to_wait(headers: Mapping[str, str]) -> int:
-    """Microseconds, a day at most; a date is left to the usual backoff."""
-    asked = headers.get("retry-after", "").strip()
-    if not (asked.isascii() and asked.isdigit()):
-        return 0
-    return DAY if len(asked) > _LONGEST_WAIT else min(int(asked) * SECOND, DAY)
-
-
-def _named(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
 
 
 def _iso(instant: Instant) -> str:

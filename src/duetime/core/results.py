@@ -45,6 +45,11 @@ def encode_whole(value: Any) -> str:
         return _encoder.encode(_described(value))
 
 
+def is_text(value: str) -> bool:
+    """Whether every store and every receiver can take it: neither NUL nor lone surrogates."""
+    return _UNSTORABLE.search(value) is None
+
+
 def clean_text(text: str) -> str:
     """Without NUL and lone surrogates: PostgreSQL refuses the one, UTF-8 the other."""
     return _UNSTORABLE.sub("\ufffd", text)

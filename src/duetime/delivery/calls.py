@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from duetime.core.http_words import OURS, is_header_name, is_header_value
 from duetime.delivery.urls import BadAddress, Target, read_url
 
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _WITHOUT_BODY = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_OURS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
-"""They say whom a message is for and where it ends: another value would smuggle in a second one."""
 
 
 class Call(NamedTuple):
@@ -70,15 +66,10 @@ def checked(call: Call) -> CheckedCall:
 
 
 def _header(name: str, value: str) -> tuple[bytes, bytes]:
-    if not _NAME.fullmatch(name):
+    if not is_header_name(name):
         raise CallFailed("a header name holds characters that no header may have", permanent=True)
-    if name.lower() in _OURS:
+    if name.lower() in OURS:
         raise CallFailed(f"the header {name} is set by Duetime itself; leave it out", permanent=True)
-    if _UNSENDABLE.search(value):
-        raise CallFailed(f"the header {name} holds a line break or a control character; remove it", permanent=True)
-    try:
-        return name.encode("ascii"), value.strip(" \t").encode()
-    except UnicodeEncodeError:
-        raise CallFailed(
-            f"the header {name} holds characters that cannot be sent; remove them", permanent=True
-        ) from None
+    if not is_header_value(value):
+        raise CallFailed(f"the header {name} holds a line break or what is no text; remove it", permanent=True)
+    return name.encode("ascii"), value.strip(" \t").encode()

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from duetime.core.clock import MINUTE, SECOND, Clock
 from duetime.core.errors import InvalidInput, UnreadableTime
+from duetime.core.http_words import retry_after, status_name
 from duetime.core.outcome import Completed, Failed, Outcome, Retry
 from duetime.core.requesting import Outgoing
 from duetime.core.times import read_duration
 from duetime.delivery.calls import Answer, Call, CallFailed
 from duetime.delivery.hosts import Hosts, Tried
 from duetime.delivery.http import Http
-from duetime.delivery.judging import named, retry_after, sign_of, sign_of_failure
+from duetime.delivery.judging import sign_of, sign_of_failure
 from duetime.delivery.urls import BadAddress, Target, read_url
 
 SIGNATURE = "Upstash-Signature"
@@ -92,7 +93,7 @@ def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
     )
     if 200 <= answer.status < 300:
         return Completed(result)
-    said = f"{host} answered {named(answer.status)}"
+    said = f"{host} answered {status_name(answer.status)}"
     if answer.status == GIVEN_UP and answer.headers.get(GIVES_UP, "").strip().lower() == "true":
         return Failed(f"{said}: trying again is in vain", permanent=True, result=result)
     asked = _asked_to_wait(answer.headers)

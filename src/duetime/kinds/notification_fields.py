@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from duetime.core.errors import InvalidInput
+from duetime.core.results import is_text
 from duetime.core.topics import checked_topic
 
 MOST_ACTIONS = 3
@@ -28,7 +29,7 @@ def _refused(field: str, rule: str) -> InvalidInput:
 def _text(field: str, value: Any, example: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _refused(field, f"must be a text that is not empty, for example {example}")
-    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if not is_text(value):
         raise _refused(field, f"holds characters that are no text (NUL or lone surrogates); for example {example}")
     return value
 

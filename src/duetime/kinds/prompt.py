@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +13,7 @@ from duetime.core.kind import Caller, Prepared, Work
 from duetime.core.ledger import MICRO, Used
 from duetime.core.model import Definition
 from duetime.core.outcome import Completed, Outcome, Returned, Waiting
+from duetime.core.results import is_text
 from duetime.kinds.waking import Waking
 
 INBOX = "inbox"
@@ -24,7 +24,6 @@ UNKNOWN_WAIT = 1 * MINUTE
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _PARTS = ("prompt", "agent", "remind", *_LIMITS)
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class PromptKind:
@@ -108,6 +107,6 @@ def _prompt(given: object) -> str:
     """How long it may be is the scheduler's limit for any payload."""
     if not isinstance(given, str) or not given.strip():
         raise InvalidInput("prompt: must be a text that is not empty", field="prompt")
-    if _NO_TEXT.search(given):
+    if not is_text(given):
         raise InvalidInput("prompt: holds characters that are no text (NUL or lone surrogates)", field="prompt")
     return given

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duetime.core.errors import InvalidInput
+from duetime.core.http_words import OURS, is_header_name, is_header_value
 from duetime.core.requesting import LONGEST_PATIENCE
+from duetime.core.results import is_text
 from duetime.kinds.retry_delay import read_formula
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -19,12 +21,7 @@ LONGEST_DELAY = 365 * 86_400
 _MOST_HEADERS = 100
 _LONGEST_HEADERS = 32 * 1024
 _LONGEST_TEXT = 200
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
-_NO_HEADER_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
-_OURS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
-"""They say whom a request is for and where it ends: that follows from the rest."""
 
 
 def checked_request(payload: Mapping[str, Any], host_of: Callable[[str], str]) -> dict[str, Any]:
@@ -68,11 +65,11 @@ def _headers(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > _MOST_HEADERS:
         raise _refused(name, f"must be a table of at most {_MOST_HEADERS} names and values")
     for header, content in value.items():
-        if not isinstance(header, str) or not _HEADER_NAME.fullmatch(header):
+        if not isinstance(header, str) or len(header) > _LONGEST_TEXT or not is_header_name(header):
             raise _refused(name, "a name holds characters that no header may have")
-        if header.lower() in _OURS:
+        if header.lower() in OURS:
             raise _refused(name, f"{header} is set by Duetime itself; leave it out")
-        if not isinstance(content, str) or _NO_HEADER_VALUE.search(content):
+        if not isinstance(content, str) or not is_header_value(content):
             raise _refused(name, f"{header} must be a text without line breaks and control characters")
     if sum(len(header) + len(content) for header, content in value.items()) > _LONGEST_HEADERS:
         raise _refused(name, f"they have more than {_LONGEST_HEADERS} characters together; send less")
@@ -80,7 +77,7 @@ def _headers(name: str, value: Any) -> dict[str, str]:
 
 
 def _body(name: str, value: Any) -> str:
-    if not isinstance(value, str) or _NO_TEXT.search(value):
+    if not isinstance(value, str) or not is_text(value):
         raise _refused(name, "must be a text; what is none goes into body_base64")
     return value
 
@@ -129,7 +126,7 @@ def _redacted(name: str, value: Any) -> list[str]:
 
 def _is_redaction(text: str) -> bool:
     within = text.removeprefix("header[").removesuffix("]")
-    return text in ("body", "headers") or (text == f"header[{within}]" and bool(_HEADER_NAME.fullmatch(within)))
+    return text in ("body", "headers") or (text == f"header[{within}]" and is_header_name(within))
 
 
 _URLS = frozenset({"url", "callback", "failure_callback"})

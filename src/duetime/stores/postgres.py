@@ -10,7 +10,7 @@ from duetime.core.clock import Clock, Instant, SystemClock
 from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.model import LEASE, WorkerId
 from duetime.core.store import Health
-from duetime.stores.flow import FlowingStore, Taken
+from duetime.stores.flow import FlowingStore
 from duetime.stores.postgres_arrays import texts
 from duetime.stores.postgres_connections import SETTINGS, WRITER_SETTINGS, Address, Connection, Connections
 from duetime.stores.postgres_driver import psycopg
@@ -18,6 +18,7 @@ from duetime.stores.postgres_errors import translated
 from duetime.stores.postgres_listener import Listener
 from duetime.stores.postgres_rows import SQL, PostgresTransaction
 from duetime.stores.postgres_schema import KNOWN_SCHEMA, bring_up
+from duetime.stores.transaction import Taken
 
 CONNECTIONS = 4
 """Of each sort, at most; they are opened when several threads need them at once."""

@@ -23,13 +23,13 @@ from duetime.core.policy.claiming import Entry
 from duetime.core.policy.ending import Held
 from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
-from duetime.stores.flow import OwnerKey
 from duetime.stores.postgres_arrays import columns, numbers, texts
 from duetime.stores.postgres_connections import Connection, Cursor
 from duetime.stores.queries import load_queries
 from duetime.stores.reading import RunReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
+from duetime.stores.transaction import OwnerKey
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16

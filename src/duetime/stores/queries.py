@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from duetime.core.model import Attempt, Definition, Progress, Run, WorkerRow
 from duetime.core.remotes import Remote
@@ -28,8 +29,13 @@ def whole_rows(statement: str) -> str:
 
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
-    text = (files("duetime.stores") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
-    pieces = _NAMED.split(text)[1:]
+    """What every dialect says alike, and what this one says in its own way."""
+    folder = files("duetime.stores") / "sql"
+    return {**_named(folder / "queries.sql"), **_named(folder / dialect / "queries.sql")}
+
+
+def _named(file: Traversable) -> dict[str, str]:
+    pieces = _NAMED.split(file.read_text(encoding="utf-8"))[1:]
     return {name: whole_rows(_bare(body)) for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
 
 

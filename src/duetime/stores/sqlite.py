@@ -18,10 +18,11 @@ from duetime.core.clock import Clock, Instant, SystemClock
 from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.core.model import LEASE, WorkerId
 from duetime.core.store import Health
-from duetime.stores.flow import FlowingStore, Transaction
+from duetime.stores.flow import FlowingStore
 from duetime.stores.guard import guard
 from duetime.stores.queries import load_migrations, load_queries
 from duetime.stores.sqlite_rows import SqliteTransaction
+from duetime.stores.transaction import Transaction
 
 SQL = load_queries("sqlite")
 MEMORY = ":memory:"

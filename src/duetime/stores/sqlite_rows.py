@@ -25,11 +25,11 @@ from duetime.core.policy.claiming import Entry
 from duetime.core.policy.ending import Held
 from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
-from duetime.stores.flow import OwnerKey, Taken
 from duetime.stores.queries import load_queries
 from duetime.stores.reading import RunReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
+from duetime.stores.transaction import OwnerKey, Taken
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from duetime.core.clock import SECOND, Instant, datetime_of
 from duetime.core.errors import UnreadableTime
 from duetime.core.requesting import CALLBACKS, RETRIES, callback_to
+from duetime.core.results import is_text
 from duetime.core.times import read_duration
 from duetime.faces.http.qstash.refusing import Refused, not_offered
 
@@ -24,7 +25,6 @@ _NOT_OFFERED = {
 }
 _DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
 _ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 Check = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """The kind's own: gives a payload back in its stored form, or raises InvalidInput."""
@@ -109,7 +109,7 @@ def _body(body: bytes) -> dict[str, str]:
         text = body.decode()
     except UnicodeDecodeError:
         text = None
-    if text is None or _NO_TEXT.search(text):
+    if text is None or not is_text(text):
         return {"body_base64": base64.b64encode(body).decode()}
     return {"body": text} if text else {}
 

@@ -1,4 +1,4 @@
--- `?` stands for a parameter, as in the SQLite file. Batches come as arrays, one per column: one round trip for all.
+-- `?` stands for a parameter. Batches come as arrays, one per column: one round trip for all.
 
 -- name: new_schedule_ids
 SELECT nextval('schedule_ids') FROM generate_series(1, ?)
@@ -38,32 +38,9 @@ SELECT s.*, p.*
 FROM unnest(?::text[], ?::text[]) AS k (owner, key)
   JOIN schedules s ON s.owner = k.owner AND s.key = k.key JOIN progress p ON p.schedule = s.id
 
--- name: schedule_by_key
-SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
-
--- name: schedule_by_id
-SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ?
-
--- name: schedule_by_public_id
-SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.public_id = ?
-
--- name: living_marks
-SELECT s.id, s.version, p.state, p.next, p.run_count, p.last_run, p.last_status
-FROM progress p JOIN schedules s ON s.id = p.schedule
-WHERE p.owner = ? AND p.state IN ('active', 'paused', 'broken') AND p.kind = ? AND s.subject = ? ORDER BY s.id
-
--- name: ended_mark
--- What came and went between two looks is among the newest that ended; how many there are of old costs nothing.
-SELECT max(s.id) FROM
-  (SELECT schedule FROM progress WHERE owner = ? AND state = 'ended' AND kind = ? ORDER BY schedule DESC LIMIT 200) newest
-  JOIN schedules s ON s.id = newest.schedule WHERE s.subject = ?
-
 -- name: count_living
 -- Bounded: a quota needs no more than to know whether it is reached.
 SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('active', 'paused') LIMIT ?) AS living
-
--- name: schedules_ahead
-SELECT schedule FROM progress WHERE through > ? AND state = 'active' LIMIT ?
 
 -- name: lock_progress
 -- Nothing but the lock: what it protects is read by the next statement, whose snapshot is taken after the wait.
@@ -161,9 +138,6 @@ WHERE r.id = u.id AND r.id = ANY (ARRAY(
   SELECT l.id FROM runs l WHERE l.id = ANY (?::bigint[]) AND l.worker = ? AND l.status = 'running'
   FOR NO KEY UPDATE SKIP LOCKED))
 
--- name: run_by_id
-SELECT r.* FROM runs r WHERE r.id = ?
-
 -- name: holdings
 SELECT r.schedule, r.id, r.status, r.fence, r.worker, r.stop FROM runs r WHERE r.id = ANY (?::bigint[])
 
@@ -175,11 +149,6 @@ SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule
 WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
 ORDER BY r.schedule, r.id
 
--- name: held_by
-SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
-WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
-ORDER BY r.schedule, r.id
-
 -- name: oldest_queued
 SELECT r.* FROM runs r
 WHERE r.schedule = ? AND r.status = 'queued' AND r.status IN ('pending', 'queued', 'running', 'waiting')
@@ -188,12 +157,6 @@ ORDER BY r.due, r.id LIMIT 1
 -- name: live_runs
 SELECT r.* FROM runs r WHERE r.schedule = ? AND r.status IN ('pending', 'queued', 'running', 'waiting')
 ORDER BY r.due, r.id
-
--- name: taken_since
-SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
-
--- name: last_manual_due
-SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ?
 
 -- name: insert_attempts
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
@@ -227,15 +190,9 @@ DELETE FROM workers w WHERE w.id = ? AND NOT EXISTS (
 -- A process that was stopped in mid-transaction still locks its row: whoever waited for it would miss his own beats.
 DELETE FROM workers WHERE id = (SELECT id FROM workers WHERE id = ? AND beat = ? FOR UPDATE SKIP LOCKED) RETURNING 1
 
--- name: workers
-SELECT w.* FROM workers w ORDER BY w.id
-
 -- name: stop_requests
 SELECT id FROM runs
 WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
-
--- name: floor
-SELECT value FROM meta WHERE key = 'floor'
 
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'
@@ -279,69 +236,5 @@ SELECT pg_notify('duetime', '')
 -- The server's clock, by which a worker corrects its own; nothing else asks the database for the time.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 
--- name: health
-SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
-  (SELECT count(*) FROM due),
-  (SELECT count(*) FROM due WHERE at < ?),
-  (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
-  (SELECT min(at) FROM due)
-
--- name: usage
-SELECT runs FROM usage WHERE owner = ? AND hour = ?
-
 -- name: use
 INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = usage.runs + excluded.runs
-
--- name: forget_usage
-DELETE FROM usage WHERE hour < ?
-
--- name: spent
-SELECT subject, runs, tokens, micros FROM spent WHERE owner = ? AND day = ?
-
--- name: add_spent
-INSERT INTO spent VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (owner, day, subject)
-DO UPDATE SET runs = spent.runs + excluded.runs, tokens = spent.tokens + excluded.tokens, micros = spent.micros + excluded.micros
-
--- name: forget_spent
-DELETE FROM spent WHERE day < ?
-
--- name: insert_remote
-INSERT INTO remotes (id, owner, kind, topic, trigger, payload, at, remote, state, key, fingerprint, created, updated)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING 1
-
--- name: remote_by_id
-SELECT m.* FROM remotes m WHERE m.id = ?
-
--- name: remote_by_key
-SELECT m.* FROM remotes m WHERE m.owner = ? AND m.key = ?
-
--- name: remotes_of
-SELECT m.* FROM remotes m WHERE m.owner = ? AND (m.at IS NULL OR m.at > ?) ORDER BY m.created, m.id
-
--- name: remotes_on
-SELECT m.* FROM remotes m WHERE m.owner = ? AND m.topic = ? AND (m.at IS NULL OR m.at > ?) ORDER BY m.created, m.id
-
--- name: remote_marks
-SELECT id, state, updated, at, trigger FROM remotes
-WHERE owner = ? AND topic = ? AND (at IS NULL OR at > ?) ORDER BY id
-
--- name: count_remotes
--- Bounded: a quota needs no more than to know whether it is reached.
-SELECT count(*) FROM (
-  SELECT 1 FROM remotes WHERE owner = ? AND (at IS NULL OR at > ?) AND state IN ('there', 'paused') LIMIT ?) AS living
-
--- name: update_remote
-UPDATE remotes SET at = ?, remote = ?, state = ?, updated = ? WHERE id = ? RETURNING 1
-
--- name: repeat_remote
--- Taken by one of those who repeat the request: the state is looked at again where two meet.
-UPDATE remotes SET state = 'asked', updated = ? WHERE state = 'unsure' AND id = (
-  SELECT id FROM remotes WHERE owner = ? AND fingerprint = ? AND state = 'unsure' AND updated > ?
-  ORDER BY created, id LIMIT 1) RETURNING id
-
--- name: delete_remote
-DELETE FROM remotes WHERE id = ? RETURNING 1
-
--- name: prune_remotes
--- One-offs that went out; what recurs stays until it is deleted.
-DELETE FROM remotes WHERE id IN (SELECT id FROM remotes WHERE at < ? ORDER BY at LIMIT ?) RETURNING 1

@@ -1,0 +1,111 @@
+"""The two halves of an exchange: what finished is settled, and what is due is taken, as far as its owners may."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from duetime.core.clock import Instant
+from duetime.core.model import DueEntry, Run, RunId, ScheduleId, WorkerId
+from duetime.core.outcome import Returned
+from duetime.core.policy.budget import hold_back, hour_of
+from duetime.core.policy.claiming import Claim, Entry, plan_claims
+from duetime.core.policy.ending import Held
+from duetime.core.policy.settling import Answer, Finished, plan_settlement
+from duetime.core.store import Want
+from duetime.stores.making import apply
+from duetime.stores.rows import Holding
+from duetime.stores.transaction import Transaction
+
+
+def settle(
+    tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished], known: Mapping[RunId, Claim]
+) -> list[Answer]:
+    runs = [item.run for item in finished]
+    remembered = all(run in known for run in runs)
+    held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
+    settlement = plan_settlement(held, finished, worker, now, tx)
+    apply(tx, settlement.writes, now)
+    return settlement.answers
+
+
+def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> dict[RunId, Held]:
+    """What was claimed, with what may have changed since. A definition that was edited meanwhile is for the next run:
+    this one ends by the policy that it began with."""
+    held = {}
+    for holding in holdings:
+        run, definition, _ = known[holding.run]
+        if (run.status, run.fence, run.worker, run.stop) != holding[1:5]:
+            run = run._replace(status=holding.status, fence=holding.fence, worker=holding.worker, stop=holding.stop)
+        held[holding.run] = Held(run, definition, holding.progress)
+    return held
+
+
+def take(
+    tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want], budget: int | None
+) -> tuple[list[Claim], int]:
+    entries = _due_entries(tx, wants)
+    seen = len(entries)
+    if entries and budget is not None:
+        entries = _affordable(tx, entries, budget, now)
+    if not entries:
+        return [], seen
+    plan = plan_claims(entries, worker, now, tx.new_run_id, tx)
+    conflicts = tx.insert_runs(plan.writes.new_runs)
+    if conflicts:
+        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts))
+        conflicts = tx.insert_runs(plan.writes.new_runs)
+    if conflicts:
+        raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
+    apply(tx, plan.writes, now)
+    return plan.claims, seen
+
+
+def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:
+    """Runs that were claimed and not carried out: their owners have not had them."""
+    pairs = zip(finished, answers, strict=True)
+    return [
+        known[item.run]
+        for item, answer in pairs
+        if answer is Answer.RECORDED and isinstance(item.outcome, Returned) and item.run in known
+    ]
+
+
+def charge(tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim]) -> None:
+    """In the order of owners, so that two workers never wait for each other's rows in a circle."""
+    runs = Counter(claim.definition.owner for claim in claims)
+    runs.subtract(claim.definition.owner for claim in given_back)
+    for owner in sorted(runs):
+        if runs[owner]:
+            tx.use(owner, hour_of(now), runs[owner])
+
+
+def _affordable(tx: Transaction, entries: Sequence[Entry], budget: int, now: Instant) -> list[Entry]:
+    """Owners are locked in order, so that two workers together do not spend more than one could."""
+    used = {}
+    for owner in sorted({entry.definition.owner for entry in entries}):
+        tx.lock_owner(owner)
+        used[owner] = tx.usage(owner, hour_of(now))
+    admitted, writes = hold_back(entries, used, budget, now)
+    tx.apply(writes, now)
+    return admitted
+
+
+def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
+    """In the order of the wants; a lane that is wanted twice gives its entries once."""
+    entries: dict[DueEntry, Entry] = {}
+    taken: Counter[str] = Counter()
+    lanes = tx.due_lanes(wants)
+    for want in (want for want in wants if want.lane in lanes):
+        used = sum(number for share, number in taken.items() if want.share and share.startswith(want.share))
+        found = tx.due_entries(want._replace(limit=want.limit - used)) if used < want.limit else []
+        taken[want.share] += len(found)
+        entries.update((entry.due, entry) for entry in found)
+    return list(entries.values())
+
+
+def _taken(tx: Transaction, entries: Sequence[Entry], conflicts: Sequence[Run]) -> dict[ScheduleId, frozenset[Instant]]:
+    """For the schedules in conflict, every occurrence from the next one on that has a row."""
+    troubled = {run.schedule for run in conflicts}
+    firsts = {entry.progress.schedule: entry.progress.next for entry in entries if entry.due.schedule in troubled}
+    return {schedule: tx.taken_since(schedule, first) for schedule, first in firsts.items() if first is not None}

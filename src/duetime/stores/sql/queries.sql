@@ -1,0 +1,108 @@
+-- What reads the same in every dialect. `?` stands for a parameter.
+
+-- name: schedule_by_key
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
+
+-- name: schedule_by_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ?
+
+-- name: schedule_by_public_id
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.public_id = ?
+
+-- name: living_marks
+SELECT s.id, s.version, p.state, p.next, p.run_count, p.last_run, p.last_status
+FROM progress p JOIN schedules s ON s.id = p.schedule
+WHERE p.owner = ? AND p.state IN ('active', 'paused', 'broken') AND p.kind = ? AND s.subject = ? ORDER BY s.id
+
+-- name: ended_mark
+-- What came and went between two looks is among the newest that ended; how many there are of old costs nothing.
+SELECT max(s.id) FROM
+  (SELECT schedule FROM progress WHERE owner = ? AND state = 'ended' AND kind = ? ORDER BY schedule DESC LIMIT 200) newest
+  JOIN schedules s ON s.id = newest.schedule WHERE s.subject = ?
+
+-- name: schedules_ahead
+SELECT schedule FROM progress WHERE through > ? AND state = 'active' LIMIT ?
+
+-- name: run_by_id
+SELECT r.* FROM runs r WHERE r.id = ?
+
+-- name: held_by
+SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
+WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.schedule, r.id
+
+-- name: taken_since
+SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
+
+-- name: last_manual_due
+SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ?
+
+-- name: workers
+SELECT w.* FROM workers w ORDER BY w.id
+
+-- name: floor
+SELECT value FROM meta WHERE key = 'floor'
+
+-- name: health
+SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
+  (SELECT count(*) FROM due),
+  (SELECT count(*) FROM due WHERE at < ?),
+  (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
+  (SELECT min(at) FROM due)
+
+-- name: usage
+SELECT runs FROM usage WHERE owner = ? AND hour = ?
+
+-- name: forget_usage
+DELETE FROM usage WHERE hour < ?
+
+-- name: spent
+SELECT subject, runs, tokens, micros FROM spent WHERE owner = ? AND day = ?
+
+-- name: add_spent
+INSERT INTO spent VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (owner, day, subject)
+DO UPDATE SET runs = spent.runs + excluded.runs, tokens = spent.tokens + excluded.tokens, micros = spent.micros + excluded.micros
+
+-- name: forget_spent
+DELETE FROM spent WHERE day < ?
+
+-- name: insert_remote
+INSERT INTO remotes (id, owner, kind, topic, trigger, payload, at, remote, state, key, fingerprint, created, updated)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING 1
+
+-- name: remote_by_id
+SELECT m.* FROM remotes m WHERE m.id = ?
+
+-- name: remote_by_key
+SELECT m.* FROM remotes m WHERE m.owner = ? AND m.key = ?
+
+-- name: remotes_of
+SELECT m.* FROM remotes m WHERE m.owner = ? AND (m.at IS NULL OR m.at > ?) ORDER BY m.created, m.id
+
+-- name: remotes_on
+SELECT m.* FROM remotes m WHERE m.owner = ? AND m.topic = ? AND (m.at IS NULL OR m.at > ?) ORDER BY m.created, m.id
+
+-- name: remote_marks
+SELECT id, state, updated, at, trigger FROM remotes
+WHERE owner = ? AND topic = ? AND (at IS NULL OR at > ?) ORDER BY id
+
+-- name: count_remotes
+-- Bounded: a quota needs no more than to know whether it is reached.
+SELECT count(*) FROM (
+  SELECT 1 FROM remotes WHERE owner = ? AND (at IS NULL OR at > ?) AND state IN ('there', 'paused') LIMIT ?) AS living
+
+-- name: update_remote
+UPDATE remotes SET at = ?, remote = ?, state = ?, updated = ? WHERE id = ? RETURNING 1
+
+-- name: repeat_remote
+-- Taken by one of those who repeat the request: the state is looked at again where two meet.
+UPDATE remotes SET state = 'asked', updated = ? WHERE state = 'unsure' AND id = (
+  SELECT id FROM remotes WHERE owner = ? AND fingerprint = ? AND state = 'unsure' AND updated > ?
+  ORDER BY created, id LIMIT 1) RETURNING id
+
+-- name: delete_remote
+DELETE FROM remotes WHERE id = ? RETURNING 1
+
+-- name: prune_remotes
+-- One-offs that went out; what recurs stays until it is deleted.
+DELETE FROM remotes WHERE id IN (SELECT id FROM remotes WHERE at < ? ORDER BY at LIMIT ?) RETURNING 1
