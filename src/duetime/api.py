@@ -13,6 +13,7 @@ from duetime.compose import App, build
 from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.core.kind import LOCAL as OWNER
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, status_of
 from duetime.core.result import Err, Result
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from duetime.core.engine import Engine
 
 T = TypeVar("T")
-LOCAL = Caller("local", operator=True)
+LOCAL = Caller(OWNER, operator=True)
 _PAGE = 1000
 View = dict[str, Any]
 Views = list[View]  # the class below has a method named `list`

@@ -14,7 +14,7 @@ from duetime.core.clock import DAY, SECOND, Clock, Instant, SystemClock, datetim
 from duetime.core.delivering import Courier
 from duetime.core.drafting import Limits
 from duetime.core.errors import InvalidInput, StoreUnusable
-from duetime.core.kind import Caller, Kind
+from duetime.core.kind import LOCAL, Caller, Kind
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
 from duetime.faces.desk import Desk
@@ -28,7 +28,7 @@ from duetime.kinds.request import RequestKind
 from duetime.settings import Settings, data_folder, local_zone
 from duetime.settings.sections import QSTASH
 from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
-from duetime.wiring.agents import LOCAL, inboxes_of, prompt_kind
+from duetime.wiring.agents import inboxes_of, prompt_kind
 from duetime.wiring.delivery import courier_of
 from duetime.wiring.requests import OpenedByUse, signing_keys
 from duetime.wiring.standing import named_agents, named_channels
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from duetime.delivery.qstash import QStashNotifications
+    from duetime.delivery.qstash.service import QStashNotifications
     from duetime.faces.http.tokens import Tokens
     from duetime.faces.mcp.server import McpFace
     from duetime.faces.mcp.tool import Call
@@ -159,8 +159,8 @@ def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNoti
     if given.backend != QSTASH:
         return None
     from duetime.delivery.ntfy import NtfyServer
-    from duetime.delivery.qstash import QStashNotifications
-    from duetime.delivery.qstash_account import Account
+    from duetime.delivery.qstash.account import Account
+    from duetime.delivery.qstash.service import QStashNotifications
 
     token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
     account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -254,6 +255,26 @@ def test_backups(engine: Engine, store: FlowingStore, tmp_path: Path) -> None:
     assert copy.get(schedule) == store.get(schedule)
     copy.close()
     assert [path.name for path in tmp_path.glob("copy*.partial")] == []
+
+
+def test_a_backup_of_a_busy_store_comes_to_an_end(tmp_path: Path) -> None:
+    """Another process commits between any two steps of the copy, which shows what was there when it began."""
+    store, other = SqliteStore(tmp_path / "busy.db"), SqliteStore(tmp_path / "busy.db")
+    store.migrate()
+    store.create([once(payload=json.dumps("x" * 60_000)) for _ in range(150)])
+    parts: list[float] = []
+
+    def told(done: float) -> None:
+        parts.append(done)
+        assert len(parts) < 100, "it begins again and again"
+        create(other, once())
+
+    store.backup(str(tmp_path / "copy.db"), told)
+    assert len(parts) > 1 and parts == sorted(parts) and parts[-1] == 1
+    copy = SqliteStore(tmp_path / "copy.db")
+    assert copy.health(T0).schedules == 150 < store.health(T0).schedules
+    for each in (store, other, copy):
+        each.close()
 
 
 def test_a_run_that_was_pruned_is_not_there(store: FlowingStore, hand: Hand) -> None:

@@ -130,7 +130,10 @@ def test_a_forgotten_one_frees_its_key(store: FlowingStore) -> None:
     keep(store, remote("scd_1", key="mine"))
     store.forget_remote("scd_1")
     store.forget_remote("scd_1")
-    keep(store, remote("scd_2", key="mine"))
+    assert store.remote("scd_1") is None
+    again = remote("scd_2", key="mine")
+    keep(store, again)
+    assert store.remote("scd_2") == again
 
 
 def test_an_unsure_request_is_taken_up_once_and_only_by_the_same_one(store: FlowingStore) -> None:

@@ -233,7 +233,7 @@ def test_sqlite() -> None:
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=int(__import__("os").environ.get("EX", "150")),
+                max_examples=150,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""The command line, called in this process."""
+"""The command line, called in this process; a server with its dashboard, in one as well."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 from duetime.cli import main
 from duetime.compose import build
 from duetime.settings import Settings
+from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Answer, Cli
 from tests.support.qstash import Counter, counter
+from tests.support.web import Site, site
 
 STORED = frozenset({"job", "prompt", "notify", "dead", "import", "db"})
 STORED_ALONE = frozenset({"doctor", "export", "backup", "tail", "top"})
@@ -47,3 +49,15 @@ def desk(tmp_path: Path) -> Iterator[Counter]:
     """QStash's API on a settable clock, with a receiver that is played."""
     with counter(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One for each file."""
+    with site(tmp_path_factory.mktemp("site")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(served: Site) -> Browser:
+    return signed_in(served)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from tests.support.web import Site, site
 from tests.support.workers import eventually
 
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
 
 
 def stored(desk: Counter) -> int:

@@ -20,8 +20,8 @@ from duetime.core.kind import Caller
 from duetime.core.remotes import Remote
 from duetime.core.result import Err
 from duetime.delivery.ntfy import NtfyServer
-from duetime.delivery.qstash import LARGEST_ANSWER, QStashNotifications
-from duetime.delivery.qstash_account import Account
+from duetime.delivery.qstash.account import Account
+from duetime.delivery.qstash.service import LARGEST_ANSWER, QStashNotifications
 from duetime.faces.mcp.upcoming import list_upcoming
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from duetime.simulation import SettableClock

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +19,6 @@ from tests.support.browsing import (
     words,
 )
 from tests.support.web import ACCEPT, INITIALIZE, Site, site
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def local(served: Site) -> Browser:
-    return signed_in(served)
 
 
 def test_a_cookie_opens_neither_mcp_nor_what_programs_use(served: Site, local: Browser) -> None:

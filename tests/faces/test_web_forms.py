@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,22 +16,10 @@ from tests.support.browsing import (
     found,
     made,
     page_of,
-    signed_in,
     signed_in_as,
     words,
 )
-from tests.support.web import Site, site
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def local(served: Site) -> Browser:
-    return signed_in(served)
+from tests.support.web import Site
 
 
 def made_by(browser: Browser, **fields: str) -> Schedule:

@@ -23,17 +23,6 @@ from tests.support.web import Site, site
 from tests.support.workers import eventually
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def local(served: Site) -> Browser:
-    return signed_in(served)
-
-
 def test_the_list_is_filtered(served: Site) -> None:
     browser = signed_in_as(served, "finder")
     for name, kind, payload in (

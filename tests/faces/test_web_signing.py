@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
@@ -28,19 +27,7 @@ from tests.support.browsing import (
 )
 from tests.support.cli import Cli
 from tests.support.tokens import SECRET
-from tests.support.web import Site, site
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def local(served: Site) -> Browser:
-    return signed_in(served)
-
+from tests.support.web import Site
 
 # -- signing in -------------------------------------------------------------------------------------------------------
 

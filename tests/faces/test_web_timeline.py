@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -19,18 +18,7 @@ from tests.support.browsing import (
     signed_in_as,
     words,
 )
-from tests.support.web import Site, site
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def local(served: Site) -> Browser:
-    return signed_in(served)
+from tests.support.web import Site
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-10-25", 25), ("2026-03-29", 23), ("2026-06-01", 0)])

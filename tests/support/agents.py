@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from subprocess import Popen
@@ -36,9 +36,9 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def serving(folder: Path, *more: str) -> Iterator[Served]:
+def serving(folder: Path, *more: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
     """`duetime serve` on a free port, as soon as it serves."""
-    with start("serve", "--port", "0", "--db", "my.db", *more, folder=folder) as process:
+    with start("serve", "--port", "0", "--db", "my.db", *more, folder=folder, env=env) as process:
         try:
             output = Output(process)
             line = output.until(lambda line: line.startswith("Serving MCP at "))

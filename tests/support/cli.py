@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -35,11 +35,11 @@ def environment() -> dict[str, str]:
     return own | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
 
 
-def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+def start(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "duetime", *arguments],
         cwd=folder,
-        env=environment() | {"XDG_DATA_HOME": str(folder / "data")},
+        env=environment() | {"XDG_DATA_HOME": str(folder / "data")} | dict(env or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

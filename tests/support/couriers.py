@@ -13,7 +13,7 @@ import pytest
 from duetime.core.clock import SystemClock
 from duetime.core.delivering import Parcel
 from duetime.core.outcome import Completed, Outcome
-from duetime.delivery.channels import ChannelSpec
+from duetime.delivery.channels.named import ChannelSpec
 from duetime.delivery.courier import RoutingCourier
 from duetime.delivery.ntfy import NtfyServer
 

@@ -30,6 +30,7 @@ def errand(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: 
         "access": access,
         "stop": StopSignal(),
         "report": lambda text: None,
+        "deeper": lambda depth: access._replace(token=f"{access.token}-{depth}"),
     }
     return Errand(**{**usual, **more})
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 from anyio.from_thread import start_blocking_portal
 
 from duetime.agents.models import EXAMPLE
@@ -124,12 +123,9 @@ def house(
     folder: Path, settings: str, env: Mapping[str, str] | None = None, *, survives: bool = True
 ) -> Iterator[House]:
     write_settings(folder, settings)
-    with pytest.MonkeyPatch.context() as patch, start_blocking_portal() as portal:
-        for name, value in (env or {}).items():
-            patch.setenv(name, value)
-        with serving(folder, "--quiet") as served, opened(folder) as app:
-            yield House(World(served, portal), app)
-            assert (served.process.poll() is None) == survives, "the server has died, or should have"
+    with start_blocking_portal() as portal, serving(folder, "--quiet", env=env) as served, opened(folder) as app:
+        yield House(World(served, portal), app)
+        assert (served.process.poll() is None) == survives, "the server has died, or should have"
 
 
 def write_settings(folder: Path, settings: str) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from duetime.core.clock import SECOND
 from duetime.core.outcome import Completed, Failed, Outcome, Retry
-from duetime.delivery.apprise_channel import text_of, type_of
-from duetime.delivery.channels import ChannelSpec
+from duetime.delivery.channels.apprise import text_of, type_of
+from duetime.delivery.channels.named import ChannelSpec
 from tests.support.couriers import FULL, courier, everything_logged, parcel, told
 from tests.support.receiver import Behaviour, Fault, Receiver
 
@@ -242,7 +242,7 @@ WITHOUT_APPRISE = """
 import sys
 sys.modules["apprise"] = None
 from tests.support.couriers import courier, parcel
-from duetime.delivery.channels import ChannelSpec
+from duetime.delivery.channels.named import ChannelSpec
 with courier(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
     print(made.problems(), made.deliver(parcel(topic="phone")))
 """

@@ -11,7 +11,7 @@ import pytest
 from duetime.compose import build
 from duetime.core.clock import SystemClock
 from duetime.core.delivering import Inbox
-from duetime.delivery.channels import ChannelSpec
+from duetime.delivery.channels.named import ChannelSpec
 from duetime.delivery.ntfy import NtfyServer
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from duetime.wiring.delivery import courier_of

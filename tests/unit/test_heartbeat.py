@@ -23,7 +23,7 @@ from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import IntervalTrigger, trigger_from_json
 from duetime.core.waking import Errand, Reply
 from duetime.stores.sqlite import MEMORY, SqliteStore
-from tests.support.waking import errand, failed, succeeded
+from tests.support.waking import NOWHERE, errand, failed, succeeded
 
 NOON = Instant(1_900_000_000 * SECOND)
 PLANTS = DuePrompt(12, 70, "local", "Water the plants.", NOON, Instant(NOON - HOUR))
@@ -106,6 +106,18 @@ def test_a_due_prompt_that_asks_for_it_wakes_it_at_once(tmp_path: Path) -> None:
     assert text.index("Look after the house.") < text.index("### Task #12 of local") < text.index("Open the windows.")
     assert text.index("Open the windows.") < text.index("### Task #13 of local")
     assert [run for run, _ in beating.finished] == [71], "its own run is ended by the worker"
+
+
+def test_a_beat_is_as_deep_as_what_it_does(tmp_path: Path) -> None:
+    """Otherwise prompts that agents store for agents would have no end: a beat begins anew each time."""
+    inner = Inner()
+    beating = Beating(tmp_path, inner, [PLANTS, CAT._replace(depth=3)])
+    beating.file.write_text("Look.")
+    succeeded(beating.agent.wake(errand(prompt=BEAT)))
+    succeeded(beating.agent.wake(errand(prompt=BEAT, depth=9)))
+    deep, deeper = inner.woken
+    assert (deep.depth, deep.access.token) == (4, f"{NOWHERE.token}-4")
+    assert (deeper.depth, deeper.access) == (9, NOWHERE)
 
 
 def test_what_a_beat_took_goes_back_when_its_agent_breaks(tmp_path: Path) -> None:

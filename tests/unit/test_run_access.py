@@ -42,7 +42,7 @@ def tokens() -> Tokens:
 
 
 def test_the_servers_own_address(claim: Claim) -> None:
-    access = RunAccess(Settings(url=URL), SystemClock(), "Europe/Berlin")(claim, 60.0)
+    access = RunAccess(Settings(url=URL), SystemClock(), "Europe/Berlin")(claim, 60.0, 3)
     assert (access.url, access.command, access.env) == (URL, (), {})
     grant: Grant = tokens().verify(access.token)
     assert (grant.owner, grant.depth, grant.run, grant.fence) == ("ada", 3, claim.run.id, claim.run.fence)
@@ -53,7 +53,7 @@ def test_a_server_of_its_own(claim: Claim, tmp_path: Path, monkeypatch: pytest.M
     for name, value in {"DUETIME_TIMEZONE": "Asia/Tokyo", "PGPASSWORD": "pg-secret", "AWS_KEY": "not-yours"}.items():
         monkeypatch.setenv(name, value)
     settings = Settings(db="my.db", tasks=("mine.py",), tools=("prompts",))
-    access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0)
+    access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0, 3)
     assert access.url is None
     assert list(access.command) == [
         sys.executable, "-P", "-m", "duetime", "mcp", "--tasks", str(tmp_path / "mine.py"), "--tools", "prompts",

@@ -77,8 +77,8 @@ class Stage:
         self.kind = PromptKind(waking)
         self.hand = Hand(self.store)
 
-    def _access(self, claim: Claim, patience: float) -> Access:
-        return Access("http://127.0.0.1/mcp", f"token of {claim.run.id}")
+    def _access(self, claim: Claim, patience: float, depth: int) -> Access:
+        return Access("http://127.0.0.1/mcp", f"token of {claim.run.id} at {depth}")
 
     def claim(self, payload: dict[str, Any] | None = None, **given: Any) -> Claim:
         prepared = self.kind.prepare({"prompt": "look", "agent": "coder", **(payload or {})}, ADA)
@@ -103,7 +103,7 @@ def test_an_agent_is_given_the_prompt_in_its_frame() -> None:
     assert isinstance(stage.run(claim), Completed)
     (errand,) = stage.agent.errands
     assert (errand.prompt, errand.owner, errand.run, errand.depth) == ("look", "ada", claim.run.id, 1)
-    assert errand.access.token == f"token of {claim.run.id}"
+    assert errand.access.token == f"token of {claim.run.id} at {errand.depth}"
     assert "stored text" in errand.text and "\nlook\n" in errand.text and "ada" in errand.text
 
 

@@ -16,6 +16,7 @@ from duetime.agents.turn import Hear, Turn, take_turn
 from duetime.agents.words import conversing
 from duetime.core.clock import Clock
 from duetime.core.errors import DuetimeError
+from duetime.core.kind import LOCAL
 from duetime.core.results import clean_text, encode_whole
 from duetime.core.waking import Access
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pydantic_ai.mcp import MCPToolset
     from pydantic_ai.messages import ModelMessage
 
-OWNER = "local"
 TURNS = 40
 REMEMBERED = 200
 """Messages of the past that a model is shown; all of them stay on disk."""
@@ -109,7 +109,7 @@ class Conversation:
 
     async def _answer(self, turn: Turn, text: str, hear: Hear) -> str | None:
         assert self._tools is not None
-        instructions = conversing(OWNER, self._zone, self._clock.now(), len(self.waiting))
+        instructions = conversing(LOCAL, self._zone, self._clock.now(), len(self.waiting))
         past = remembered(self._history)
         try:
             await take_turn(turn, self._model, instructions, self._tools, text, history=past, most=TURNS, hear=hear)

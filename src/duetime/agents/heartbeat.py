@@ -31,6 +31,7 @@ class DuePrompt(NamedTuple):
     prompt: str
     due: Instant
     stored: Instant
+    depth: int = 0
 
 
 class Unusable(NamedTuple):
@@ -66,7 +67,7 @@ class HeartbeatAgent:
         text = beat_text(standing, due, self._zone, secrets.token_hex(8))
         ending: Reply | None = None
         try:
-            answer = self._inner.wake(replace(errand, text=text))
+            answer = self._inner.wake(replace(_as_deep_as(errand, taken), text=text))
             ending = answer if isinstance(answer, Reply) and _did_something(answer) else None
         finally:  # whatever became of the beat, nothing stays in its hands
             for each in taken:
@@ -80,6 +81,12 @@ class HeartbeatAgent:
 def _did_something(reply: Reply) -> bool:
     """After a failure that came before any call, such as a model that has no room, others may do it as well."""
     return reply.error is None or reply.permanent or bool(reply.tool_calls)
+
+
+def _as_deep_as(errand: Errand, taken: Sequence[DuePrompt]) -> Errand:
+    """What agents stored for agents stays bounded when a beat does it: a beat itself begins anew each time."""
+    depth = max((errand.depth, *(each.depth + 1 for each in taken)))
+    return errand if depth == errand.depth else replace(errand, depth=depth, access=errand.deeper(depth))
 
 
 def _own(errand: Errand) -> DuePrompt:

@@ -43,6 +43,7 @@ class Outfit:
 
 
 class Preset(NamedTuple):
+    title: str
     dress: Callable[[Visit], Outfit]
     read: Read
     env: tuple[str, ...]
@@ -200,16 +201,18 @@ _HOMES = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"
 
 PRESETS: Mapping[str, Preset] = {
     "claude": Preset(
+        "Claude Code",
         _claude,
         events.read_claude,
         (*_ANTHROPIC, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
     ),
-    "codex": Preset(_codex, events.read_codex, (*_OPENAI, "CODEX_API_KEY", "CODEX_HOME")),
-    "gemini": Preset(_gemini, events.read_gemini, (*_GOOGLE, *_VERTEX, "GOOGLE_APPLICATION_CREDENTIALS")),
+    "codex": Preset("Codex", _codex, events.read_codex, (*_OPENAI, "CODEX_API_KEY", "CODEX_HOME")),
+    "gemini": Preset("Gemini CLI", _gemini, events.read_gemini, (*_GOOGLE, *_VERTEX, "GOOGLE_APPLICATION_CREDENTIALS")),
     "goose": Preset(
+        "goose",
         _goose,
         events.read_goose,
         ("GOOSE_PROVIDER", "GOOSE_MODEL", "OPENAI_HOST", "GOOGLE_API_KEY", *_ANTHROPIC, *_OPENAI, *_HOMES),
     ),
-    "opencode": Preset(_opencode, events.read_opencode, (*_ANTHROPIC, *_OPENAI, *_GOOGLE, *_HOMES)),
+    "opencode": Preset("opencode", _opencode, events.read_opencode, (*_ANTHROPIC, *_OPENAI, *_GOOGLE, *_HOMES)),
 }

@@ -36,8 +36,8 @@ def backup(
     """Copy the store while it is in use. The copy is whole or not there; to use it, name it with --db."""
     with opened(db) as room:
         path = _target(room, target)
-        with _private():
-            room.store.backup(str(path))
+        with _private(), screen.bar("copying") as told:
+            room.store.backup(str(path), told)
     size = path.stat().st_size
     if json_:
         screen.print_json({"file": str(path), "bytes": size})

@@ -90,6 +90,8 @@ def migrate(db: Db = None, json_: Json = False) -> None:
     """Bring the schema up to date, in one transaction. Every command does so by itself; this one says so."""
     with _store(db) as store:
         before = _schema(store)
+        if before < store.known_schema:
+            screen.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
         store.migrate()
         after = store.schema()
     if json_:

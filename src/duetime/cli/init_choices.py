@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from duetime.agents.presets import PRESETS
 from duetime.cli.asking import ask, ask_secret, choose
 from duetime.cli.toml_text import Path
 from duetime.core.errors import DuetimeError, InvalidInput
@@ -17,13 +18,6 @@ from duetime.settings import Settings, local_zone
 
 INBOX = "inbox"
 PUBLIC = "https://ntfy.sh"
-PRESETS = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "gemini": "Gemini CLI",
-    "goose": "goose",
-    "opencode": "opencode",
-}
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 12
 """Of 31 letters each: more than anybody can try on a server that limits requests, and still typed into a phone."""
@@ -54,7 +48,7 @@ class Choices(NamedTuple):
             name, url = self.channel
             if name not in settings.channels or settings.channels[name].url != url:
                 wanted["channels", name, "url"] = url
-        if self.agent in PRESETS and self.agent not in settings.agents:
+        if self.agent is not None and self.agent in PRESETS and self.agent not in settings.agents:
             wanted["agents", self.agent, "preset"] = self.agent
         return wanted
 
@@ -157,7 +151,7 @@ def _with_prefix(settings: Settings, server: str) -> Choices:
 
 def _which_agent(settings: Settings) -> str | None:
     options = {INBOX: "none: prompts wait until a connected agent takes them"}
-    options |= {name: f"{PRESETS[name]} ({name}), which is installed here" for name in found_presets()}
+    options |= {name: f"{PRESETS[name].title} ({name}), which is installed here" for name in found_presets()}
     options |= {name: f"{name}, from your settings" for name in settings.agents}
     if len(options) == 1:
         return None

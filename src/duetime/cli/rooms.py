@@ -46,7 +46,7 @@ ROOMS = {
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 the command line or a value in it cannot be used, 3 not found, "
     "4 refused, 5 the store cannot be used; 130 after Ctrl-C. "
-    "Every command takes --json, for programs, and --debug, which shows the trace of an error."
+    "Every command but `mcp` takes --json, for programs; all take --debug, which shows the trace of an error."
 )
 
 

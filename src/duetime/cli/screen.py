@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.cli.text import clean, escaped
@@ -62,6 +63,20 @@ def progress(items: Sequence[T], doing: str) -> Iterable[T]:
     from rich.progress import track
 
     return track(items, doing, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def bar(doing: str) -> Iterator[Callable[[float], None]]:
+    """Takes the part that is done, from 0 to 1, and shows it where somebody watches."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(doing, total=1.0)
+        yield lambda done: shown.update(task, completed=done)
 
 
 def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:

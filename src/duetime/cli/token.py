@@ -15,9 +15,10 @@ from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
 from duetime.compose import sign_in_link, tokens_of
 from duetime.core.clock import SECOND, Instant, SystemClock
+from duetime.core.kind import LOCAL
 from duetime.core.result import Err
 from duetime.core.times import iso_local
-from duetime.faces.http.tokens import LOCAL, Grant, InvalidToken, Record, Tokens, unverified
+from duetime.faces.http.tokens import Grant, InvalidToken, Record, Tokens, unverified
 from duetime.settings import load_settings, local_zone
 
 app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")

@@ -17,6 +17,7 @@ from duetime.core.model import Definition, Schedule, ScheduleId
 from duetime.core.policy.changing import Edit
 from duetime.core.policy.creating import Draft
 from duetime.core.policy.values import Policy, make_policy, policy_to_json
+from duetime.core.results import is_text
 from duetime.core.triggers import (
     OnceTrigger,
     Trigger,
@@ -169,7 +170,7 @@ class Drafter:
             raise InvalidInput(f"{name}: must not be empty", field=name)
         if len(value) > longest:
             raise InvalidInput(f"{name}: has {len(value)} characters, and the limit is {longest}", field=name)
-        if "\x00" in value or not encodable(value):
+        if not is_text(value):
             raise InvalidInput(f"{name}: holds characters that are no text (NUL or lone surrogates)", field=name)
         return value
 
@@ -229,14 +230,6 @@ def _moved(trigger: str, to: Instant) -> str | None:
     except InvalidInput:
         return None  # the edit itself says that what is stored cannot be used
     return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
-
-
-def encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def fingerprint(new: NewSchedule) -> str:

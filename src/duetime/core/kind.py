@@ -60,13 +60,17 @@ class StopSignal:
         return self._event.wait(timeout)
 
 
+LOCAL = "local"
+"""Whoever sits at this machine: the owner of what is made without a token, and the holder of what it takes."""
+
+
 class Caller(NamedTuple):
     """On whose behalf something is asked for. `operator` sees and may do more than its own."""
 
     owner: str
     operator: bool = False
     depth: int = 0
-    holder: str = "local"
+    holder: str = LOCAL
     """Whose hands a run is in that this caller takes: the id of its token. A session would not do, for over HTTP every
     request of the newer protocol is one of its own; without tokens (stdio, CLI, Python) all callers are one."""
 

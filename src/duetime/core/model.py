@@ -70,6 +70,11 @@ class Definition(NamedTuple):
     created: Instant
     updated: Instant
 
+    @property
+    def written(self) -> Instant:
+        """Since when its words stand: pausing and resuming change no word of one that was never edited."""
+        return self.created if self.version == 1 else self.updated
+
 
 class Progress(NamedTuple):
     """How far a schedule has come: the hot half, whose row is the lock of everything about the schedule."""

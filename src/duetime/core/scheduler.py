@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.core.clock import DAY, MINUTE, Clock, Instant
 from duetime.core.delivering import NOTIFICATION
-from duetime.core.drafting import Changes, Drafter, Limits, NewSchedule, encodable, fingerprint
+from duetime.core.drafting import Changes, Drafter, Limits, NewSchedule, fingerprint
 from duetime.core.errors import DuetimeError, StoreUnavailable
 from duetime.core.kind import Caller, Kind
 from duetime.core.model import (
@@ -31,6 +31,7 @@ from duetime.core.policy.creating import Draft
 from duetime.core.policy.ending import Held
 from duetime.core.policy.following import alert
 from duetime.core.result import Err, Ok, Result
+from duetime.core.results import is_text
 from duetime.core.store import COUNTED, Created, Page, RunQuery, ScheduleQuery, Store
 from duetime.core.triggers import (
     Trigger,
@@ -350,7 +351,7 @@ class Scheduler:
 
 def could_be_an_id(text: str) -> bool:
     """Any string may be asked for; what no store can hold is nobody's id."""
-    return len(text) <= 200 and "\x00" not in text and encodable(text)
+    return len(text) <= 200 and is_text(text)
 
 
 def _cancel_pending(change: Change) -> Decision:

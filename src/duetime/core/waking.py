@@ -46,6 +46,8 @@ class Errand:
     access: Access
     stop: StopSignal
     report: Callable[[str], None]
+    deeper: Callable[[int], Access]
+    """The same access for a run that also does what others stored, at their depth."""
     zone: str = ""
     """In which its owner reads times, and its token too; empty means that of the installation."""
 

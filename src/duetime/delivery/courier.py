@@ -8,7 +8,7 @@ from typing import TypeAlias
 from duetime.core.clock import Clock
 from duetime.core.delivering import INBOX, Inbox, Parcel
 from duetime.core.outcome import Outcome
-from duetime.delivery.channels import Channel, ChannelSpec, make_channel, problem_of_name
+from duetime.delivery.channels.named import Channel, ChannelSpec, make_channel, problem_of_name
 from duetime.delivery.hosts import Hosts
 from duetime.delivery.http import Http
 from duetime.delivery.ntfy import NTFY, Ntfy, NtfyServer

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from duetime.core.kind import Caller
+from duetime.core.kind import LOCAL, Caller
 from duetime.faces.desk import Desk
 from duetime.faces.mcp.tool import Call
-
-LOCAL = "local"
 
 
 def as_local(desk: Desk) -> Call:

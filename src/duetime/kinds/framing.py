@@ -11,7 +11,7 @@ from duetime.core.times import format_local
 def framed(prompt: str, definition: Definition, run: Run, zone: str) -> str:
     """The marks around the text cannot be known to whoever wrote it: it cannot end its own frame."""
     mark = secrets.token_hex(8)
-    stored, due = format_local(definition.updated, zone), format_local(run.due, zone)
+    stored, due = format_local(definition.written, zone), format_local(run.due, zone)
     return (
         f"You are woken by Duetime, a scheduler, for task #{definition.id} of {definition.owner}, which is due {due}.\n"
         f"Between the two marks stands what {definition.owner} stored on {stored}. Do what it asks for, as a request of"

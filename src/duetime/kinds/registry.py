@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
 from duetime.core.errors import DuetimeError
+from duetime.core.kind import LOCAL
 from duetime.kinds.arguments import Arguments
 from duetime.kinds.context import TaskContext
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Isolation = Literal["thread", "process"]
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
-LOCAL_HOLDER = "local"
 """Of callers that brought no token: the command line and Python, and agents over stdio, who are no operators."""
 
 
@@ -138,7 +138,7 @@ class Registry:
     def visible(self, name: str, caller: Caller) -> Task | None:
         """What is for operators does not exist for others."""
         task = self.get(name)
-        if task is None or (task.operator and not caller.operator) or (task.local and caller.holder != LOCAL_HOLDER):
+        if task is None or (task.operator and not caller.operator) or (task.local and caller.holder != LOCAL):
             return None
         return task
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
@@ -53,7 +54,7 @@ class Waking:
         books: Books,
         clock: Clock,
         zone: str,
-        access: Callable[[Claim, float], Access],
+        access: Callable[[Claim, float, int], Access],
         runs_per_day: int = 0,
     ) -> None:
         self.wakers = wakers
@@ -96,19 +97,22 @@ class Waking:
         timeout = work.policy.timeout
         patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
         zone = zone_of(definition, self._zone)
+        depth = definition.depth + 1
+        deeper = partial(self._access, work.claim, patience)
         return Errand(
             run=run.id,
             task=definition.id,
             owner=definition.owner,
             prompt=prompt,
             text=framed(prompt, definition, run, zone),
-            stored=definition.updated,
+            stored=definition.written,
             due=run.due,
-            depth=definition.depth + 1,
+            depth=depth,
             patience=patience,
-            access=self._access(work.claim, patience),
+            access=deeper(depth),
             stop=work.stop,
             report=work.report,
+            deeper=deeper,
             zone=zone,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -101,7 +101,7 @@ class PostgresStore(FlowingStore):
     def schema(self) -> int:
         return int(self._rows(SQL["schema_version"], ())[0][0])
 
-    def backup(self, target: str) -> None:
+    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
         raise StoreUnusable("PostgreSQL is backed up with its own tools: pg_dump for a copy, or its archive of the WAL")
 
     def close(self) -> None:

@@ -219,21 +219,37 @@ class SqliteStore(FlowingStore):
     def schema(self) -> int:
         return int(self._rows("PRAGMA user_version", ())[0][0])
 
-    def backup(self, target: str) -> None:
+    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
         """A consistent copy by SQLite's own backup API; it appears under its name only when it is whole."""
         partial = f"{target}.{uuid.uuid4().hex}.partial"
         try:
-            with translated(target), self._read_lock:
+            with translated(target), self._standing_still() as source:
                 copy = apsw.Connection(partial)
                 try:
-                    with copy.backup("main", self._reader, "main") as job:
+                    with copy.backup("main", source, "main") as job:
                         while not job.done:
                             job.step(1000)
+                            told(1 - job.remaining / max(1, job.page_count))
                 finally:
                     copy.close()
             Path(partial).replace(target)
         finally:
             Path(partial).unlink(missing_ok=True)
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[apsw.Connection]:
+        """A view that nobody's writing changes: otherwise a copy begins again with every commit, and a busy store is
+        never copied. Nobody waits for it either."""
+        if self.in_memory:
+            with self._lock:
+                yield self._writer
+            return
+        source = self._connect()
+        try:
+            source.execute("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+            yield source
+        finally:
+            source.close()
 
     def close(self) -> None:
         self._closed.set()

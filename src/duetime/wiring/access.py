@@ -42,11 +42,12 @@ class RunAccess:
     def _tokens(self) -> Tokens:
         return load_tokens(self._settings, self._clock)
 
-    def __call__(self, claim: Claim, patience: float) -> Access:
+    def __call__(self, claim: Claim, patience: float, depth: int) -> Access:
+        """`depth` is that of what the run may schedule."""
         run, definition, _ = claim
         life = int((patience + _GRACE) * SECOND)
         zone = zone_of(definition, self._zone)
-        token = self._tokens.for_run(definition.owner, run.id, run.fence, definition.depth + 1, life, zone)
+        token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life, zone)
         if self.url is not None:
             return Access(self.url, token)
         env = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duetime.core.clock import SECOND, Clock
 from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
+from duetime.core.kind import LOCAL, Caller
 from duetime.core.ledger import MICRO, Used
 from duetime.core.outcome import Completed, Failed, Returned
 from duetime.core.policy.claiming import Claim
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 BUILTIN = "builtin"
 HEARTBEAT = "heartbeat"
-LOCAL = "local"
 _MOST_DUE = 20
 """Waiting prompts that one beat takes on."""
 
@@ -40,7 +39,7 @@ def prompt_kind(
     books: Books,
     clock: Clock,
     zone: str,
-    access: Callable[[Claim, float], Access],
+    access: Callable[[Claim, float, int], Access],
     scheduler_of: SchedulerOf,
 ) -> PromptKind:
     """Where no agent is named, none is imported: every due prompt waits in the inbox."""
@@ -156,7 +155,9 @@ class WaitingPrompts:
             run, definition, _ = taken.value
             self._holders[run.id] = caller
             text = PromptKind.text_of(definition)
-            due.append(DuePrompt(definition.id, run.id, definition.owner, text, run.due, definition.updated))
+            due.append(
+                DuePrompt(definition.id, run.id, definition.owner, text, run.due, definition.written, definition.depth)
+            )
         return due
 
     def finish(self, due: DuePrompt, reply: Reply | None) -> None:

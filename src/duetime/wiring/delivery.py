@@ -12,7 +12,7 @@ def courier_of(settings: Settings, clock: Clock) -> Courier:
     given = settings.notifications
     if not given.server and not settings.channels:
         return Inbox()
-    from duetime.delivery.channels import ChannelSpec
+    from duetime.delivery.channels.named import ChannelSpec
     from duetime.delivery.courier import RoutingCourier
     from duetime.delivery.ntfy import NtfyServer
 

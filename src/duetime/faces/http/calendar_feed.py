@@ -12,13 +12,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from duetime.core.errors import DuetimeError
-from duetime.core.kind import Caller
+from duetime.core.kind import LOCAL, Caller
 from duetime.core.model import Schedule
 from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.faces.calendar import calendar_of
-from duetime.faces.http.tokens import LOCAL, InvalidToken, Tokens
+from duetime.faces.http.tokens import InvalidToken, Tokens
 
 MOST = 2000
 """Schedules of one feed, the next to fire first: a calendar program reads all of it again and again."""

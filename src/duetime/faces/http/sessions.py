@@ -12,7 +12,8 @@ import re
 import secrets
 
 from duetime.core.clock import DAY, MINUTE, SECOND, Clock
-from duetime.faces.http.tokens import LOCAL, OPERATOR, Grant, InvalidToken, Tokens
+from duetime.core.kind import LOCAL
+from duetime.faces.http.tokens import OPERATOR, Grant, InvalidToken, Tokens
 
 LINK_LIFE = 10 * MINUTE
 SESSION_LIFE = 14 * DAY

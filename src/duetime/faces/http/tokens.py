@@ -19,6 +19,7 @@ import jwt
 
 from duetime.core.clock import DAY, SECOND, Clock, Instant, datetime_of
 from duetime.core.errors import DuetimeError, InvalidInput, UnknownZone
+from duetime.core.kind import LOCAL
 from duetime.core.waking import run_holder
 from duetime.core.zones import known_zone
 from duetime.faces.http.private import create_private, make_private, read_private, replace_private
@@ -26,7 +27,6 @@ from duetime.faces.http.private import create_private, make_private, read_privat
 ALGORITHM = "HS512"
 OPERATOR = "operator"
 SCOPES = (OPERATOR,)
-LOCAL = "local"
 LOCAL_LIFE = 3650 * DAY
 """The local token stands in the configuration of clients: one that ends would silence them all."""
 LONGEST_LIFE = 3650 * DAY

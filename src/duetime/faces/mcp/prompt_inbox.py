@@ -47,7 +47,7 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
     words = (
         f"Task #{definition.id}, due {shown(run.due, zone)}, is yours until {shown(run.expires, zone)}. Do what it"
         f" says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from it."
-        f"\nThe prompt, as its owner stored it on {shown(definition.updated, zone)}:\n\n{prompt}"
+        f"\nThe prompt, as its owner stored it on {shown(definition.written, zone)}:\n\n{prompt}"
     )
     return Reply(view, words)
 

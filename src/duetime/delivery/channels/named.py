@@ -10,10 +10,10 @@ from typing import Protocol
 from duetime.core.delivering import INBOX, Parcel
 from duetime.core.outcome import Outcome
 from duetime.core.topics import is_topic
-from duetime.delivery.apprise_channel import AppriseChannel
+from duetime.delivery.channels.apprise import AppriseChannel
+from duetime.delivery.channels.http import HttpChannel
 from duetime.delivery.hosts import Hosts
 from duetime.delivery.http import Http
-from duetime.delivery.http_channel import HttpChannel
 
 _WEB = re.compile(r"https?:", re.IGNORECASE)
 

@@ -11,7 +11,7 @@ from duetime.core.delivering import Parcel
 from duetime.core.remotes import Remote, RemoteKind
 from duetime.core.scheduler import could_be_an_id
 from duetime.delivery.ntfy import NtfyServer, publish_call
-from duetime.delivery.qstash_rows import cron_of, fields_of
+from duetime.delivery.qstash.rows import cron_of, fields_of
 
 if TYPE_CHECKING:
     from qstash import QStash

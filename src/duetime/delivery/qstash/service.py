@@ -18,16 +18,16 @@ from duetime.core.result import Err, Ok, Result
 from duetime.core.scheduler import Scheduler, could_be_an_id, expected
 from duetime.delivery.http import Http
 from duetime.delivery.ntfy import NtfyServer
-from duetime.delivery.qstash_account import Account, problem_with
-from duetime.delivery.qstash_answers import Refused, Unheard
-from duetime.delivery.qstash_making import CONFIRMED, WINDOW, Maker
-from duetime.delivery.qstash_requests import deleting, finding, pausing, resuming
-from duetime.delivery.qstash_rows import following, message, recurring
+from duetime.delivery.qstash.account import Account, problem_with
+from duetime.delivery.qstash.answers import Refused, Unheard
+from duetime.delivery.qstash.making import CONFIRMED, WINDOW, Maker
+from duetime.delivery.qstash.requests import deleting, finding, pausing, resuming
+from duetime.delivery.qstash.rows import following, message, recurring
 
 if TYPE_CHECKING:
     from qstash import QStash
 
-    from duetime.delivery.qstash_line import Line
+    from duetime.delivery.qstash.line import Line
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class QStashNotifications:
         self._http.close()
 
     def _line(self, longest: float = UNHURRIED) -> Line:
-        from duetime.delivery.qstash_line import Line
+        from duetime.delivery.qstash.line import Line
 
         patience = min(longest, self._patience)
         with self._opening:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from duetime.core.delivering import Parcel
 from duetime.core.outcome import Failed, Outcome
 from duetime.delivery.calls import Call, CallFailed, checked
+from duetime.delivery.channels.templates import content_type_of, escape_for, filled
 from duetime.delivery.hosts import Hosts
 from duetime.delivery.http import Http
 from duetime.delivery.posting import IDEMPOTENCY_KEY, posted
-from duetime.delivery.templates import content_type_of, escape_for, filled
 
 _METHODS = ("POST", "PUT", "PATCH")
 _SAMPLE = Parcel("msg_1", "topic", {"message": "a message"}, 1.0)

@@ -15,7 +15,7 @@ from qstash import QStash
 from duetime.core.masking import without_secrets
 from duetime.delivery.calls import Call, CallFailed
 from duetime.delivery.http import Http
-from duetime.delivery.qstash_answers import AGAIN, Declined, Refused, Unheard
+from duetime.delivery.qstash.answers import AGAIN, Declined, Refused, Unheard
 
 T = TypeVar("T")
 

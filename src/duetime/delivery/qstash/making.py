@@ -15,14 +15,14 @@ from duetime.core.remotes import Remote, RemoteKind, RemoteState
 from duetime.core.result import Err, Ok, Result
 from duetime.core.scheduler import KEY_REUSED, Scheduler
 from duetime.delivery.ntfy import NtfyServer, problem_of_topic
-from duetime.delivery.qstash_answers import Refused, Unheard
-from duetime.delivery.qstash_requests import Taken, publishing, scheduling
-from duetime.delivery.qstash_rows import record_of
+from duetime.delivery.qstash.answers import Refused, Unheard
+from duetime.delivery.qstash.requests import Taken, publishing, scheduling
+from duetime.delivery.qstash.rows import record_of
 
 if TYPE_CHECKING:
     from qstash import QStash
 
-    from duetime.delivery.qstash_line import Line
+    from duetime.delivery.qstash.line import Line
 
 WINDOW = 10 * MINUTE
 """How long QStash knows a message by its deduplication id: a request that is repeated later is a new one."""

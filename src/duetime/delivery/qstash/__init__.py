@@ -1,0 +1,1 @@
+"""QStash as the keeper of notifications: they fire while this machine is off."""
