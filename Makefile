@@ -28,7 +28,7 @@ help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## MCP over HTTP and a worker with sample tasks, shown live; Ctrl-C stops it
+run: $(VENV)/.run ## dashboard, API, MCP and a worker with sample tasks, shown live; Ctrl-C stops it
 	@$(BIN)/duetime serve --demo $(ARGS)
 
 test: $(VENV)/.dev ## lint, types, imports and unit: what has to pass before a merge
@@ -38,7 +38,7 @@ lint: $(VENV)/.dev ## ruff: rules and formatting
 	$(call stage,lint,$(BIN)/ruff check -q --output-format concise $(CODE) && $(BIN)/ruff format -q --check $(CODE))
 
 types: $(VENV)/.dev ## mypy, strict
-	$(call stage,types,$(BIN)/mypy $(CODE))
+	$(call stage,types,$(BIN)/mypy --num-workers 2 $(CODE))
 
 imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
 	$(call stage,imports,$(BIN)/lint-imports --no-logo)

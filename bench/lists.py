@@ -32,6 +32,7 @@ PAGES = (
     "/api/v1/schedules",
     "/api/v1/schedules?kind=prompt",
     "/api/v1/schedules?kind=notification",
+    "/api/v1/schedules?order=next",
     "/api/v1/schedules?status=pending",
     "/api/v1/schedules?status=failed",
     "/api/v1/schedules?status=running",

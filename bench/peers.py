@@ -28,7 +28,7 @@ def measure_peers(jobs: int) -> Iterator[Peer]:
 
 def _huey(jobs: int, folder: Path) -> float:
     """Dequeues and executes in one loop, without the polling of its consumer: the best it can do."""
-    from huey import SqliteHuey  # type: ignore[import-not-found, unused-ignore]
+    from huey import SqliteHuey  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     huey = SqliteHuey(filename=str(folder / "huey.db"), fsync=True)
     noop = huey.task()(lambda: None)

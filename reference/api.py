@@ -11,6 +11,7 @@ from duetime.faces.http.api.application import api
 from duetime.faces.http.api.doors import House
 from duetime.faces.local import as_local
 from duetime.settings import Settings
+from duetime.wiring.later import answered_later
 from reference.markdown import code, page, table
 from reference.schemas import fields, meaning, words
 
@@ -36,7 +37,8 @@ def openapi() -> Document:
     room = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
     try:
         desk = room.desk()
-        return api(House(desk, partial(as_local, desk)), "0").openapi()
+        finish = answered_later(room.scheduler, room.kinds)
+        return api(House(desk, partial(as_local, desk), finish), "0").openapi()
     finally:
         room.close()
 

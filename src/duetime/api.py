@@ -208,12 +208,13 @@ class Duetime:
         """How many rows changed: 0 means not found or no longer pending."""
         if fire_at is None and prompt is None:
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
-        changes = Changes(
-            name=None if prompt is None else prompt[:60],
-            payload=None if prompt is None else {"prompt": prompt},
-            next=None if fire_at is None else instant_of(fire_at),
-        )
-        return _rows(self.scheduler.edit(self.caller, str(id), changes, "prompt"))
+        next = None if fire_at is None else instant_of(fire_at)
+        while (found := self.scheduler.find(self.caller, str(id), "prompt")) is not None:
+            changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
+            result = self.scheduler.edit(self.caller, str(id), changes, "prompt")
+            if not isinstance(result, Err) or result.code != "conflict":  # else somebody was faster: read it again
+                return _rows(result)
+        return 0
 
     def cancel_scheduled_task(self, id: int) -> int:
         """How many rows changed: 0 means not found or no longer pending."""
@@ -290,6 +291,12 @@ def _scheduled_task(schedule: Schedule) -> ScheduledTask:
         status=status_of(progress),
         owner=definition.owner,
     )
+
+
+def _reworded(found: Schedule, prompt: str, next: Instant | None) -> Changes:
+    """The rest of the payload is written back as it was read, so nobody may have changed it meanwhile."""
+    payload = {**json.loads(found.definition.payload), "prompt": prompt}
+    return Changes(prompt[:60], payload=payload, next=next, version=found.definition.version)
 
 
 def _rows(result: Result[Any]) -> int:

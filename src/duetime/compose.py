@@ -19,6 +19,7 @@ from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
 from duetime.faces.desk import Desk
 from duetime.faces.local_notifications import LocalNotifications
+from duetime.faces.present import is_alive
 from duetime.kinds.builtin import TASKS, operator_tasks
 from duetime.kinds.job import JobKind
 from duetime.kinds.loading import load, load_entry_points
@@ -30,6 +31,7 @@ from duetime.settings.sections import QSTASH
 from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
 from duetime.wiring.agents import inboxes_of, prompt_kind
 from duetime.wiring.delivery import courier_of
+from duetime.wiring.later import answered_later
 from duetime.wiring.requests import OpenedByUse, signing_keys
 from duetime.wiring.standing import named_agents, named_channels
 from duetime.wiring.tasks import Fetching
@@ -82,11 +84,20 @@ class App:
             runs_per_hour=self.settings.max_runs_per_hour or None,
             retention=self.settings.retention_days * DAY / SECOND or None,
         )
-        if not session and self.settings.heartbeat.every:
-            self.keep_heartbeat()
+        if not session:
+            self._keep_heartbeat_at_work()
         for problem in self.courier.problems():
             log.error("%s; what is sent there fails until this is mended", problem)
         return Engine(self.store, self.kinds, self.clock, options)
+
+    def _keep_heartbeat_at_work(self) -> None:
+        """Of several workers, some may have settings without it: only one that works alone knows that none is left."""
+        if self.settings.heartbeat.every:
+            self.keep_heartbeat()
+        elif not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers()):
+            from duetime.agents.beating import end_unknown_beat
+
+            end_unknown_beat(self.scheduler, Caller(LOCAL))
 
     def keep_heartbeat(self) -> None:
         """As the settings say, also when they say that there is none: for the one process that serves."""
@@ -277,7 +288,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.faces.http.sessions import Proofs, Sessions
     from duetime.faces.local import as_local
     from duetime.faces.web.routes import web_routes
-    from duetime.faces.web.signing import sign_in_page
+    from duetime.faces.web.signing import no_page, sign_in_page
 
     desk, trusting = app.desk(), tokens is None
     identify = partial(as_local if tokens is None else by_token, desk)
@@ -285,8 +296,9 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     requests = qstash_routes(app.scheduler, lambda: identify().caller, signing_keys(app.settings))
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
-    house = House(desk, identify, trusting, named_agents(app.settings), named_channels(app.settings))
+    finish = answered_later(app.scheduler, app.kinds)
+    house = House(desk, identify, finish, trusting, named_agents(app.settings), named_channels(app.settings))
     watched = [readiness(app.scheduler), Metrics(app.scheduler, identify, trusting=trusting).route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     routes = [*api_routes(house, version("duetime")), *watched, *requests, *web_routes(house, browsers)]
-    return http_app(face, watcher, tokens, browsers, (*app.settings.hosts, *hosts), routes)
+    return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes)

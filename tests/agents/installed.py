@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from duetime.agents.command import CommandAgent
+from duetime.core.waking import Access
 from tests.support.model_server import ModelServer
 from tests.support.node import Node
 
@@ -82,10 +83,21 @@ def _opencode(node: Node, home: Path, model: ModelServer) -> Installed:
     options = {"baseURL": f"{model.url}/v1", "apiKey": "made-up"}
     known = {"name": "model", "tool_call": True}
     here = {"npm": "@ai-sdk/openai-compatible", "name": "here", "options": options, "models": {"model": known}}
-    path = home / ".config" / "opencode" / "opencode.json"
+    path = _opencode_settings(home)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"provider": {"here": here}}))
     return Installed([_native(node, "opencode-*/bin/opencode")], "here/model")
+
+
+def add_server(home: Path, name: str, access: Access) -> None:
+    """An MCP server of the operator's own, in the settings of opencode."""
+    path = _opencode_settings(home)
+    server = {"type": "local", "command": list(access.command), "environment": dict(access.env)}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "mcp": {name: server}}))
+
+
+def _opencode_settings(home: Path) -> Path:
+    return home / ".config" / "opencode" / "opencode.json"
 
 
 MADE: dict[str, Callable[[Node, Path, ModelServer], Installed]] = {

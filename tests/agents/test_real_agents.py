@@ -6,19 +6,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp import Client
 
+from duetime.agents.answers import without_prefix
+from duetime.core.ledger import Left
 from duetime.core.waking import Access
-from tests.agents.installed import MADE, agent_named, environment, settings
+from duetime.faces.mcp.families import FAMILIES, tools_of
+from tests.agents.installed import MADE, add_server, agent_named, environment, settings
 from tests.support.agents import ERAS, Served, call, over_http, serving, talk
-from tests.support.model_server import ModelServer, Script, fail, say, silence
+from tests.support.model_server import ModelServer, Request, Script, fail, say, silence
 from tests.support.model_server import call as use
 from tests.support.node import AGENTS, Node, NoNode, installed
 from tests.support.programs import wait_until, watched_temporary_folder
-from tests.support.waking import errand, failed, over_stdio, succeeded
+from tests.support.waking import errand, failed, over_stdio, replied, succeeded
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("DUETIME_TEST_AGENTS"), reason="`make test-agents` installs five agents from npm and runs them"
@@ -99,7 +101,43 @@ def test_it_uses_the_tools_and_answers(name: str, node: Node, home: Path, runs: 
     assert [each["name"] for each in reply.tool_calls] == ["schedule", "schedule_edit"]
     assert prompts(served, token=served.token) == [*before, "water the roses"]
     assert (reply.spent.input_tokens, reply.spent.output_tokens) == (300, 30)
-    assert not {"Bash", "Write", "bash", "write", "exec_command", "run_shell_command", "write_file"} & set(first.tools)
+
+
+RESOURCES = ["list_mcp_resource_templates", "list_mcp_resources", "read_mcp_resource"]
+"""Duetime's own, for it is the only server that these may read."""
+FURTHER: dict[str, tuple[list[str], list[str]]] = {
+    "claude": ([], ["Read"]),
+    "codex": (RESOURCES, ["exec_command", *RESOURCES, "write_stdin"]),
+    "gemini": ([], ["glob", "grep_search", "list_directory", "read_file"]),
+    "goose": ([], []),
+    "opencode": ([], sorted(["glob", "grep", "read", *RESOURCES])),
+}
+"""What each offers its model besides Duetime's tools: without a folder to work in, and with one."""
+
+
+@pytest.mark.parametrize("has_folder", [False, True], ids=["without-a-folder", "with-one"])
+@pytest.mark.parametrize("name", MADE)
+def test_it_offers_no_other_tools(
+    name: str, has_folder: bool, node: Node, home: Path, runs: Path, served: Served, tmp_path: Path
+) -> None:
+    """To the letter: a version that brings a tool of its own has to be looked at."""
+    (tmp_path / "work").mkdir()
+    folder = str(tmp_path / "work") if has_folder else ""
+    with ModelServer([say("Nothing to do.")]) as model:
+        given = errand(Access(served.url, served.token), patience=90.0)
+        succeeded(agent_named(name, node, home, model, folder=folder).wake(given))
+        offered = every_tool(model.conversation[0])
+    own = {each.name for each in tools_of(FAMILIES)}
+    assert own == {without_prefix(each) for each in offered} & own
+    assert sorted(each for each in offered if without_prefix(each) not in own) == FURTHER[name][has_folder]
+
+
+def every_tool(request: Request) -> list[str]:
+    """Also those that the maker of the model carries out, such as a search of the web: they have a type, or a key of
+    their own, and no name."""
+    known = ("name", "function", "functionDeclarations", "tools")
+    others = [each for each in request.body["tools"] if not any(name in each for name in known)]
+    return [*request.tools, *(str(each.get("type") or sorted(each)) for each in others)]
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -118,6 +156,13 @@ def test_a_model_that_refuses_is_a_failure(name: str, node: Node, home: Path, ru
     assert "this model is retired" in failed(reply)
 
 
+def test_claude_ends_with_what_is_left_of_the_day(node: Node, home: Path, runs: Path, served: Served) -> None:
+    with ModelServer(SCRIPT, usage=(1000, 100)) as model:
+        given = errand(Access(served.url, served.token), patience=60.0, left=Left(micros=100))
+        reply = replied(agent_named("claude", node, home, model).wake(given))
+    assert "maximum budget" in failed(reply) and len(reply.tool_calls) == 1 and reply.spent.dollars > 0
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_one_that_hangs_is_ended_with_all_it_started(
     name: str, node: Node, home: Path, runs: Path, tmp_path: Path
@@ -128,15 +173,44 @@ def test_one_that_hangs_is_ended_with_all_it_started(
     assert reply.error == "timed out after 8 s"
 
 
+@pytest.mark.parametrize(
+    ("name", "tool", "place"),
+    [
+        ("claude", "Read", "file_path"),
+        ("gemini", "read_file", "file_path"),
+        ("gemini", "list_directory", "dir_path"),
+        ("opencode", "read", "filePath"),
+    ],
+)
 def test_a_tool_that_is_not_allowed_is_no_success(
+    name: str, tool: str, place: str, node: Node, home: Path, runs: Path, served: Served, tmp_path: Path
+) -> None:
+    """To read outside of the folder: the others have no tool that could be refused."""
+    (tmp_path / "work").mkdir()
+    with ModelServer([use(tool, {place: "/etc"}), say("I could not read it.")]) as model:
+        woken = agent_named(name, node, home, model, folder=str(tmp_path / "work"))
+        reply = woken.wake(errand(Access(served.url, served.token), patience=60.0))
+    assert reply.denied == [tool] and f"not allowed to use {tool}" in failed(reply)
+
+
+def test_opencode_reads_nothing_that_other_servers_of_its_user_offer(
     node: Node, home: Path, runs: Path, served: Served, tmp_path: Path
 ) -> None:
-    outside: dict[str, Any] = {"file_path": "/etc/hostname"}
     (tmp_path / "work").mkdir()
-    with ModelServer([use("Read", outside), say("I could not read it.")]) as model:
-        woken = agent_named("claude", node, home, model, folder=str(tmp_path / "work"))
+    script = [
+        use("read_mcp_resource", server="duetime", uri="cron://examples"),
+        use("read_mcp_resource", server="mine", uri="cron://examples"),
+        say("I could not read it."),
+    ]
+    with ModelServer(script) as model:
+        woken = agent_named("opencode", node, home, model, folder=str(tmp_path / "work"))
+        add_server(home, "mine", over_stdio(tmp_path))
         reply = woken.wake(errand(Access(served.url, served.token), patience=60.0))
-    assert reply.denied == ["Read"] and "not allowed to use Read" in failed(reply)
+        offered = model.conversation[0].tools
+    assert not any(each.startswith("mine_") for each in offered)
+    first, second = reply.tool_calls
+    assert "every minute" in first["result"] and second["failed"] and "every minute" not in second["result"]
+    assert reply.denied == ["read_mcp_resource"]
 
 
 @pytest.mark.parametrize("auth", [[], ["--no-auth"]], ids=["over-http", "over-stdio"])

@@ -149,6 +149,27 @@ def test_what_was_resumed_is_paused_at_its_next_failure(store: FlowingStore, han
     assert the_run(store, again[0].run.id).status == "failed"
 
 
+@pytest.mark.parametrize(
+    ("policy", "topics"),
+    [
+        ({}, ["duetime-alerts"]),
+        ({"deliver_to": "garden", "notify_on": "success"}, ["garden"]),
+        ({"pause_after": 1}, ["duetime-alerts"]),
+    ],
+)
+def test_a_quarantine_tells_once_too(store: FlowingStore, policy: dict[str, Any], topics: list[str]) -> None:
+    schedule = create_one(store, every(MINUTE, **policy))
+    for _ in range(3):
+        hand = Hand(store)
+        hand.claim(T0 + MINUTE)
+        hand.die(T0 + MINUTE)
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    told = payloads(store)
+    assert [each["topic"] for each in told] == topics
+    assert told[0]["title"] == "water the plants is paused"
+    assert "3 workers died" in told[0]["message"] and "resume" in told[0]["message"]
+
+
 def test_an_alert_that_somebody_else_gives_at_the_same_moment(
     store: FlowingStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,14 +188,18 @@ def test_an_alert_that_somebody_else_gives_at_the_same_moment(
     assert the_run(store, second.run.id).status == "pending"
 
 
-def test_a_deleted_schedule_leaves_no_callback_that_has_nothing_to_tell(store: FlowingStore, hand: Hand) -> None:
+@pytest.mark.parametrize("kept", ["null", '{"url": "https://example.org"}'])
+def test_a_deleted_schedule_leaves_no_callback_that_has_nothing_to_tell(
+    store: FlowingStore, hand: Hand, kept: str
+) -> None:
     schedule = create_one(
         store, once(payload='{"url": "https://example.org"}', callbacks=[CALLBACK], at_most_once=True)
     )
     hand.claim(T0)
-    value_of(store.change(schedule, T0, changing.delete))
+    value_of(store.change(schedule, T0, lambda change: changing.delete(change, kept)))
     hand.die(T0)
     assert payloads(store, "request") == []
+    assert the(store, schedule).definition.payload == kept
 
 
 def test_a_callback_that_cannot_be_made_does_not_keep_its_run_from_ending(store: FlowingStore, hand: Hand) -> None:

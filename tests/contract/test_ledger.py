@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from duetime.core.clock import DAY, Instant
-from duetime.core.ledger import Cap, Used
+from duetime.core.ledger import Cap, Left, Used
 from duetime.stores.flow import FlowingStore
 from tests.support.drafts import T0
 
@@ -14,22 +14,32 @@ CAPS = [Cap("all", "all prompts", Used(runs=5)), Cap("agent:coder", "the agent c
 
 
 def test_runs_are_counted_until_the_limit(store: FlowingStore) -> None:
-    assert [store.reserve("ada", TODAY, CAPS) for _ in range(6)] == [None] * 5 + ["5 runs a day for all prompts"]
-    assert store.reserve("bob", TODAY, CAPS) is None
-    assert store.reserve("ada", TOMORROW, CAPS) is None
+    answers = [store.reserve("ada", TODAY, CAPS) for _ in range(6)]
+    assert answers == [Left(tokens=100)] * 5 + ["5 runs a day for all prompts"]
+    assert store.reserve("bob", TODAY, CAPS) == Left(tokens=100)
+    assert store.reserve("ada", TOMORROW, CAPS) == Left(tokens=100)
 
 
 def test_what_was_used_counts_under_every_cap(store: FlowingStore) -> None:
     store.spend("ada", TODAY, CAPS, Used(tokens=60, micros=5))
-    assert store.reserve("ada", TODAY, CAPS) is None
+    assert store.reserve("ada", TODAY, CAPS) == Left(tokens=40)
     store.spend("ada", TODAY, CAPS, Used(tokens=60, micros=5))
     assert store.reserve("ada", TODAY, CAPS) == "100 tokens a day for the agent coder"
     other = [CAPS[0], Cap("agent:other", "the agent other", Used(tokens=100))]
-    assert store.reserve("ada", TODAY, other) is None
+    assert store.reserve("ada", TODAY, other) == Left(tokens=100)
+
+
+def test_a_run_is_told_what_the_tightest_limit_leaves(store: FlowingStore) -> None:
+    store.spend("ada", TODAY, [Cap("a", "a", Used())], Used(tokens=10, micros=250_000))
+    tight = [Cap("a", "a", Used(tokens=100, micros=10**6)), Cap("b", "b", Used(tokens=50)), Cap("c", "c", Used(runs=1))]
+    left = store.reserve("ada", TODAY, tight)
+    assert isinstance(left, Left) and left == Left(tokens=50, micros=750_000) and left.dollars == 0.75
+    assert store.reserve("ada", TODAY, [Cap("d", "d", Used(runs=1))]) == Left()
 
 
 def test_two_at_once_do_not_share_the_last_place(store: FlowingStore) -> None:
-    together, answers = threading.Barrier(8), []
+    together = threading.Barrier(8)
+    answers: list[str | Left] = []
 
     def reserve() -> None:
         together.wait(10)
@@ -40,11 +50,11 @@ def test_two_at_once_do_not_share_the_last_place(store: FlowingStore) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert answers.count(None) == 5 and len(answers) == 8
+    assert sum(isinstance(each, Left) for each in answers) == 5 and len(answers) == 8
 
 
 def test_old_days_are_forgotten_with_history(store: FlowingStore) -> None:
     for _ in range(5):
         store.reserve("ada", TODAY, CAPS)
     store.prune(Instant(T0 + 1), 10)
-    assert store.reserve("ada", TODAY, CAPS) is None
+    assert isinstance(store.reserve("ada", TODAY, CAPS), Left)

@@ -8,8 +8,8 @@ import pytest
 
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.core.figures import BOUNDS, tally_of
-from duetime.core.model import RunId, ScheduleId
-from duetime.core.outcome import Failed
+from duetime.core.model import RunId, Schedule, ScheduleId
+from duetime.core.outcome import Failed, Retry
 from duetime.core.policy import changing
 from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.stores import coming
@@ -134,6 +134,66 @@ def test_what_comes_next_in_time_order(store: FlowingStore, few: int, monkeypatc
     assert ids(None, until=T0 + 2 * HOUR) == [soon, other]
     assert ids("ada", until=T0 + 2 * HOUR) == [soon]
     assert ids("nobody") == []
+
+
+@pytest.fixture(params=[0, 2_000])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Along the due queue, or by the owner's own: a list is the same."""
+    monkeypatch.setattr(coming, "FEW", request.param)
+    chosen: int = request.param
+    return chosen
+
+
+@pytest.mark.usefixtures("few")
+def test_a_list_of_what_fires_next_has_nothing_that_does_not(store: FlowingStore, hand: Hand) -> None:
+    over = create_one(store, once(T0, name="over"))
+    late = create_one(store, once(T0 + 3 * HOUR, at_most_once=True))
+    soon = create_one(store, every(HOUR, name="soon"))
+    prompt = create_one(store, once(T0 + 2 * HOUR, kind="prompt"))
+    others = create_one(store, once(T0 + 2 * HOUR, owner="bob"))
+    paused, cancelled, deleted = [s.definition.id for s in create(store, *[every(MINUTE) for _ in range(3)])]
+    store.change(paused, T0, changing.pause)
+    store.change(cancelled, T0, changing.cancel)
+    store.change(deleted, T0, changing.delete)
+    hand.record(hand.claim(T0), T0)
+
+    def ids(**asked: Any) -> list[int]:
+        page = store.search(ScheduleQuery(firing=True, **asked))
+        assert page.total == len(page.items)
+        return [found.definition.id for found in page.items]
+
+    assert over == 1 and ids(owner="ada") == [soon, prompt, late]
+    assert ids() == [soon, prompt, others, late]
+    assert ids(owner="ada", kind="job") == [soon, late]
+    assert ids(owner="ada", kind="prompt") == ids(kind="prompt") == [prompt]
+    assert ids(owner="ada", status="pending") == [soon, prompt, late]
+    assert ids(owner="ada", status="paused") == ids(owner="ada", status="completed") == ids(owner="nobody") == []
+    assert ids(owner="ada", text="soon", subject="echo") == [soon]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_retry_is_no_second_place_in_the_list(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, max_attempts=2))
+    hand.record(hand.claim(T0 + HOUR), T0 + HOUR, Retry("not yet"))
+    page = store.search(ScheduleQuery(owner="ada", firing=True))
+    assert [found.definition.id for found in page.items] == [schedule]
+
+
+@pytest.mark.usefixtures("few")
+def test_pages_of_what_fires_next_cover_everything_once(store: FlowingStore) -> None:
+    kinds = ("job", "prompt", "request")
+    drafts = [once(T0 + number % 7 * MINUTE, kind=kinds[number % 3]) for number in range(25)]
+    made = create(store, *drafts)
+    seen: list[Schedule] = []
+    cursor: str | None = None
+    for _ in range(7):
+        page = store.search(ScheduleQuery(owner="ada", firing=True, limit=4, cursor=cursor))
+        assert (page.total, len(page.items)) == (25, min(4, 25 - len(seen)))
+        seen += page.items
+        cursor = page.cursor
+    assert cursor is None
+    expected = sorted(made, key=lambda each: (each.progress.next or 0, each.definition.id))
+    assert [each.definition.id for each in seen] == [each.definition.id for each in expected]
 
 
 # -- figures --------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.core.model import Run, RunStatus, ScheduleId
-from duetime.core.outcome import Completed, Failed, Outcome, Retry
+from duetime.core.model import Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.core.policy import changing
 from duetime.core.policy.changing import Edit
 from duetime.core.result import Err, Result
@@ -96,6 +96,83 @@ def test_a_schedule_that_is_over_is_not_changed_amid_runs_either(store: FlowingS
     hand.claim(T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE), changing.cancel))
     assert isinstance(edit(store, schedule, T0 + MINUTE, payload='"new"', amid_runs=True), Err)
+
+
+# -- by hand, while the schedule is paused ------------------------------------------------------------------------
+
+
+def dead_and_paused(store: FlowingStore, hand: Hand, number: int = 1, **policy: Any) -> tuple[ScheduleId, list[RunId]]:
+    """Occurrences that failed for good, of a schedule that was paused over it."""
+    schedule = create_one(store, every(MINUTE, **{**OVERLAPPING, "pause_after": number, **policy}))
+    for minute in range(1, number + 1):
+        hand.record(hand.claim(T0 + minute * MINUTE), T0 + minute * MINUTE, Failed("no", permanent=True))
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    return schedule, [run.id for run in runs_of(store, schedule)]
+
+
+def test_all_that_failed_can_be_tried_again_at_once(store: FlowingStore, hand: Hand) -> None:
+    schedule, dead = dead_and_paused(store, hand, 3)
+    for run in dead:
+        value_of(store.change_run(run, Instant(T0 + HOUR), changing.retry))
+    claims = hand.claim(T0 + HOUR)
+    assert [claim.run.id for claim in claims] == dead
+    hand.record(claims, T0 + HOUR)
+    assert {run.status for run in runs_of(store, schedule)} == {RunStatus.COMPLETED}
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+
+
+@pytest.mark.parametrize("outcome", [Retry("not yet"), Failed("not yet"), Returned()])
+def test_what_was_retried_by_hand_is_not_parked_by_the_pause(store: FlowingStore, hand: Hand, outcome: Outcome) -> None:
+    """Nobody would hear of it again: it is no dead letter, and nothing would wake it."""
+    _, [run] = dead_and_paused(store, hand)
+    value_of(store.change_run(run, Instant(T0 + HOUR), changing.retry))
+    hand.record(hand.claim(T0 + HOUR), T0 + HOUR, outcome)
+    [again] = hand.claim(T0 + HOUR + SECOND)
+    assert again.run.id == run
+    hand.record([again], T0 + HOUR + SECOND, Failed("no more", permanent=True))
+    assert the_run(store, run).status == RunStatus.FAILED, "a dead letter again"
+
+
+def test_not_even_when_its_worker_dies(store: FlowingStore, hand: Hand) -> None:
+    _, [run] = dead_and_paused(store, hand)
+    value_of(store.change_run(run, Instant(T0 + HOUR), changing.retry))
+    assert len(hand.claim(T0 + HOUR)) == 1
+    hand.die(T0 + HOUR)
+    assert [claim.run.id for claim in Hand(store, "heir").claim(T0 + HOUR)] == [run]
+
+
+def test_nor_when_it_had_not_even_begun_before(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, **OVERLAPPING))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, Returned())
+    [run] = runs_of(store, schedule)
+    value_of(store.change_run(run.id, Instant(T0 + MINUTE), changing.cancel_run))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
+    value_of(store.change_run(run.id, Instant(T0 + HOUR), changing.retry))
+    assert [(attempt.number, attempt.status) for attempt in store.attempts(run.id)] == [(1, RunStatus.CANCELLED)]
+    hand.record(hand.claim(T0 + HOUR), T0 + HOUR, Retry("not yet"))
+    assert [claim.run.id for claim in hand.claim(T0 + HOUR + SECOND)] == [run.id]
+
+
+def test_what_was_run_by_hand_is_not_parked_either(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, **OVERLAPPING))
+    value_of(store.change(schedule, T0, changing.pause))
+    fired = value_of(store.change(schedule, T0, changing.fire))
+    hand.record(hand.claim(T0), T0, Retry("not yet"))
+    value_of(edit(store, schedule, T0 + 1, name="new", amid_runs=True))
+    [again] = hand.claim(T0 + SECOND)
+    assert (again.run.id, again.run.attempt) == (fired.id, 2)
+
+
+def test_a_pause_parks_what_nobody_asked_for(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, **OVERLAPPING))
+    claims = hand.claim(T0 + MINUTE)
+    hand.record(claims, T0 + MINUTE, Retry("first"))
+    claims = hand.claim(T0 + MINUTE + SECOND)
+    value_of(store.change(schedule, Instant(T0 + MINUTE + SECOND), changing.pause))
+    hand.record(claims, T0 + MINUTE + SECOND, Retry("second"))
+    assert hand.claim(T0 + HOUR) == []
+    value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
+    assert [claim.run.attempt for claim in hand.claim(T0 + HOUR)] == [3]
 
 
 # -- answers ----------------------------------------------------------------------------------------------------

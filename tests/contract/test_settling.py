@@ -116,6 +116,52 @@ def test_what_was_never_started_goes_back_without_an_attempt(store: FlowingStore
     assert (again.run.attempt, again.run.fence) == (1, claim.run.fence + 1)
 
 
+def test_what_is_given_back_for_longer_than_it_may_be_counts_as_an_attempt(store: FlowingStore, hand: Hand) -> None:
+    """Whichever worker has it: a dead host must end some day what waits for it."""
+    create(store, once(max_attempts=2, backoff=1))
+    given_back = Returned("the host is left alone", after=MINUTE, patience=HOUR)
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, given_back)
+    other = Hand(store, "other")
+    (claim,) = other.claim(T0 + HOUR - 1)
+    other.record([claim], T0 + HOUR - 1, given_back)
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.attempt, run.error) == (RunStatus.PENDING, 0, "the host is left alone")
+    for attempt in (1, 2):
+        (claim,) = other.claim(T0 + attempt * 2 * HOUR)
+        other.record([claim], T0 + attempt * 2 * HOUR, given_back)
+        assert the_run(store, claim.run.id).attempt == attempt
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.error) == (RunStatus.FAILED, "the host is left alone")
+
+
+def test_who_asks_for_it_again_is_given_the_same_patience(store: FlowingStore, hand: Hand) -> None:
+    create(store, once())
+    given_back = Returned("the host is left alone", patience=HOUR)
+    hand.record(hand.claim(T0), T0, given_back)
+    (claim,) = hand.claim(T0 + HOUR)
+    hand.record([claim], T0 + HOUR, given_back)
+    assert the_run(store, claim.run.id).status == RunStatus.FAILED
+    value_of(store.change_run(claim.run.id, Instant(T0 + HOUR), changing.retry))
+    (claim,) = hand.claim(T0 + HOUR)
+    hand.record([claim], T0 + HOUR, given_back)
+    assert the_run(store, claim.run.id).status == RunStatus.PENDING
+
+
+def test_what_is_given_back_for_a_while_says_why_until_it_is_taken_up(store: FlowingStore, hand: Hand) -> None:
+    schedule, other = create_one(store, once()), create_one(store, once())
+    claims = hand.claim(T0)
+    value_of(store.change(other, T0, changing.cancel))
+    for claim in claims:
+        hand.record([claim], T0, Returned("nobody can do it here", MINUTE))
+    assert the(store, schedule).progress.note == "nobody can do it here"
+    assert the(store, other).progress.note is None, "it is over"
+    (again,) = hand.claim(T0 + MINUTE)
+    assert the(store, schedule).progress.note is None
+    hand.record([again], T0 + MINUTE, Returned("the worker stops"))
+    assert the(store, schedule).progress.note is None, "the next one takes it at once"
+
+
 def test_a_cancelled_outcome_ends_the_run(store: FlowingStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)

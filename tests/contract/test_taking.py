@@ -6,15 +6,17 @@ import threading
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, Instant
+from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.core.kind import Caller
 from duetime.core.model import Run, RunId, RunStatus, ScheduleId
 from duetime.core.outcome import Completed, Failed, Waiting
 from duetime.core.policy import changing
+from duetime.core.policy.taking import LEFT, hold_of
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err
 from duetime.core.scheduler import LEASE, Scheduler
 from duetime.core.store import RunQuery
+from duetime.core.waking import run_holder
 from duetime.simulation import SettableClock
 from duetime.stores.flow import FlowingStore
 from tests.contract.conftest import Opener
@@ -129,6 +131,83 @@ def test_the_oldest_is_taken_first_and_only_by_its_owner(store: FlowingStore, ha
 def test_a_timeout_of_its_own_is_how_long_it_is_held(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
     due(store, hand, timeout=HOUR)
     assert taken(scheduler).expires == T0 + MINUTE + HOUR
+
+
+def test_a_hold_can_be_longer_than_the_timeout(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    """A beat does several prompts in one run: until it ends, nobody else is to do any of them."""
+    for timeout, least in ((2 * SECOND, MINUTE), (None, HOUR), (HOUR, MINUTE)):
+        due(store, hand, **({} if timeout is None else {"timeout": timeout}))
+        held = value_of(scheduler.take(ANN, "prompt", least=least))
+        assert held is not None and held.run.expires == T0 + MINUTE + max(timeout or LEASE, least)
+
+
+def test_a_run_takes_nothing_that_is_as_deep_as_what_it_schedules(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler
+) -> None:
+    """Runs that take what such runs stored, and store it anew, would have no end."""
+    deep = once(T0, kind="prompt")
+    [made] = create(store, deep._replace(definition=deep.definition._replace(depth=1)))
+    hand.record(hand.claim(T0, lanes=LANES), T0, Waiting())
+    (flat,) = due(store, hand)
+    run = ANN._replace(depth=1)
+    assert taken(scheduler, run).schedule == flat
+    assert take(scheduler, run) is None
+    assert free(store) == [made.definition.id], "for a person, or a run that is deeper"
+    assert taken(scheduler, ANN._replace(depth=2)).schedule == made.definition.id
+
+
+def test_agents_that_share_a_token_are_told_apart_by_the_hold(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
+) -> None:
+    due(store, hand)
+    first = taken(scheduler)
+    clock.move_to(Instant(clock.now() + LEASE))
+    second = taken(scheduler)
+    assert (first.id, first.holder) == (second.id, second.holder) and hold_of(first) != hold_of(second)
+    for hold in (hold_of(first), "", "nonsense"):
+        assert isinstance(scheduler.finish(ANN, first.id, Completed('"late"'), hold=hold), Err)
+    value_of(scheduler.finish(ANN, second.id, Completed('"done"'), hold=hold_of(second)))
+    assert the_run(store, first.id).result == '"done"'
+
+
+def test_without_the_hold_the_holder_is_enough(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
+) -> None:
+    due(store, hand)
+    run = taken(scheduler)
+    clock.move_to(Instant(clock.now() + LEASE))
+    taken(scheduler)
+    assert value_of(scheduler.finish(ANN, run.id, Completed())).status == RunStatus.COMPLETED
+
+
+def test_hands_that_let_go_of_everything(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+    a, b, c, d = due(store, hand, 4)
+    done, mine, other = taken(scheduler), taken(scheduler), taken(scheduler, BEN)
+    value_of(scheduler.finish(ANN, done.id, Completed()))
+    held = store.runs(RunQuery(owner="ada", kind="prompt", holder="ann"))
+    assert [run.id for run in held.items] == [mine.id] and held.total == 1
+    assert [run.id for run in value_of(scheduler.give_back(ANN, "prompt", "it rains"))] == [mine.id]
+    assert free(store) == [b, d] and the_run(store, other.id).holder == "ben"
+    given_back = the_run(store, mine.id)
+    assert (given_back.status, given_back.attempt, given_back.error) == (RunStatus.WAITING, 0, "it rains")
+    assert value_of(scheduler.give_back(ANN, "prompt", "it rains")) == []
+    assert the_run(store, done.id).schedule == a and the_run(store, other.id).schedule == c
+
+
+@pytest.mark.parametrize("outcome", [Completed(), Failed("no water")])
+def test_a_run_that_ends_itself_lets_go_of_what_it_took(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, outcome: Completed | Failed
+) -> None:
+    """An agent that answers later: with its own run its token is over, and nobody could finish what it took."""
+    (other,) = due(store, hand)
+    create_one(store, once(kind="prompt"))
+    [claim] = hand.claim(T0 + 1, lanes=LANES)
+    agent = Caller("ada", holder=run_holder(claim.run.id, claim.run.fence))
+    hand.record([claim], T0 + 1, Waiting(Instant(T0 + HOUR), agent.holder))
+    run = taken(scheduler, agent)
+    assert run.schedule == other and free(store) == []
+    value_of(scheduler.finish(agent, claim.run.id, outcome))
+    assert free(store) == [other] and the_run(store, run.id).error == LEFT
 
 
 def test_only_who_took_it_finishes_it(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:

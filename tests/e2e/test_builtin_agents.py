@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from duetime.agents.models import EXAMPLE, NO_MODEL
 from duetime.core.clock import SystemClock
 from duetime.core.waking import Access
 from tests.support.chatting import chat, chatting
+from tests.support.cli import Answer
 from tests.support.mcp import SAMPLES, World, unique, world
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say, together
 from tests.support.waking import errand, over_stdio, succeeded
@@ -114,6 +116,27 @@ def test_a_conversation_through_all_tools(home: World) -> None:
     assert "It fires only while" not in answer.out, "a worker is there already"
 
 
+def test_a_conversation_can_ask_what_came_of_a_prompt(home: World) -> None:
+    with home.agent("local") as client:
+        client.knows("schedule", prompt="count the sheep", at="now", agent="inbox")
+        taken: dict[str, Any] = {}
+
+        def there() -> bool:
+            taken.update(client.knows("take_prompt"))
+            return "run_id" in taken
+
+        client.until(there, 10, "it is due")
+        client.knows("finish_prompt", run_id=taken["run_id"], result="41 sheep")
+    script = [
+        call("schedule_list", status="completed"),
+        call("prompt_result", lambda seen: {"id": seen.data("schedule_list")["tasks"][0]["id"]}),
+        say(lambda seen: f"It said: {seen.data('prompt_result')['result']}"),
+    ]
+    with ModelServer(script) as server:
+        answer = chat(home.served.folder, "--once", "And the sheep?", "--json", env=server.environment)
+    assert answer.code == 0 and answer.document["text"] == "It said: 41 sheep", answer
+
+
 def test_history_goes_on_in_the_next_invocation(tmp_path: Path) -> None:
     script = [
         call("schedule", prompt="water the plants", at="2031-02-10 3:00 PM"),
@@ -125,23 +148,34 @@ def test_history_goes_on_in_the_next_invocation(tmp_path: Path) -> None:
     with ModelServer(script) as server:
         first = chat(tmp_path, "--session", "garden", "--once", "Plants at three.", env=server.environment)
         second = chat(tmp_path, "--session", "garden", "--once", "Forget it.", env=server.environment)
-        other = chat(tmp_path, "--session", "other", "--once", "Who am I?", "--json", env=server.environment)
+        other = chat(tmp_path, "--new", "--once", "Who am I?", "--json", env=server.environment)
+        assert server.requests[-1].said == ["Who am I?"], "another conversation knows nothing of the first"
+        name = other.document["session"]
         listed = chat(tmp_path, "--list", "--json", env={}).document
+        refused = spoilt(tmp_path, name, server)
     assert (first.out, second.out) == ("It is set.\n", "It is gone.\n")
     assert 'schedule {"prompt":"water the plants"' in first.err and "Cancelled" not in first.err
     last = [request for request in server.requests if request.said == ["Plants at three.", "Forget it."]][-1]
     assert [result.tool for result in last.results] == ["schedule", "schedule_cancel"]
-    assert server.requests[-1].said == ["Who am I?"], "another conversation knows nothing of the first"
-    assert other.code == 0
+    assert other.code == 0 and name.endswith("-1")
+    assert refused.code == 2 and "cannot be read by this version" in refused.err
     rows = {each["session"]: each for each in listed["sessions"]}
     assert rows["garden"]["first"] == "Plants at three." and rows["garden"]["messages"] == 8
     kept = tmp_path / "data" / "duetime" / "chats"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in kept.iterdir()} == {
         "garden.json": 0o600,
-        "other.json": 0o600,
+        f"{name}.json": 0o600,
     }
     assert "made-up" not in (kept / "garden.json").read_text()
+    assert "nonsense" in (kept / f"{name}.json").read_text(), "it is not overwritten"
+
+
+def spoilt(folder: Path, name: str, server: ModelServer) -> Answer:
+    """What a conversation says that some other version has written."""
+    file = folder / "data" / "duetime" / "chats" / f"{name}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "messages": [{"kind": "nonsense"}]}))
+    return chat(folder, "--session", name, "--once", "Hi.", env=server.environment)
 
 
 def test_words_come_as_they_are_said_and_ctrl_c_stops_them(tmp_path: Path) -> None:
@@ -164,19 +198,11 @@ def test_words_come_as_they_are_said_and_ctrl_c_stops_them(tmp_path: Path) -> No
         talk.until("(stopped)\n")
         talk.say("And now?")
         assert talk.until("Here again.\n") == "Here again.\n"
-        assert talk.leave() == 0
+        talk.interrupt()
+        assert talk.process.wait(20) == 130, "at the prompt it ends the conversation"
         kept = server.requests[-1]
     assert kept.said[0] == "Count for me." and kept.said[-1] == "And now?"
     assert [result.tool for result in kept.results] == ["schedule"], "what was done before the interruption is known"
-
-
-def test_ctrl_c_at_the_prompt_ends_it(tmp_path: Path) -> None:
-    with ModelServer([say("Hello.")]) as server, chatting(tmp_path, env=server.environment) as talk:
-        talk.until("ends.\n")
-        talk.say("Hi.")
-        talk.until("Hello.\n")
-        talk.interrupt()
-        assert talk.process.wait(20) == 130
 
 
 def test_it_says_what_waits_for_an_agent(home: World) -> None:
@@ -194,8 +220,11 @@ def test_it_says_what_waits_for_an_agent(home: World) -> None:
         assert "1 due prompt waiting for an agent:\n  #1  20" in greeting and "\x1b" not in greeting
         talk.say("Do it.")
         talk.until("Booked.\n")
+        talk.say("What else?")
+        talk.until("Done.\n")
         assert talk.leave() == 0
     assert "Due prompts that wait for an agent: 1." in server.requests[0].system
+    assert "Due prompts that wait" not in server.requests[-1].system, "it is done by now"
     with home.agent("local") as client:
         assert client.content("prompts://due")["due"] == []
         assert client.knows("schedule_list", status="all")["tasks"][0]["status"] == "completed"
@@ -243,14 +272,3 @@ def test_half_characters_do_not_spoil_a_conversation(tmp_path: Path) -> None:
         answer = chat(tmp_path, env=server.environment, said="Hi.\nAgain.\n")
         assert answer.code == 0 and answer.out.endswith("Odd \\ud800 here \\x00.\nFine.\n")
         assert chat(tmp_path, "--once", "Once more.", env=server.environment).out == "Fine.\n"
-
-
-def test_a_conversation_of_another_version_is_refused(tmp_path: Path) -> None:
-    with ModelServer([say("Hello.")]) as server:
-        name = chat(tmp_path, "--new", "--once", "Hi.", "--json", env=server.environment).document["session"]
-        file = tmp_path / "data" / "duetime" / "chats" / f"{name}.json"
-        kept = json.loads(file.read_text())
-        file.write_text(json.dumps({**kept, "messages": [{"kind": "nonsense"}]}))
-        answer = chat(tmp_path, "--session", name, "--once", "Hi.", env=server.environment)
-    assert name.endswith("-1") and answer.code == 2 and "cannot be read by this version" in answer.err
-    assert "nonsense" in file.read_text(), "it is not overwritten"

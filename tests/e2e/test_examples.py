@@ -131,7 +131,7 @@ def test_a_crontab_becomes_jobs_once_and_they_run(tmp_path: Path) -> None:
     first = json.loads(asked(*bring, folder=tmp_path))["schedules"]
     assert [f"{each['name']}: {each['reads_as'].removesuffix(' (Europe/Berlin)')}" for each in first] == [
         "echo backing up: every day at 02:30",
-        "echo looking at the queue: every 15th minute from 08:00 through 18:59 on Monday through Friday",
+        "echo looking at the queue: every 15 minutes from 08:00 through 18:59 on Monday through Friday",
         "echo tidying: at 00:00 on Sunday",
     ]
     asked(*bring, folder=tmp_path)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from pathlib import Path
 
 from duetime.core.delivering import ALERTS
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule
+from duetime.core.policy.taking import LEFT
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say
+from tests.support.receiver import Behaviour, Receiver
 from tests.support.woken import PATIENCE, House, house, opened, prompts_in, result_of, write_settings
 from tests.support.workers import eventually
 
@@ -59,7 +63,9 @@ def test_a_heartbeat_from_its_first_beat_to_its_limit(tmp_path: Path) -> None:
             model.may_end.set()
             plants = there.ended(made.data["id"])
             assert plants.status == "completed"
-            assert result_of(plants) == {"text": "The plants are wet.", "agent": "heartbeat"}
+            kept = result_of(plants)
+            assert (kept["text"], kept["agent"]) == ("The plants are wet.", "heartbeat")
+            assert [each["name"] for each in kept["tool_calls"]] == ["schedule"] and kept["usage"]["input_tokens"]
             assert cat.definition.depth == 1
             woken_with = server.requests[0].said[0]
             assert "Look after the house." in woken_with and f"\n{PLANTS}\n" in woken_with
@@ -71,6 +77,7 @@ def test_a_heartbeat_from_its_first_beat_to_its_limit(tmp_path: Path) -> None:
             assert LIMIT in alert["message"]
             given_back = there.run_of(cat.definition.id, "waiting")
             assert given_back.holder is None and given_back.attempt == 0
+            assert given_back.error is not None and given_back.error.startswith("the heartbeat failed: ")
             taken = client.knows("take_prompt")
             assert taken["prompt"] == CAT
             client.knows("finish_prompt", run_id=taken["run_id"], result="Fed.")
@@ -88,3 +95,58 @@ def held_back(there: House, beat: Schedule) -> None:
     waiting, skipped = runs()[-2:]
     assert waiting.error == f"the limit of {LIMIT} is reached"
     assert skipped.error == "an earlier run was still active"
+
+
+def test_each_of_several_prompts_is_finished_for_itself(tmp_path: Path) -> None:
+    """In the first beat the agent finishes one by its tool; in those after it, it only talks."""
+    third = "Close the windows."
+
+    def model(request: Request) -> Step:
+        due = prompts_in(request)
+        if len(due) == 3 and not request.turns:
+            run_id = int(re.findall(r"run_id (\d+),", request.said[0])[due.index(CAT)])
+            return call("finish_prompt", run_id=run_id, result="The cat is fed.")
+        return say(f"Said of {len(due)}.")
+
+    beat = paused_beat(tmp_path)
+    (tmp_path / "HEARTBEAT.md").write_text("Look after the house.")
+    with (
+        ModelServer(model) as server,
+        house(tmp_path, '[heartbeat]\nevery = "1s"\n', env=server.environment) as there,
+        there.agent(token=there.world.served.token) as client,
+    ):
+        tasks = [client.knows("schedule", prompt=text, at="now")["id"] for text in (PLANTS, CAT, third)]
+        for task in tasks:
+            there.run_of(task, "waiting")
+        there.app.scheduler.resume(LOCAL, beat.definition.public_id)
+        plants, cat, windows = (there.ended(task) for task in tasks)
+    assert cat.result == '"The cat is fed."'
+    assert [result_of(run)["text"] for run in (plants, windows)] == ["Said of 1.", "Said of 1."]
+    counts = [len(prompts_in(request)) for request in server.requests if not request.turns]
+    assert counts[:4] == [3, 2, 1, 1], "nobody says of two prompts at once that both are done"
+
+
+def test_an_agent_that_answers_later_finishes_what_its_beat_took(tmp_path: Path) -> None:
+    beat = paused_beat(tmp_path)
+    (tmp_path / "HEARTBEAT.md").write_text("Look after the house.")
+    with Receiver(lambda _: Behaviour(202)) as hook:
+        remote = f'[agents.remote]\ntype = "webhook"\nurl = "{hook.url}"\nsecret = "a-long-enough-secret"\n'
+        with (
+            house(tmp_path, f'{remote}[heartbeat]\nevery = "1s"\nagent = "remote"\n') as there,
+            there.agent(token=there.world.served.token) as client,
+        ):
+            tasks = [client.knows("schedule", prompt=text, at="now")["id"] for text in (PLANTS, CAT)]
+            plants, cat = (there.run_of(task, "waiting").id for task in tasks)
+            there.app.scheduler.resume(LOCAL, beat.definition.public_id)
+            [request, *_] = hook.wait_for(1)
+            errand = json.loads(request.body)
+            assert f"run_id {plants}," in errand["text"] and f"run_id {cat}," in errand["text"]
+            there.run_of(beat.definition.id, "waiting")
+            assert client.call("take_prompt").text == "Nothing is due.", "they are in the hands of the webhook"
+            there.app.scheduler.pause(LOCAL, beat.definition.public_id)
+            with there.agent(token=errand["access"]["token"]) as agent:
+                agent.knows("finish_prompt", run_id=plants, result="Wet.")
+                agent.knows("finish_prompt", run_id=errand["run"], result="I did one of two.")
+            assert there.ended(tasks[0]).result == '"Wet."'
+            left = there.run_of(tasks[1], "waiting")
+            assert (left.holder, left.attempt, left.error) == (None, 0, LEFT)

@@ -189,14 +189,16 @@ def test_every_tool_that_takes_an_id(belongings: Belongings, shared_world: World
 def _compare(stranger: Agent, tool: types.Tool, name: str, ids: list[Id]) -> int:
     """Each id, as it is and as a text, beside one of the same form that nobody has."""
     schema = tool.input_schema["properties"][name]
+    others = {each: None for each in id_arguments(tool) if each not in tool.input_schema["required"]}
+    given = {**CALLS[tool.name], **others}
     expected: dict[str, str] = {}
     fitting = [each for known in ids for each in {known, str(known)} if fits(each, schema)]
     for known in fitting:
         unknown = unknown_like(known)
         form = re.sub(r"[0-9a-f]", "0", str(unknown)) + type(unknown).__name__
         if form not in expected:
-            expected[form] = veiled(stranger.call(tool.name, {**CALLS[tool.name], name: unknown}), unknown)
-        said = veiled(stranger.call(tool.name, {**CALLS[tool.name], name: known}), known)
+            expected[form] = veiled(stranger.call(tool.name, {**given, name: unknown}), unknown)
+        said = veiled(stranger.call(tool.name, {**given, name: known}), known)
         assert said == expected[form], (tool.name, name, known)
         assert "secret" not in said
     return len(fitting)

@@ -40,6 +40,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "schedule_list": {},
     "schedule_edit": {"id": 999_999, "prompt": "feed the cat"},
     "schedule_cancel": {"id": 999_999},
+    "prompt_result": {"id": 999_999},
     "take_prompt": {},
     "finish_prompt": {"run_id": 999_999, "result": "done"},
     "send_push_notification": NOTE,
@@ -285,6 +286,10 @@ PROMPTS = [
         {"id": 999_999},
         "Task #999999 not found or not editable (only pending tasks can be cancelled).",
     ),
+    Case("prompt_result", {"id": 999_999}, "Task #999999 not found."),
+    Case("prompt_result", {"run_id": 999_999}, "Run 999999 not found."),
+    Case("prompt_result", {}, "Error: give exactly one of 'id' or 'run_id'."),
+    Case("prompt_result", {"id": 1, "timezone": "Mars/Base"}, f"Error: {UNKNOWN_ZONE}"),
     Case("finish_prompt", {"run_id": 999_999, "result": "x"}, "Run 999999 is not yours to finish."),
     Case("finish_prompt", {"run_id": 999_999}, "Error: give exactly one of 'result' or 'error'."),
 ]

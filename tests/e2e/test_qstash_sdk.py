@@ -470,9 +470,11 @@ def test_what_is_not_offered_says_so(client: QStash, receiver: Receiver) -> None
         lambda: client.message.publish(url=receiver.url, flow_control={"key": "k", "rate": 1}),
         lambda: client.schedule.create(destination=receiver.url, cron="* * * * *", queue="q"),
         lambda: client.message.batch([{"url": receiver.url, "queue": "q"}]),
+        lambda: client.message.publish(url_group="g"),
+        lambda: client.message.batch([{"url_group": "g"}]),
+        lambda: client.schedule.create(destination="g", cron="* * * * *"),
     ):
         assert "501" in refused(call)
-    assert "URL groups are not offered" in refused(lambda: client.message.publish(url_group="g"))
     assert client.schedule.list() == []
     assert receiver.requests == []
 

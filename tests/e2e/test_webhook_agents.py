@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+from pathlib import Path
 
 import httpx2
 
 from duetime.agents.webhook import SIGNATURE
 from tests.support.agency import SECRET, Agency
 from tests.support.mcp import unique
-from tests.support.woken import result_of
+from tests.support.receiver import Behaviour, Receiver
+from tests.support.woken import house, result_of
 
 
 def test_it_answers_at_once(shared_agency: Agency) -> None:
@@ -76,6 +79,34 @@ def test_it_is_done_before_it_said_that_it_will_be(shared_agency: Agency) -> Non
         assert hook.knows("schedule_list", status="all")["total"] == 1
         assert hook.knows("finish_prompt", run_id=errand["run"], result="Quick.")["status"] == "completed"
     assert there.ended(task).result == '"Quick."'
+
+
+def test_it_answers_later_over_plain_http_as_it_would_at_once(shared_agency: Agency) -> None:
+    """Even before it is on record that it will: `in no hurry` means that it takes a while to say so."""
+    there, owner = shared_agency, unique("owner")
+    answer = {"text": "Done at last.", "outcome": {"ok": True}, "usage": {"input_tokens": 70, "output_tokens": 30}}
+    with there.agent(owner) as client:
+        task = client.knows("schedule", prompt="Do it later, in no hurry.", at="now", agent="remote")["id"]
+    errand = there.errand(owner)
+    headers = {"Authorization": f"Bearer {errand['access']['token']}"}
+    finished = httpx2.post(errand["callback"]["url"], headers=headers, json=answer, timeout=20)
+    assert finished.status_code == 200, finished.text
+    assert result_of(there.ended(task)) == {**answer, "agent": "remote"}
+    assert httpx2.post(errand["callback"]["url"], headers=headers, json=answer, timeout=20).status_code == 401
+
+
+def test_it_is_told_the_address_that_the_operator_set(tmp_path: Path) -> None:
+    """Behind a proxy, or on another machine, the address that the server listens on is of no use."""
+    answer = Behaviour(body=b"Done.")
+    with Receiver(lambda request: answer) as hooks:
+        agent = f'[agents.remote]\ntype = "webhook"\nurl = "{hooks.url}"\nsecret = "{SECRET}"\n'
+        with house(tmp_path, f'url = "https://duetime.example.org/mcp"\n{agent}') as there:
+            with there.agent("ada") as client:
+                run = there.ended(client.knows("schedule", prompt="Look.", at="now", agent="remote")["id"])
+            [request] = hooks.wait_for(1)
+    errand = json.loads(request.body)
+    assert run.status == "completed" and errand["access"]["url"] == "https://duetime.example.org/mcp"
+    assert errand["callback"]["url"] == f"https://duetime.example.org/api/v1/runs/{run.id}/finish"
 
 
 def test_a_token_of_a_run_opens_nothing_else(shared_agency: Agency) -> None:

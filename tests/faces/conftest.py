@@ -16,7 +16,7 @@ from tests.support.cli import Answer, Cli
 from tests.support.qstash import Counter, counter
 from tests.support.web import Site, site
 
-STORED = frozenset({"job", "prompt", "notify", "dead", "import", "db"})
+STORED = frozenset({"job", "prompt", "notify", "dead", "run", "import", "db"})
 STORED_ALONE = frozenset({"doctor", "export", "backup", "tail", "top"})
 """Rooms on a store: those with commands of their own, and those that are one command."""
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import StoreUnavailable
 from duetime.core.kind import Caller
+from duetime.faces.http import browsers
+from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
 
 
@@ -90,6 +93,18 @@ def test_whether_anything_would_fire_it_is_said(api: Api, ada: Client) -> None:
     assert worker is not None
     api.room.store.retire(worker)
     assert "No worker is running" in ada.job()["warnings"][0]
+
+
+@pytest.mark.parametrize("kind", ["job", "prompt", "notification"])
+def test_where_a_result_arrives_on_no_phone_is_said(tmp_path: Path, kind: str) -> None:
+    payload = {"task": "echo", "prompt": "look", "agent": "inbox", "message": "hi", "topic": "phone"}
+    names = {"job": ("task",), "prompt": ("prompt", "agent"), "notification": ("message", "topic")}[kind]
+    given = {"kind": kind, "payload": {name: payload[name] for name in names}}
+    with serving_api(tmp_path, channels={"phone": ChannelSettings("json://127.0.0.1/x")}) as api:
+        client = api.client()
+        assert client.job(**given, policy={"deliver_to": "phone"})["warnings"] == []
+        [warning] = client.job(**given, policy={"deliver_to": "phon"})["warnings"]
+    assert warning.startswith("deliver_to: No notification channel is named phon, so it arrives in")
 
 
 def test_a_key_makes_it_once(ada: Client) -> None:
@@ -235,7 +250,13 @@ def test_pages_in_a_stable_order(ada: Client) -> None:
 
 def test_the_order_of_what_fires_next(ada: Client) -> None:
     late, soon = ada.job(trigger={"type": "interval", "hours": 5})["id"], ada.job()["id"]
-    assert ada.ids(order="next") == [soon, late]
+    over, resting = ada.job()["id"], ada.job()["id"]
+    ada.post(f"/schedules/{over}/cancel")
+    ada.post(f"/schedules/{resting}/pause")
+    assert ada.ids(order="next") == [soon, late], "what is over or rests fires at no time"
+    page = ada.get("/schedules", order="next", limit=1)
+    assert page["total"] == 2
+    assert ada.ids(order="next", limit=1, cursor=page["next_cursor"]) == [late]
 
 
 def test_filters(api: Api, ada: Client) -> None:
@@ -278,6 +299,19 @@ def test_credentials_in_a_payload_are_not_shown_and_survive_an_edit(api: Api, ad
     assert stored is not None
     assert "very-secret-thing" in stored.definition.payload
     assert '"PUT"' in stored.definition.payload
+
+
+def test_what_a_request_hides_is_not_shown_and_survives_an_edit(api: Api, ada: Client) -> None:
+    payload = {"url": "https://example.org/", "body": "hush", "headers": {"X-Mine": "hushed"}}
+    made = ada.job(kind="request", payload={**payload, "redact": ["body", "headers"]})
+    for shown in (made, ada.get(f"/schedules/{made['id']}"), ada.get("/schedules")):
+        assert "hush" not in json.dumps(shown)
+    reply = ada.ask("PATCH", f"/schedules/{made['id']}", json={"payload": {**made["payload"], "method": "PUT"}})
+    assert reply.status_code == 200, reply.text
+    stored = api.room.store.find(made["id"])
+    assert stored is not None
+    kept = json.loads(stored.definition.payload)
+    assert (kept["method"], kept["body"], kept["headers"]) == ("PUT", "hush", {"X-Mine": "hushed"})
 
 
 def test_the_next_instants(ada: Client) -> None:
@@ -342,6 +376,14 @@ def test_every_part_can_be_edited(ada: Client) -> None:
     assert (edited["name"], edited["timezone"], edited["payload"]["args"]) == ("renamed", "Asia/Tokyo", ["other"])
     assert (edited["policy"]["overlap"], edited["policy"]["max_attempts"]) == ("allow", 1)
     assert edited["version"] == 2
+
+
+def test_null_is_what_is_usual_for_the_kind(ada: Client) -> None:
+    usual = {"overlap": "allow", "max_attempts": 10}
+    chosen = {"overlap": "queue", "max_attempts": 2}
+    id = ada.notification(policy=chosen)["id"]
+    edited = edit(ada, id, {"policy": dict.fromkeys(chosen)})
+    assert {name: edited["policy"][name] for name in usual} == usual
 
 
 def test_what_was_read_can_be_sent_back(ada: Client) -> None:
@@ -479,6 +521,35 @@ def test_unknown_things_are_not_found(ada: Client) -> None:
     ada.refused("GET", "/schedules/", 404)
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v2/schedules"])
+def test_nothing_there_is_a_problem_too(ada: Client, method: str, path: str) -> None:
+    reply = ada.http.request(method, path, headers=ada.headers)
+    assert (reply.status_code, reply.headers["content-type"]) == (404, PROBLEM)
+    assert "/api/openapi.json" in reply.json()["detail"]
+
+
+def test_a_name_that_nobody_knows_is_told_what_to_do(ada: Client) -> None:
+    asked = ada.refused("GET", "/schedules?colour=red", 422)
+    given = ada.refused("POST", "/preview", 422, json={"colour": "red"})
+    for problem in (asked, given):
+        [found] = [each for each in problem["errors"] if each["field"] == "colour"]
+        assert found["message"].startswith("is not known here; leave it out")
+    assert given["detail"] == "trigger: is missing; give it"
+
+
+def test_the_document_says_who_is_let_in(api: Api) -> None:
+    document = api.described.document
+    schemes = document["components"]["securitySchemes"]
+    assert {name: scheme["type"] for name, scheme in schemes.items()} == {
+        "token": "http", "session": "apiKey", "proof": "apiKey",
+    }  # fmt: skip
+    assert schemes["proof"]["name"].lower() == browsers.PROOF
+    assert schemes["session"]["name"] == browsers.cookie_name(Headers({"host": "localhost:8765"}))
+    assert {"session": [], "proof": []} in document["security"]
+    assert {"session": []} in document["paths"]["/v1/schedules"]["get"]["security"]
+
+
 def test_another_method_is_told_which_there_are(ada: Client) -> None:
     for path, allowed in (("/schedules", "GET, POST"), ("/schedules/x", "DELETE, GET, PATCH"), ("/whoami", "GET")):
         reply = ada.ask("PUT", path)
@@ -489,16 +560,19 @@ def test_another_method_is_told_which_there_are(ada: Client) -> None:
 # -- dead letters and the inbox ---------------------------------------------------------------------------------------
 
 
-def test_what_failed_to_go_out_can_be_tried_again(api: Api, ada: Client) -> None:
+def test_what_failed_can_be_tried_again_or_dismissed(api: Api, ada: Client) -> None:
     sent = ada.job(kind="request", payload={"url": "http://127.0.0.1:9/"}, policy={"max_attempts": 1}, trigger=SOON)
     job = ada.job(payload={"task": "fail"}, trigger=SOON)
     api.pass_time(hours=10)
-    [dead] = ada.get("/dead")["runs"]
+    [dead] = ada.get("/dead", kind="request")["runs"]
     assert (dead["schedule"], dead["status"]) == (sent["id"], "failed")
     assert ada.get("/dead", kind="notification")["runs"] == []
-    [failed] = ada.get(f"/schedules/{job['id']}/runs")["runs"]
-    for verb in ("retry", "dismiss"):
-        ada.refused("POST", f"/dead/{failed['run_id']}/{verb}", 404)
+    [failed] = ada.get("/dead", kind="job")["runs"]
+    assert failed["schedule"] == job["id"] and {run["run_id"] for run in ada.get("/dead")["runs"]} == {
+        failed["run_id"],
+        dead["run_id"],
+    }
+    assert ada.post(f"/dead/{failed['run_id']}/dismiss")["status"] == "failed"
     assert ada.post(f"/dead/{dead['run_id']}/retry", status=202)["status"] == "pending"
     assert ada.get("/dead")["runs"] == []
     ada.refused("POST", f"/dead/{dead['run_id']}/retry", 404)
@@ -606,7 +680,8 @@ def test_a_trigger_that_cannot_be_read_any_more_is_still_shown(api: Api, ada: Cl
     id = ada.job()["id"]
     api.room.store._writer.execute("UPDATE schedules SET trigger = '{\"type\":\"cron\"}', policy = '[]'")  # type: ignore[attr-defined]
     shown = ada.get(f"/schedules/{id}")
-    assert (shown["reads_as"], shown["policy"], shown["trigger"]) == ("cannot be read", None, {"type": "cron"})
+    assert (shown["policy"], shown["trigger"]) == (None, {"type": "cron"})
+    assert shown["reads_as"].startswith("cannot be read: timezone must be text"), "and why"
     assert ada.get(f"/schedules/{id}/next")["next"] == []
     assert ada.get("/upcoming")["upcoming"] == []
 

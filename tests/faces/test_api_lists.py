@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from duetime.core.clock import SystemClock
 from duetime.core.store import RunQuery, ScheduleQuery
 from duetime.stores import coming
-from duetime.stores.search import run_count, run_page, schedule_count, schedule_page
+from duetime.stores.firing import firing_page
+from duetime.stores.search import make_cursor, run_count, run_page, schedule_count, schedule_page
 from duetime.stores.sqlite import SqliteStore
 from tests.support.api import Api, serving_api
 from tests.support.filling import OWNER, fill
@@ -22,6 +24,7 @@ from tests.support.filling import OWNER, fill
 FEW, MANY = 1_000, 20_000
 BOUND = 3.0
 CLOCK = SystemClock()
+NEXT = "/schedules?order=next"
 
 SCHEDULES: dict[str, dict[str, Any]] = {
     "progress_by_owner": {},
@@ -75,6 +78,11 @@ def test_a_page_of_runs_is_read_from_its_index(store: SqliteStore, index: str) -
     assert "SCAN r" not in plan(store, *run_count(query)).replace("SCAN runs USING INDEX runs_live", "")
 
 
+def test_what_somebody_has_in_hand_is_looked_for_among_what_waits(store: SqliteStore) -> None:
+    told = plan(store, *run_page(RunQuery(owner=OWNER, kind="prompt", holder="ann", oldest_first=True)))
+    assert "INDEX runs_waiting (" in told and "TEMP B-TREE" not in told
+
+
 def test_an_operators_first_pages_follow_the_rows_themselves(store: SqliteStore) -> None:
     assert "TEMP B-TREE" not in plan(store, *schedule_page(ScheduleQuery(newest_first=True)))
     assert "TEMP B-TREE" not in plan(store, *run_page(RunQuery()))
@@ -84,6 +92,17 @@ def test_what_comes_next_is_read_along_the_queue(store: SqliteStore) -> None:
     told = plan(store, *coming.in_lane("job", OWNER, None, 20))
     assert told.startswith("SEARCH d USING PRIMARY KEY (lane=?)")
     assert "TEMP B-TREE" not in told
+
+
+@pytest.mark.parametrize("cursor", [None, make_cursor(5, 5)])
+@pytest.mark.parametrize("owner", [OWNER, None])
+def test_so_is_a_list_of_what_fires_next(store: SqliteStore, owner: str | None, cursor: str | None) -> None:
+    query = ScheduleQuery(owner=owner, firing=True, cursor=cursor)
+    told = plan(store, *firing_page(query, "job"))
+    begun = "" if cursor is None else " AND (at,schedule)>(?,?)"
+    assert told.startswith(f"SEARCH d USING PRIMARY KEY (lane=?{begun})")
+    assert "TEMP B-TREE" not in told
+    assert "SCAN p" not in plan(store, *schedule_count(replace(query, owner=OWNER)))
 
 
 # -- measured -------------------------------------------------------------------------------------------------------
@@ -115,7 +134,7 @@ def test_totals_beyond_the_bound_are_marked(many: Api) -> None:
     assert (page["total"], page["total_exact"]) == (10_000, False)
 
 
-@pytest.mark.parametrize("path", ["/schedules", "/schedules?kind=prompt", "/runs", "/upcoming", "/dead"])
+@pytest.mark.parametrize("path", ["/schedules", "/schedules?kind=prompt", "/runs", "/upcoming", "/dead", NEXT])
 def test_a_first_page_costs_the_same_beside_twenty_times_as_many(few: Api, many: Api, path: str) -> None:
     """The best of each, asked in turn: whatever else the machine does only adds to it."""
     clients = [api.client(OWNER) for api in (few, many)]

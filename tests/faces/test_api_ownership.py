@@ -14,7 +14,7 @@ from duetime.core.policy import changing
 from tests.support.api import Api, Client, serving_api
 
 SOON = {"type": "once", "run_at": "in 5 minutes"}
-BODIES: dict[str, Any] = {"patch": {"name": "taken over"}}
+BODIES: dict[str, Any] = {"patch": {"name": "taken over"}, "/runs/{id}/finish": {"text": "done"}}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_what_is_anothers_is_answered_as_what_does_not_exist(api: Api, ada: Clie
     for method, path in asks(api):
         of_runs = path.startswith(("/runs", "/dead"))
         theirs, nothing = (str(run), "987654321") if of_runs else (schedule, schedule[:-1] + "x")
-        body = BODIES.get(method)
+        body = BODIES.get(path, BODIES.get(method))
         more = {} if body is None else {"json": body}
         asked = bob.ask(method.upper(), path.replace("{id}", theirs), **more)
         absent = bob.ask(method.upper(), path.replace("{id}", nothing), **more)

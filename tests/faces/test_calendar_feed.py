@@ -14,6 +14,7 @@ from duetime.core.clock import DAY, datetime_of, instant_of
 from duetime.core.drafting import NewSchedule
 from duetime.core.kind import Caller
 from duetime.core.result import Ok
+from duetime.faces.http import calendar_feed
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 
@@ -60,6 +61,17 @@ def test_a_feed_has_the_instants_of_a_preview(served: Site) -> None:
 def test_a_feed_shows_one_owner_alone(served: Site) -> None:
     text = served.ask("GET", address(served, "bob")[0]).body.decode()
     assert "bob: every morning" in text and "ada" not in text
+
+
+def test_a_feed_that_was_cut_says_so(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ones that fire next are those that stay."""
+    whole = Calendar.from_ical(served.ask("GET", address(served)[0]).body.decode())
+    assert len(whole.walk("VEVENT")) >= 3 and "X-WR-CALDESC" not in whole
+    monkeypatch.setattr(calendar_feed, "MOST", 1)
+    cut = Calendar.from_ical(served.ask("GET", address(served)[0]).body.decode())
+    assert str(cut["X-WR-CALDESC"]) == calendar_feed.CUT
+    [first] = served.room.scheduler.coming(Caller("ada"), None, 1)
+    assert {str(event["SUMMARY"]) for event in cut.walk("VEVENT")} == {first.definition.name}
 
 
 def test_its_token_opens_nothing_else_and_no_other_token_opens_it(served: Site) -> None:

@@ -51,7 +51,7 @@ def test_next_shows_local_time_utc_english_and_warnings(cli: Cli) -> None:
         ("every 2h", "every 2 hours"),
         ("every 90 minutes", "every 1 hour 30 minutes"),
         ("RRULE:FREQ=DAILY;COUNT=3", "every day"),
-        ("*/10 * * * * *", "every 10th second"),
+        ("*/10 * * * * *", "every 10 seconds"),
         ("tomorrow 9am", "once, on "),
     ],
 )
@@ -258,6 +258,18 @@ def test_doctor_names_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     assert [check["subject"] for check in failed] == ["tasks"]
 
 
+def test_doctor_knows_the_tasks_that_a_worker_knows(cli: Cli, tmp_path: Path) -> None:
+    for task in ("fetch", "backup_database"):
+        more = ("--arg", "https://example.org") if task == "fetch" else ()
+        assert cli("job", "add", task, "--task", task, *more, "--every", "2h").code == 0
+    [told] = [each for each in cli("doctor", "--json").document["checks"] if each["subject"] == "tasks"]
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    names = sorted(task.name for task in room.registry)
+    room.close()
+    assert told["message"].startswith(f"known: {', '.join(names)}")
+    assert told["status"] == "ok"
+
+
 def test_doctor_fails_where_the_store_is_no_store(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "my.db").write_text("this is not a database, however long it may be " * 50)
     answer = cli("doctor")
@@ -288,6 +300,7 @@ def test_everything_works_on_postgresql(cli: Cli, postgres_url: str) -> None:
 
 def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
     """What makes a command start slowly: each of these costs as much as all of ours."""
+    data = {"XDG_DATA_HOME": str(tmp_path)}
     script = (
         "import json, sys\nfrom duetime.cli import main\n"
         "code = main(sys.argv[1:])\nprint(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
@@ -297,13 +310,16 @@ def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
         (["next", "@daily"], {"pydantic", "rich", "apsw", "psycopg", "asyncio", "duetime.compose", "duetime.stores"}),
         (["job", "add", "x", "--task", "echo", "--every", "2h", "--db", "x.db"], {"pydantic", "rich", "psycopg"}),
         (["job", "list", "--json", "--db", "x.db"], {"pydantic", "rich", "psycopg", "asyncio", "duetime.core.engine"}),
+        (["token", "link"], {"uvicorn", "starlette", "asyncio", "rich"}),
+        (["token", "calendar"], {"uvicorn", "starlette", "asyncio", "rich"}),
+        (["serve", "--print-config", "claude-code"], {"uvicorn", "starlette", "mcp"}),
     ):
         done = subprocess.run(
             [sys.executable, "-c", script, *arguments],
-            cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True,
+            cwd=tmp_path, env=environment() | data, capture_output=True, text=True, check=True,
         )  # fmt: skip
         code, modules = json.loads(done.stderr.splitlines()[-1])
-        assert code == 0
+        assert code == 0, done.stdout
         assert absent & set(modules) == set(), arguments
 
 

@@ -1,18 +1,23 @@
-"""`duetime dead`: what could not be delivered is listed, sent again under the same id, or forgotten."""
+"""`duetime dead` and `duetime run`: what failed is tried again under the same id, or forgotten; one run is stopped."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from duetime.api import Duetime
+from duetime.api import LOCAL, Duetime
+from duetime.core.drafting import NewSchedule
+from duetime.core.result import Ok
 from duetime.core.store import RunQuery
-from duetime.settings import load_settings
+from duetime.kinds.registry import Task
+from duetime.settings import Settings, load_settings
 from tests.support.cli import Cli
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Behaviour
+from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
 ONCE = ("--topic", "home", "--at", "now", "--max-attempts", "1")
@@ -42,9 +47,9 @@ def failed(cli: Cli, tmp_path: Path, *messages: str) -> list[int]:
 
 
 def test_nothing_is_dead(cli: Cli) -> None:
-    assert "Everything was delivered" in cli("dead", "list").out
+    assert "Nothing failed" in cli("dead", "list").out
     assert cli("dead", "list", "--json").document == {"dead": [], "total": 0, "next_cursor": None}
-    assert "Nothing was sent again" in cli("dead", "retry", "--all").out
+    assert "Nothing was put back in line" in cli("dead", "retry", "--all").out
 
 
 def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
@@ -62,7 +67,7 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
     )  # fmt: skip
     ntfy.misbehave = lambda request: None
     again = cli("dead", "retry", str(run))
-    assert (again.code, again.out) == (0, "Sent again: 1 message.\n")
+    assert (again.code, again.out) == (0, "Put back in line: 1 run.\n")
     assert "no worker is running" in again.err
     assert cli("dead", "list", "--json").document["total"] == 0
     worked(tmp_path, "completed", 1)
@@ -70,7 +75,7 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
     assert first.key == second.key == document["schedule"]
     refused = cli("dead", "retry", str(run))
     assert refused.code == 4
-    assert f"run {run} was not sent again" in refused.err
+    assert f"run {run} was not put back in line" in refused.err
 
 
 def test_all_at_once(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
@@ -82,25 +87,135 @@ def test_all_at_once(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     assert sorted(each.fields["message"] for each in ntfy.publications[3:]) == ["one", "three", "two"]
 
 
+def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
+    """Nothing of it can go out again, and so it must not make every `retry --all` fail until somebody forgets it."""
+    gone, alive = failed(cli, tmp_path, "one", "two")
+    assert cli("notify", "delete", cli("dead", "show", str(gone), "--json").document["schedule"]).code == 0
+    listed = cli("dead", "list")
+    assert "deleted" in listed.out and f"duetime dead retry {alive} " in listed.out
+    can_retry = {run["run_id"]: run["can_retry"] for run in cli("dead", "list", "--json").document["dead"]}
+    assert can_retry == {alive: True, gone: False}
+    again = cli("dead", "retry", "--all", "--json")
+    assert (again.code, again.document["retried"], again.document["refused"]) == (0, [alive], [])
+    assert any("left out: 1 run" in warning for warning in again.document["warnings"])
+    assert cli("dead", "retry", str(gone)).code == 4, "asked for by name, it is refused"
+    assert "duetime dead forget --all" in cli("dead", "list").out
+    assert cli("dead", "forget", "--all").out == "Forgotten: 1 run.\n"
+
+
+def test_whoever_watches_sees_how_far_it_is(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
+    failed(cli, tmp_path, "one", "two")
+    for arguments, doing, done in (
+        (("retry", "--all"), "putting back in line", "Put back in line: 2 runs."),
+        (("forget", "--all"), "forgetting", "Forgotten: 2 runs."),
+    ):
+        with on_terminal("dead", *arguments, "--db", "my.db", folder=tmp_path) as terminal:
+            shown = terminal.rest()
+        assert doing in shown and done in shown
+        worked(tmp_path, "failed", 2)
+
+
 def test_what_is_forgotten_stays_in_the_history(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     first, *_ = failed(cli, tmp_path, "one", "two")
     schedule = cli("dead", "show", str(first), "--json").document["schedule"]
     assert cli("dead", "forget", str(first), "--json").document["forgotten"] == [first]
     assert cli("dead", "list", "--json").document["total"] == 1
     assert cli("notify", "history", schedule, "--json").document["runs"][0]["status"] == "failed"
-    assert cli("dead", "forget", "--all").out == "Forgotten: 1 message.\n"
+    assert cli("dead", "forget", "--all").out == "Forgotten: 1 run.\n"
     assert cli("dead", "retry", str(first)).code == 0
     assert cli("notify", "delete", schedule).code == 0
 
 
-def test_jobs_and_prompts_that_fail_are_no_letters(cli: Cli, tmp_path: Path) -> None:
+def test_what_a_request_hides_is_shown_neither_with_it_nor_with_its_callback(cli: Cli, tmp_path: Path) -> None:
+    """Both end here, for nothing private is called."""
+    hidden = {"body": "hush", "headers": {"X-Mine": "hushed"}, "redact": ["body", "headers"]}
+    payload = {"url": "http://127.0.0.1:9/", "failure_callback": "http://127.0.0.1:9/cb", "retries": 0, **hidden}
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        new = NewSchedule("request", "hides", "once", {"run_at": "now"}, payload)
+        assert isinstance(duetime.scheduler.create(LOCAL, new), Ok)
+        query = RunQuery(kind="request", status="failed")
+        eventually(lambda: duetime.app.store.runs(query).total == 2, 20, "the request and its callback, failed")
+    letters = cli("dead", "list", "--json")
+    callback, source = letters.document["dead"]
+    shown = [cli("dead", "show", str(each["run_id"])).out for each in (callback, source)]
+    assert not [text for text in (letters.out, *shown) if "hush" in text]
+    assert source["payload"]["body"].startswith("REDACTED:")
+    assert callback["payload"]["about"]["payload"] == source["payload"]
+
+
+def test_what_failed_is_here_whatever_kind_it_is(cli: Cli, tmp_path: Path) -> None:
     payload = ("--task", "shorten", "--arg", "text", "--kwarg", "words=0")
     assert cli("job", "add", "x", *payload, "--at", "now").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
         eventually(lambda: duetime.list("failed"), 20, "a failed job")
     (run,) = cli("job", "history", "x", "--json").document["runs"]
+    number = str(run["run_id"])
+    (dead,) = cli("dead", "list", "--kind", "job", "--json").document["dead"]
+    assert (dead["run_id"], dead["kind"], dead["to"]) == (run["run_id"], "job", "shorten")
+    assert cli("dead", "list", "--kind", "notification", "--json").document["total"] == 0
+    assert "shorten" in cli("dead", "show", number).out
+    assert cli("dead", "forget", number).out == "Forgotten: 1 run.\n"
     assert cli("dead", "list", "--json").document["total"] == 0
-    assert cli("dead", "show", str(run["run_id"])).code == 3
+    again = cli("dead", "retry", number)
+    assert (again.code, again.out) == (0, "Put back in line: 1 run.\n")
+    assert "no worker is running" in again.err
+    assert cli("job", "history", "x", "--json").document["runs"][0]["status"] == "pending"
+
+
+# -- one run by itself ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_listed_shown_and_stopped(cli: Cli) -> None:
+    assert "There are none." in cli("run", "list").out
+    assert cli("job", "add", "x", "--task", "echo", "--arg", "hi", "--every", "1h").code == 0
+    assert cli("job", "run", "x").code == 0
+    (run,) = cli("run", "list", "--status", "live", "--kind", "job", "--json").document["runs"]
+    number = str(run["run_id"])
+    listed = cli("run", "list").out
+    assert number in listed and "pending" in listed and "job" in listed
+    assert "echo" in cli("run", "show", number).out
+    assert cli("run", "show", number, "--json").document["attempts"] == []
+    assert cli("run", "stop", number).out == f"Run {number} of x is cancelled.\n"
+    assert cli("job", "show", "x", "--json").document["status"] == "pending", "its schedule goes on"
+    again = cli("run", "stop", number)
+    assert again.code == 4 and "cancelled" in again.err
+    assert cli("run", "list", "--status", "live", "--json").document["runs"] == []
+
+
+def test_a_run_that_has_begun_is_asked_to_stop(cli: Cli, tmp_path: Path) -> None:
+    settings = Settings(db=str(tmp_path / "my.db"), timezone="UTC")
+    begun, end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert end.wait(30)
+
+    with Duetime(str(tmp_path / "my.db"), settings=settings) as duetime:
+        duetime.app.registry.add(Task(hold, name="hold"))
+        new = NewSchedule("job", "holds", "once", {"run_at": "now"}, {"task": "hold"})
+        assert isinstance(duetime.scheduler.create(LOCAL, new), Ok)
+        assert begun.wait(30)
+        (run,) = cli("run", "list", "--status", "running", "--json").document["runs"]
+        asked = cli("run", "stop", str(run["run_id"]), "--json").document
+        assert (asked["status"], asked["stopping"]) == ("running", True)
+        assert "was asked to stop" in cli("run", "stop", str(run["run_id"])).out
+        end.set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("stop", "7"), 3, "there is no run 7"),
+        (("show", "7"), 3, "run list"),
+        (("show", "x"), 2, "is not a whole number"),
+        (("list", "--status", "busy"), 2, "--status: there is no 'busy'"),
+        (("list", "--kind", "task"), 2, "--kind: there is no 'task'"),
+    ],
+)
+def test_what_cannot_be_done_with_a_run(cli: Cli, arguments: tuple[str, ...], code: int, words: str) -> None:
+    answer = cli("run", *arguments)
+    assert answer.code == code
+    assert words in answer.err and answer.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -109,9 +224,9 @@ def test_jobs_and_prompts_that_fail_are_no_letters(cli: Cli, tmp_path: Path) -> 
         (("retry",), 2, "give the numbers of runs, or --all"),
         (("retry", "1", "--all"), 2, "give the numbers of runs, or --all"),
         (("retry", "first"), 2, "'first' is not a number"),
-        (("forget", "1"), 3, "there is no dead letter 1"),
+        (("forget", "1"), 3, "there is no run 1"),
         (("show", "1"), 3, "dead list"),
-        (("list", "--kind", "job"), 2, "--kind: there is no 'job' here"),
+        (("list", "--kind", "task"), 2, "--kind: there is no 'task'"),
     ],
 )
 def test_what_cannot_be_done(cli: Cli, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -252,13 +252,15 @@ def fill(cli: Cli) -> None:
         assert cli(*arguments).code == 0
 
 
-def test_everything_goes_out_and_comes_back(cli: Cli) -> None:
+@pytest.mark.parametrize("engine", ["file", "postgres"])
+def test_everything_goes_out_and_comes_back(cli: Cli, engine: str, request: pytest.FixtureRequest) -> None:
+    db = "b.db" if engine == "file" else request.getfixturevalue("postgres_url")
     fill(cli)
     assert cli("export", "-o", "all.jsonl").code == 0
-    back = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "b.db")
+    back = cli("import", "jsonl", "all.jsonl", "--yes", "--db", db)
     assert back.code == 0, back
     assert "8 schedules imported" in back.out
-    first, second = exports(cli, "my.db"), exports(cli, "b.db")
+    first, second = exports(cli, "my.db"), exports(cli, db)
     assert [without_identity(each) for each in first] == [without_identity(each) for each in second]
     assert [each["paused"] for each in second].count(True) == 1
     assert next(each for each in second if each["name"] == "counted")["key"] == "mine"
@@ -332,3 +334,18 @@ def test_a_bar_shows_how_far_it_came(cli: Cli, tmp_path: Path) -> None:
     assert terminal.process.returncode == 0
     assert "importing" in shown
     assert "450 schedules imported." in shown
+
+
+def test_whoever_watches_an_export_sees_how_far_it_is(cli: Cli, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert cli("job", "add", name, "--task", "echo", "--every", "1h").code == 0
+    with on_terminal("export", "-o", "all.jsonl", "--db", "my.db", folder=tmp_path) as terminal:
+        shown = terminal.rest()
+    assert "reading" in shown and "writing" in shown and "Wrote 2 schedules" in shown
+    assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_kind_that_is_none_is_refused(cli: Cli) -> None:
+    answer = cli("export", "--kind", "jobs")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--kind: there is no 'jobs'" in answer.err

@@ -74,12 +74,51 @@ def test_what_is_there_is_kept_and_replaced_only_on_request(cli: Cli, tmp_path: 
     assert (tmp_path / FILE).read_text() == after
 
 
+TOKEN_OF = ("init", "--yes", "--ntfy", "https://ntfy.example.org", "--token", "tk_secret")
+
+
+@pytest.mark.parametrize("server", ["https://ntfy.sh", "https://ntfy.example.org:8443", "http://ntfy.example.org"])
+def test_the_token_of_one_server_is_not_for_another(cli: Cli, tmp_path: Path, server: str) -> None:
+    assert cli(*TOKEN_OF).code == 0
+    refused = cli("init", "--json", "--ntfy", server)
+    assert refused.code == 4 and "notifications.token" in refused.document["error"]["message"]
+    moved = cli("init", "--yes", "--ntfy", server)
+    assert moved.code == 0 and "token of the server before was taken out" in moved.err
+    settings = load_settings(environment={}, folder=tmp_path).notifications
+    assert (settings.server, settings.token) == (server, "")
+    assert "tk_secret" not in (tmp_path / FILE).read_text()
+
+
+def test_a_token_stays_with_its_server(cli: Cli, tmp_path: Path) -> None:
+    assert cli(*TOKEN_OF).code == 0
+    again = cli("init", "--yes", "--ntfy", "https://NTFY.example.org/", "--prefix", "p-")
+    assert (again.code, again.err) == (0, "")
+    assert load_settings(environment={}, folder=tmp_path).notifications.token == "tk_secret"
+    both = cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--token", "tk_other")
+    assert (both.code, both.err) == (0, "")
+    assert load_settings(environment={}, folder=tmp_path).notifications.token == "tk_other"
+    assert cli("init", "--yes", "--inbox").code == 0
+    assert cli("init", "--yes", "--ntfy", "https://ntfy.example.org").code == 0
+    assert load_settings(environment={}, folder=tmp_path).notifications.token == "", "nobody knows whose it was"
+
+
 def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, tmp_path: Path) -> None:
     answer = cli("init", "--yes", "--channel", "phone=json://user:hunter2@127.0.0.1/x")
     assert answer.code == 0, answer
     assert "hunter2" not in answer.out + answer.err
     assert "--topic phone" in answer.out
     assert written(tmp_path)["channels"] == {"phone": {"url": "json://user:hunter2@127.0.0.1/x"}}
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # of a package that Apprise loads
+def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, tmp_path: Path) -> None:
+    first = cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x")
+    assert "alerts" in first.out and "the built-in inbox" in first.out
+    assert 'alerts = "phone" below [notifications] sends it there' in first.err
+    (tmp_path / FILE).write_text((tmp_path / FILE).read_text() + '[notifications]\nalerts = "phone"\n')
+    second = cli("init", "--yes", "--json", "--ntfy", "https://ntfy.example.org")
+    assert (second.code, second.document["warnings"]) == (0, [])
+    assert list(second.document["subscribe"]) == ["reminders"], "alerts go to the channel, and not there"
 
 
 BAD = {

@@ -104,7 +104,7 @@ def test_a_notification_from_add_to_delete(cli: Cli) -> None:
 
 def test_policy_reaches_the_policy(cli: Cli) -> None:
     made = cli(*ADD, "--every", "1h", "--max-attempts", "3", "--timeout", "20s", "--json").document
-    assert made["policy"] == {"max_attempts": 3, "timeout": 20 * SECOND}
+    assert made["policy"] == {"max_attempts": 3, "overlap": "allow", "timeout": 20 * SECOND}
 
 
 def test_a_beginning_of_an_id_is_enough_where_it_fits_one_alone(cli: Cli) -> None:
@@ -172,6 +172,29 @@ def test_what_is_kept_elsewhere_is_made_listed_changed_and_deleted_there(cli: Cl
     assert cli("notify", "pause", id).code == 3
 
 
+@pytest.mark.parametrize("command", [("show",), ("history",), ("run",), ("edit", "--message", "x")])
+def test_what_cannot_be_done_with_what_is_kept_elsewhere_is_said(
+    cli: Cli, qstash: StandIn, command: tuple[str, ...]
+) -> None:
+    again = cli(*ADD, "--cron", "0 9 * * 1-5", "--json").document["id"]
+    once = cli(*ADD, "--delay", "2h", "--json").document["id"]
+    verb, *more = command
+    for id, can in ((again, "list, pause, resume and delete"), (once, "list and delete")):
+        answer = cli("notify", verb, id, *more)
+        assert (answer.code, answer.out) == (4, "")
+        assert f"{id} is kept at QStash, and so is its history; {can} work there" in answer.err
+    unknown = cli("notify", verb, "scd_unknown", *more)
+    assert unknown.code == 3 and "there is no notification" in unknown.err
+
+
+def test_the_list_of_dead_letters_says_what_it_cannot_know(cli: Cli, qstash: StandIn) -> None:
+    listed = cli("dead", "list")
+    assert "Nothing failed" not in listed.out and "kept at QStash" in listed.out
+    [note] = cli("dead", "list", "--json").document["notes"]
+    assert note in listed.out
+    assert "notes" not in cli("dead", "list", "--kind", "request", "--json").document
+
+
 def test_what_cannot_be_kept_elsewhere_is_said(cli: Cli, qstash: StandIn) -> None:
     for option in (("--every", "2h"), ("--rrule", "FREQ=DAILY"), ("--cron", "@daily", "--jitter", "5m")):
         answer = cli(*ADD, *option)
@@ -200,5 +223,5 @@ def test_a_narrow_terminal_gets_lines_instead_of_a_table(cli: Cli, tmp_path: Pat
     with on_terminal("notify", "list", "--db", "my.db", folder=tmp_path, columns=40) as terminal:
         lines = [line.rstrip() for line in terminal.rest().splitlines()]
     assert "  message  Water the plants" in lines
-    assert "  topic    home" in lines
+    assert "  topic home  runs 0" in lines
     assert all(len(line) <= 40 for line in lines)

@@ -98,7 +98,10 @@ def test_take_and_finish(cli: Cli, tmp_path: Path) -> None:
     second = cli("prompt", "take", "--for", "1h", "--json").document
     assert second["prompt"] == "second"
     assert cli("prompt", "take").code == NOT_FOUND
-    finished = cli("prompt", "finish", str(second["run_id"]), "--result", "done", "--json").document
+    late = cli("prompt", "finish", str(second["run_id"]), "--result", "late", "--hold", "hold_of_an_earlier_take")
+    assert late.code == REFUSED and "is not yours to finish" in late.err
+    finish = ("prompt", "finish", str(second["run_id"]), "--hold", second["hold"])
+    finished = cli(*finish, "--result", "done", "--json").document
     assert finished == {"id": second["id"], "run_id": second["run_id"], "status": "completed"}
     assert cli("prompt", "history", second["id"], "--json").document["runs"][0]["result"] == "done"
     number = first.err.split()[1].rstrip(",")

@@ -70,7 +70,9 @@ def test_status_of_a_store(cli: Cli) -> None:
     document = cli("db", "status", "--json").document
     assert (document["fits"], document["schedules"]) == (True, 1)
     assert document["bytes"] > 0
-    assert "which this Duetime knows" in cli("db", "status").out
+    told = cli("db", "status").out
+    assert "which this Duetime knows" in told
+    assert "overdue    nothing" in told
 
 
 def test_a_store_of_an_older_schema_is_shown_and_brought_up_to_date(cli: Cli, tmp_path: Path) -> None:
@@ -230,6 +232,17 @@ def test_a_job_tells_a_topic_how_it_went(cli: Cli) -> None:
     assert cli("job", "edit", made["id"], "--notify-on", "always").code == 0
 
 
+def test_a_topic_that_no_phone_shows_is_warned_of(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "duetime.toml").write_text('[channels.phone]\nurl = "json://127.0.0.1/x"\n')
+    words = "deliver_to: No notification channel is named phon, so it arrives in"
+    for add in (ADD, ("prompt", "add", "look", "--every", "2h")):
+        assert words not in cli(*add, "--deliver-to", "phone").err
+        made = cli(*add, "--deliver-to", "phon", "--json").document
+        assert any(each.startswith(words) for each in made["warnings"])
+        assert words not in cli(add[0], "edit", made["id"], "--max-attempts", "2").err
+        assert words in cli(add[0], "edit", made["id"], "--deliver-to", "phon").err
+
+
 def test_secrets_among_arguments_are_not_shown(cli: Cli) -> None:
     id = cli(*ADD, "--kwarg", 'value={"api_key": "hunter2"}', "--json").document["id"]
     assert "hunter2" not in cli("job", "show", id).out
@@ -243,3 +256,4 @@ def test_lists_fit_every_terminal(cli: Cli, tmp_path: Path) -> None:
             lines = terminal.rest().splitlines()
         assert max(map(len, lines)) <= columns
         assert sum("pending" in line for line in lines) == 3
+        assert sum("a job with a ra" in line for line in lines) == 3, "a name is there to be read"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duetime.api import LOCAL, Duetime, taken
-from duetime.cli.live import PAGE, Tail
+from duetime.cli.live import PAGE, Stream, Tail
 from duetime.cli.stopping import Flag
 from duetime.compose import App, build
 from duetime.core.clock import MINUTE, Instant
@@ -30,7 +30,7 @@ EVIL = "evil\x1b[31m[bold]name[/bold]\x9b2J\u202e"
     ("expression", "english", "often", "clocks"),
     [
         ("30 2 * * *", "every day at 02:30", "365 times in a year", "runs right after the gap"),
-        ("*/5 * * * *", "every fifth minute", "288 times in the next 24 hours, more than 10,000", "follows the wall"),
+        ("*/5 * * * *", "every 5 minutes", "288 times in the next 24 hours, more than 10,000", "follows the wall"),
         ("every 90m", "every 1 hour 30 minutes", "16 times in the next 24 hours, 5,840 times", "elapsed time"),
         ("RRULE:FREQ=DAILY", "every day", "365 times in a year", "runs right after the gap"),
     ],
@@ -152,6 +152,19 @@ def test_tail_shows_what_another_process_does(cli: Cli, tmp_path: Path) -> None:
     assert listening.stderr is not None and listening.stderr.read() == ""
     for process in (listening, worker):
         process.communicate()
+
+
+def test_what_came_of_a_run_is_said_in_its_own_words(
+    room: App, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a message that arrived, the message: where it went and with which receipt is for those who ask."""
+    make_due(room, 1, "telling", "notification")
+    make_due(room, 1, "doing")
+    work_off(tmp_path, room)
+    Stream(room, json_=False, bar=False, last=10).close()
+    told = {line.split()[2]: line.split(maxsplit=3)[3] for line in capsys.readouterr().out.splitlines()}
+    assert told["telling"].endswith("  hi") and told["doing"].endswith("  hi")
+    room.close()
 
 
 def test_tail_on_a_terminal_ends_with_ctrl_c(cli: Cli, tmp_path: Path) -> None:

@@ -69,6 +69,26 @@ def test_the_doctor_says_where_notifications_go(cli: Cli, tmp_path: Path, settin
     assert checks == [{"status": "ok", "subject": "delivery", "message": said}]
 
 
+PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "said"),
+    [
+        (PHONE_FIRST, "warn", 'stays in the built-in inbox; alerts = "phone" below [notifications] sends it there'),
+        (f'{PHONE_FIRST}alerts = "phnoe"', "warn", "stays in the built-in inbox"),
+        (f'{PHONE_FIRST}alerts = "phone"', "ok", "what needs you goes to phone"),
+        (f'{PHONE_FIRST}alerts = "inbox"', "ok", "what needs you goes to the built-in inbox"),
+        (f'{PHONE_FIRST}server = "https://ntfy.sh"', "ok", "goes to the topic duetime-alerts of the ntfy server"),
+    ],
+)
+def test_the_doctor_says_where_alerts_go(cli: Cli, tmp_path: Path, settings: str, status: str, said: str) -> None:
+    """Whoever set up a channel alone would hear of everything but of what went wrong."""
+    (tmp_path / "duetime.toml").write_text(settings)
+    [check] = [check for check in cli("doctor", "--json").document["checks"] if check["subject"] == "alerts"]
+    assert check["status"] == status and said in check["message"]
+
+
 def test_a_server_that_starts_says_what_cannot_be_used(tmp_path: Path) -> None:
     assert not [name for name in environment() if name.startswith("DUETIME_")]
     (tmp_path / "duetime.toml").write_text(BROKEN)

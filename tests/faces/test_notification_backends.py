@@ -255,7 +255,7 @@ def test_what_fires_next_shows_them_too(ann: Agent) -> None:
                 "kind": "notification",
                 "id": message,
                 "name": "tea",
-                "reads_as": "once, on Feb 10, 2026 4:00 PM CET (Europe/Berlin)",
+                "reads_as": "once, on Feb 10, 2026 16:00 CET (Europe/Berlin)",
             },
             *(
                 {"at": at, "kind": "notification", "id": schedule, "name": "good morning", "reads_as": daily}

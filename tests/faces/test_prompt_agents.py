@@ -13,9 +13,10 @@ from duetime.core.clock import SECOND
 from duetime.core.kind import Caller
 from duetime.core.store import Want
 from duetime.core.waking import run_holder
+from duetime.faces.local_notifications import INBOX_WARNING, TOPIC_WARNING
 from duetime.faces.mcp.prompt_agents import WAITS
 from duetime.kinds.prompt import PromptKind
-from duetime.settings import AgentSettings, HeartbeatSettings, Settings
+from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, Settings
 from duetime.wiring.standing import named_agents
 from tests.support.agent import Agent
 
@@ -85,14 +86,49 @@ def test_the_heartbeat_takes_what_is_its_owners(app: App) -> None:
 @pytest.mark.parametrize(("given", "topic"), [({}, "reminders"), ({"deliver_to": "kitchen"}, "kitchen")])
 def test_a_reminder_wakes_nobody(app: App, given: dict[str, str], topic: str) -> None:
     further, facts = said(app, remind=True, **given)
-    assert further == [f"Note: a reminder: no agent is woken, its text goes to {topic}."]
-    assert facts["remind"] is True and not {"agent", "wakes", "warnings"} & set(facts)
+    [warning] = facts["warnings"]
+    assert further == [f"Note: a reminder: no agent is woken, its text goes to {topic}.", f"Warning: {warning}"]
+    assert warning == f"deliver_to: {INBOX_WARNING}", "on no phone"
+    assert facts["remind"] is True and not {"agent", "wakes"} & set(facts)
+
+
+with_channel = pytest.mark.parametrize("app", [{"channels": {"phone": ChannelSettings("json://x/")}}], indirect=True)
+
+
+@with_channel
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("schedule", {"prompt": "look", "at": "in 2 hours", "agent": "inbox"}),
+        ("schedule_job", {"name": "n", "task": "echo", "trigger_type": "interval", "trigger_config": {"hours": 1}}),
+    ],
+)
+def test_a_mistyped_channel_for_the_result_is_warned_of(app: App, tool: str, given: dict[str, Any]) -> None:
+    agent = Agent(app.desk(), Caller("ada"))
+    for right in ("phone", "inbox"):
+        assert "warnings" not in agent.knows(tool, given, deliver_to=right)
+    [warning] = agent.knows(tool, given, deliver_to="phon")["warnings"]
+    assert warning == f"deliver_to: {TOPIC_WARNING.format(topic='phon', channels='phone')}"
 
 
 @with_heartbeat
 def test_an_agent_that_is_not_there_is_refused_with_those_that_are(app: App) -> None:
     words = Agent(app.desk(), Caller("ada")).hears("schedule", prompt="look", at="in 2 hours", agent="nobody")
     assert words == "Error: agent: there is no 'nobody'; there is inbox, builtin, coder, heartbeat, hook, desk"
+
+
+@pytest.mark.parametrize(
+    ("app", "given"),
+    [
+        ({"heartbeat": HeartbeatSettings(every="30m")}, {"agent": "heartbeat"}),
+        ({"heartbeat": HeartbeatSettings(every="30m"), "agent": "heartbeat"}, {}),
+    ],
+    indirect=["app"],
+)
+def test_the_heartbeat_is_woken_for_nobody_but_its_owner(app: App, given: dict[str, str]) -> None:
+    words = Agent(app.desk(), Caller("ada")).hears("schedule", {"prompt": "look", "at": "in 2 hours", **given})
+    assert words.startswith("Error: agent: the heartbeat is local's own; choose another of ") and "coder" in words
+    assert said(app, "local", **given)[1]["wakes"] == "heartbeat"
 
 
 @with_heartbeat

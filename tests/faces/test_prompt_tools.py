@@ -16,42 +16,20 @@ from duetime.core.model import RunStatus
 from duetime.core.policy.writes import Writes
 from duetime.core.results import LIMIT
 from duetime.core.store import RunQuery
+from duetime.faces.local_notifications import INBOX_WARNING
 from duetime.faces.mcp.prompt_agents import WAITS
 from duetime.faces.mcp.tool import ToolProblem
-from duetime.simulation import Simulation
 from tests.support.agent import TOOLS, Agent
+from tests.support.stage import PACIFIC, Stage
 
-PACIFIC = "America/Los_Angeles"
-NOON = datetime(2026, 2, 10, 20, 0, tzinfo=UTC)
-"""Feb 10, 2026 12:00 PM PST, a Tuesday."""
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ONE_OF = "Error: give exactly one of at, cron, rrule, every (every may have at as its first time)"
 PAST = "Error: Feb 10, 2026 11:00 AM PST is in the past; it is now Feb 10, 2026 12:00 PM PST."
 DURATION = "as a duration; write it like 30m, 2h30m or 1 day."
 NOTHING = "No scheduled tasks found matching filters."
-PROMPTS = ("schedule", "schedule_list", "schedule_edit", "schedule_cancel", "take_prompt", "finish_prompt")
-
-
-class Stage:
-    """One Duetime on a settable clock, with a worker, and agents that reach it."""
-
-    def __init__(self, url: str, start: datetime = NOON, zone: str = PACIFIC) -> None:
-        self.time = Simulation(start, url=url, timezone=zone)
-        self.app = self.time.duetime.app
-        self.ada = self.agent("ada")
-
-    def agent(self, owner: str, holder: str = "local", **more: Any) -> Agent:
-        return Agent(self.app.desk(), Caller(owner, holder=holder, **more))
-
-    def due(self, prompt: str = "water the plants", **given: Any) -> int:
-        """A prompt that has come due and waits in the inbox."""
-        number = self.make(prompt, **({"at": "in 1 minute"} | given))
-        self.time.advance(timedelta(minutes=1))
-        return number
-
-    def make(self, prompt: str = "water the plants", **given: Any) -> int:
-        number: int = self.ada.knows("schedule", prompt=prompt, **given)["id"]
-        return number
+PROMPTS = (
+    "schedule", "schedule_list", "schedule_edit", "schedule_cancel", "prompt_result", "take_prompt", "finish_prompt",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -129,7 +107,7 @@ def test_what_had_to_be_assumed_is_said(stage: Stage, at: str, shown: str, note:
         ({"every": "every day"}, "Feb 11, 2026 12:00 PM PST", "every"),
         ({"every": "1.5 hours"}, "Feb 10, 2026 1:30 PM PST", "every 1 hour 30 minutes"),
         ({"every": "1 hour and 15 minutes"}, "Feb 10, 2026 1:15 PM PST", "every 1 hour 15 minutes"),
-        ({"every": "1 day", "at": "2026-02-10 3:00 PM"}, "Feb 10, 2026 3:00 PM PST", "from Feb 10, 2026 3:00 PM PST"),
+        ({"every": "1 day", "at": "2026-02-10 3:00 PM"}, "Feb 10, 2026 3:00 PM PST", "from Feb 10, 2026 15:00 PST"),
         ({"every": "1 day", "at": "now"}, "Feb 10, 2026 12:00 PM PST", "every"),
         ({"rrule": "FREQ=MONTHLY;BYDAY=-1FR"}, "Feb 27, 2026 12:00 PM PST", "Friday"),
     ],
@@ -228,10 +206,10 @@ def test_warnings_are_said_and_known(stage: Stage) -> None:
     assert stage.time.worker.id is not None
     stage.app.store.retire(stage.time.worker.id)
     answer = stage.ada.use("schedule", prompt="x", at="15:00", deliver_to="daily-report")
-    idle, waits = answer.structured["warnings"]
-    assert "No worker is running" in idle and waits == WAITS
+    idle, arrives, waits = answer.structured["warnings"]
+    assert "No worker is running" in idle and arrives == f"deliver_to: {INBOX_WARNING}" and waits == WAITS
     assert answer.text is not None
-    assert answer.text.split("\n")[2:] == [f"Warning: {idle}", f"Warning: {waits}"]
+    assert answer.text.split("\n")[2:] == [f"Warning: {each}" for each in (idle, arrives, waits)]
 
 
 def test_a_rule_that_may_surprise_is_warned_of(stage: Stage) -> None:
@@ -669,6 +647,7 @@ def test_take_and_finish(both: Stage) -> None:
         "expires_at": "2026-02-10T12:16:00-08:00",
     }
     assert answer.text is not None
+    assert f"finish_prompt with run_id {run_id} and the result" in answer.text
     assert answer.text.endswith("\n\nwater the plants\nand the cactus")
     assert both.ada.hears("take_prompt") == "Nothing is due."
     done = both.ada.use("finish_prompt", run_id=run_id, result="both are wet")
@@ -903,7 +882,7 @@ def test_a_store_that_is_away_is_told_without_its_path(stage: Stage, monkeypatch
 
 
 def test_hints_are_honest() -> None:
-    assert [name for name in PROMPTS if TOOLS[name].read_only] == ["schedule_list"]
+    assert [name for name in PROMPTS if TOOLS[name].read_only] == ["schedule_list", "prompt_result"]
     assert [name for name in PROMPTS if TOOLS[name].destructive] == ["schedule_edit", "schedule_cancel"]
     assert "from" in TOOLS["schedule_list"].input["properties"]
     for name in PROMPTS:

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import SECOND, Instant
+from duetime.core.kind import Caller
 from duetime.core.outcome import Failed
 from duetime.core.requesting import KIND
 from duetime.core.store import RunQuery
 from duetime.faces.http.qstash.keys import SigningKeys
+from duetime.stores.flow import FlowingStore
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, counter, turned_down
+from tests.support.shell import write
 from tests.support.tokens import SECRET
 
 # -- the dead letter queue -------------------------------------------------------------------------------------------
@@ -135,6 +138,91 @@ def test_a_letter_is_not_changed_in_silence(desk: Counter, dead: list[dict[str, 
     path = f"/v2/dlq/retry/{dead[0]['dlqId']}"
     assert "not offered" in desk.ask("POST", path, status=501, Upstash_Retries="5")["error"]
     desk.ask("POST", path, Upstash_Telemetry_Sdk="1")
+
+
+# -- what outlives its schedule ---------------------------------------------------------------------------------------
+
+
+def made_and_deleted(desk: Counter, **headers: Any) -> list[dict[str, Any]]:
+    """The dead letters of a schedule that failed three times and was deleted then."""
+    desk.requester.answer = turned_down
+    desk.ask(
+        "POST",
+        f"/v2/schedules/{HOOK}",
+        **CRON,
+        body=b"hush-body",
+        Upstash_Retries="0",
+        Upstash_Schedule_Id="daily",
+        Upstash_Label="often",
+        Upstash_Forward_X_Key="hush-key",
+        **headers,
+    )
+    desk.simulation.advance(timedelta(minutes=3))
+    before: list[dict[str, Any]] = desk.ask("GET", "/v2/dlq")["messages"]
+    assert len(before) == 3
+    desk.ask("DELETE", "/v2/schedules/daily")
+    return before
+
+
+def test_what_a_deleted_schedule_did_stays_in_the_dlq_and_the_logs(desk: Counter) -> None:
+    before = made_and_deleted(desk)
+    after = desk.ask("GET", "/v2/dlq")["messages"]
+    gone = {"body", "header"}
+    assert [{name: each[name] for name in each.keys() - gone} for each in after] == [
+        {name: each[name] for name in each.keys() - gone} for each in before
+    ]
+    assert "hush" not in json.dumps(after)
+    assert desk.ask("GET", f"/v2/dlq/{after[0]['dlqId']}") == after[0]
+    assert len(desk.ask("GET", "/v2/dlq?scheduleId=daily&label=often&url=" + HOOK)["messages"]) == 3
+    assert states(desk).count("FAILED") == 3
+    assert states(desk, f"?messageId={after[0]['messageId']}")[0] == "FAILED"
+    desk.ask("GET", f"/v2/messages/{after[0]['messageId']}", status=404)
+    desk.ask("GET", "/v2/schedules/daily", status=404)
+
+
+def test_they_are_still_their_owners_alone(desk: Counter) -> None:
+    [letter, *_] = made_and_deleted(desk)
+    desk.owner = "ben"
+    assert desk.ask("GET", "/v2/dlq")["messages"] == []
+    assert states(desk) == states(desk, f"?messageId={letter['messageId']}") == []
+    for method, path in (("GET", "/v2/dlq/"), ("DELETE", "/v2/dlq/"), ("POST", "/v2/dlq/retry/")):
+        desk.ask(method, path + letter["dlqId"], status=404)
+    assert desk.ask("DELETE", "/v2/dlq?all=true") == {"deleted": 0}
+
+
+def test_they_can_be_removed_and_not_sent_again(desk: Counter) -> None:
+    """What they carried is gone. Whoever looks into the store sees the same letters."""
+
+    def dead() -> list[str]:
+        found = desk.simulation.duetime.app.store.runs(RunQuery(kind=KIND, status="dead", oldest_first=True)).items
+        return [f"dlq_{run.id}" for run in found]
+
+    letters = [each["dlqId"] for each in made_and_deleted(desk)]
+    assert dead() == letters
+    refused = desk.ask("POST", f"/v2/dlq/retry/{letters[0]}", status=409)
+    assert refused == {"error": "it is deleted, so it cannot be retried"}
+    assert desk.ask("POST", "/v2/dlq/retry?all=true") == {"responses": []}
+    desk.ask("DELETE", f"/v2/dlq/{letters[0]}")
+    assert [each["dlqId"] for each in desk.ask("GET", "/v2/dlq")["messages"]] == dead() == letters[1:]
+
+
+def test_a_message_that_was_deleted_keeps_its_story(desk: Counter) -> None:
+    """Here none can be, but elsewhere."""
+    id = desk.publish()
+    desk.simulation.settle()
+    scheduler = desk.simulation.duetime.app.scheduler
+    assert scheduler.delete(Caller("ada"), id).is_ok
+    assert states(desk) == states(desk, f"?messageId={id}") == ["DELIVERED", "ACTIVE", "CREATED"]
+    desk.ask("DELETE", f"/v2/messages/{id}", status=404)
+
+
+def test_what_a_version_deleted_that_kept_nothing_is_not_told(desk: Counter) -> None:
+    made_and_deleted(desk)
+    store = desk.simulation.duetime.app.store
+    assert isinstance(store, FlowingStore)
+    write(store, "UPDATE schedules SET payload = 'null'")
+    assert desk.ask("GET", "/v2/dlq")["messages"] == []
+    assert states(desk) == []
 
 
 # -- logs ------------------------------------------------------------------------------------------------------------

@@ -264,6 +264,24 @@ def test_a_failure_is_called_back_when_its_attempts_are_used_up(desk: Counter) -
         assert (told["status"], told["retried"], told["maxRetries"], told["dlqId"]) == (503, 1, 1, dead["dlqId"])
 
 
+@pytest.mark.parametrize("body", [b"hush", b"hush\xff"])
+def test_a_callback_hides_what_its_source_hides_and_sends_it(desk: Counter, body: bytes) -> None:
+    desk.requester.answer = lambda outgoing: Failed("no", permanent=True)
+    hidden: dict[str, Any] = {"Upstash_Redact_Fields": "body,header[x-api-key]", "Upstash_Forward_X_Api_Key": "hushed"}
+    desk.publish(body=body, Upstash_Callback="https://b.example", Upstash_Forward_Other="seen", **hidden)
+    desk.simulation.settle()
+    whole = json.loads(desk.sent[1].body)
+    assert (base64.b64decode(whole["sourceBody"]), whole["sourceHeader"]["X-Api-Key"]) == (body, ["hushed"])
+    [letter] = desk.ask("GET", "/v2/dlq?url=https://b.example")["messages"]
+    events = desk.ask("GET", f"/v2/events?messageId={letter['messageId']}")["events"]
+    logged = base64.b64decode(events[0]["body"]).decode()
+    for shown in (letter["body"], logged):
+        told = json.loads(shown)
+        assert base64.b64decode(told["sourceBody"]).decode() == f"REDACTED:{hashlib.sha256(body).hexdigest()}"
+        assert told["sourceHeader"]["X-Api-Key"][0].startswith("REDACTED:")
+        assert told["sourceHeader"]["Other"] == ["seen"]
+
+
 def test_a_callback_that_fails_calls_nobody_back(desk: Counter) -> None:
     desk.requester.answer = lambda outgoing: Failed("no", permanent=True)
     desk.publish(Upstash_Callback="https://b.example", Upstash_Failure_Callback="https://c.example")

@@ -27,7 +27,6 @@ def stored(desk: Counter) -> int:
 
 BAD_PUBLISHES: dict[str, tuple[str, dict[str, str]]] = {
     "no destination": ("", {}),
-    "a URL group": ("my-group", {}),
     "an API of theirs": ("api/llm", {}),
     "another scheme": ("ftp://a.example/", {}),
     "no host": ("https://", {}),
@@ -147,6 +146,18 @@ ABSENT = [
 @pytest.mark.parametrize(("method", "path"), ABSENT)
 def test_what_is_not_offered_says_so(desk: Counter, method: str, path: str) -> None:
     assert "not offered" in desk.ask(method, path, status=501)["error"]
+
+
+@pytest.mark.parametrize("group", ["g", "my-group", "my_group.2"])
+def test_url_groups_are_not_offered_wherever_one_may_be_named(desk: Counter, group: str) -> None:
+    in_a_batch = [{"destination": HOOK}, {"destination": group}]
+    for path, body, headers in (
+        (f"/v2/publish/{group}", b"", {}),
+        (f"/v2/schedules/{group}", b"", {"Upstash_Cron": "* * * * *"}),
+        ("/v2/batch", in_a_batch, {}),
+    ):
+        assert "URL groups are not offered" in desk.ask("POST", path, status=501, body=body, **headers)["error"]
+    assert stored(desk) == 0
 
 
 @pytest.mark.parametrize("name", ["Upstash-Queue-Name", "Upstash-Flow-Control-Key", "Upstash-Flow-Control-Value"])

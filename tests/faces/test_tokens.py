@@ -13,11 +13,14 @@ from typing import Any
 import jwt
 import pytest
 
+from duetime.compose import tokens_of
 from duetime.core.clock import DAY, SECOND, Instant, SystemClock
 from duetime.core.errors import InvalidInput
 from duetime.faces.http.private import Exposed
 from duetime.faces.http.secret import load_secret
+from duetime.faces.http.sessions import Sessions
 from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.settings import load_settings
 from duetime.simulation import SettableClock
 from tests.support.cli import Cli
 from tests.support.tokens import SECRET, START, claims, forged
@@ -264,6 +267,24 @@ def test_issue_show_list_revoke(cli: Cli) -> None:
     again = cli("token", "show", made["token"])
     assert again.code == 4
     assert "no: the token was revoked" in again.out
+
+
+def test_what_each_token_is_for(cli: Cli) -> None:
+    """A session in a browser ends by its id as well; who revokes one should know which it is."""
+    made = issued(cli)
+    feed = cli("token", "calendar", "--json").document
+    Sessions(tokens_of(load_settings()), SystemClock()).by_token(made["token"])
+    listed = {each["id"]: each["for"] for each in cli("token", "list", "--json").document["tokens"]}
+    assert sorted(listed.values()) == ["browser", "calendar", "program"]
+    assert (listed[made["id"]], listed[feed["id"]]) == ("program", "calendar")
+
+
+def test_records_of_old_say_nothing_of_it(cli: Cli, tmp_path: Path) -> None:
+    made = issued(cli)
+    [kept] = (tmp_path / "data" / "duetime" / "auth" / "tokens").glob(f"{made['id']}.json")
+    kept.write_text(json.dumps({name: value for name, value in json.loads(kept.read_text()).items() if name != "for"}))
+    [listed] = cli("token", "list", "--json").document["tokens"]
+    assert (listed["id"], listed["for"]) == (made["id"], "program")
 
 
 def test_the_token_alone_goes_to_standard_output(cli: Cli) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from duetime.api import taken
 from duetime.faces.web.shown import is_web_address, visible
 from duetime.faces.web.shown import linked as linked_text
 from tests.support.browsing import (
@@ -26,6 +27,7 @@ from tests.support.browsing import (
     working,
 )
 from tests.support.cli import ROOT
+from tests.support.drafts import once
 from tests.support.web import Site, site
 from tests.support.workers import eventually
 
@@ -91,6 +93,31 @@ def test_every_page_is_the_same_on_postgresql(tmp_path: Path, postgres_url: str)
         for odd in ("/schedules?status=%00", "/schedules?cursor=%00", "/dead-letters?cursor=x", "/inbox?cursor=x"):
             assert browser.get(odd).status == 422, odd
         assert browser.get("/schedules/%00").status == 404
+
+
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nowhere", 401), ("/schedules/x/y/z", 404), ("/mcp", 401)])
+def test_who_strays_in_a_browser_is_told_by_a_page(served: Site, local: Browser, path: str, status: int) -> None:
+    page = local.get(path, **HTML)
+    assert (page.status, "There is no page at this address" in words(page)) == (status, True)
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    program = local.get(path, Accept="*/*")
+    assert program.status == status
+    assert not program.headers["content-type"].startswith("text/html")
+    assert page.headers.get("www-authenticate") == program.headers.get("www-authenticate")
+
+
+def test_programs_read_problems_and_pages_refuse_as_pages(local: Browser) -> None:
+    assert local.get("/api/v1/nowhere", **HTML).headers["content-type"] == "application/problem+json"
+    assert "There is no such schedule." in words(local.get("/schedules/none", **HTML))
+
+
+def test_without_tokens_one_can_stray_as_well(tmp_path: Path) -> None:
+    with site(tmp_path, auth=False) as there:
+        page = there.ask("GET", "/nowhere", HTML)
+    assert (page.status, "There is no page at this address" in words(page)) == (404, True)
 
 
 def test_static_files_are_kept_by_their_version(served: Site) -> None:
@@ -205,3 +232,21 @@ def test_headers_of_a_request_are_not_shown_at_all(served: Site, local: Browser)
     stored = json.loads(found(served, schedule).definition.payload)
     assert stored["url"] == "https://example.org/other"
     assert stored["headers"] == {"X-Anything": "private", "Accept": "*/*"}
+
+
+def test_what_a_request_hides_is_shown_neither_with_it_nor_with_its_callback(served: Site, local: Browser) -> None:
+    payload = {"url": "https://example.org/hook", "method": "POST", "body": "hush", "redact": ["body"]}
+    source = made(served, "hides", kind="request", payload={**payload, "headers": {"X-Anything": "private"}})
+    about = {"payload": source.definition.payload, "result": None}
+    told = json.dumps({"url": "https://example.org/cb", "method": "POST", "about": about})
+    [(callback, _)] = taken(served.room.store.create([once(kind="request", owner="local", payload=told)]))
+    for schedule in (source, callback):
+        for path in (page_of(schedule), page_of(schedule, "edit")):
+            page = local.get(path).body.decode()
+            assert "hush" not in page and "private" not in page
+    assert "REDACTED:" in local.text(page_of(callback))
+    form = filled(local, source)
+    form["payload"] = form["payload"].replace("/hook", "/other")
+    local.follow(local.send(page_of(source, "edit"), form))
+    stored = json.loads(found(served, source).definition.payload)
+    assert (stored["url"], stored["body"]) == ("https://example.org/other", "hush")

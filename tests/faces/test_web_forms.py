@@ -106,6 +106,62 @@ def test_what_is_wrong_is_said_beside_what_was_typed(
         assert re.search(rf'name="{name}" aria-invalid="true"', reply.body.decode())
 
 
+@pytest.mark.parametrize(("kind", "missing"), [("job", "task"), ("prompt", "prompt"), ("notification", "message")])
+def test_where_nothing_is_said_that_is_what_is_missing(local: Browser, kind: str, missing: str) -> None:
+    """Not the name, which may be left empty."""
+    reply = local.send("/new", {"kind": kind, "topic": "my-phone", "when": "once", "run_at": "in 1 hour"})
+    assert (reply.status, f"{missing}: must not be empty" in words(reply)) == (422, True)
+    assert re.search(rf'name="{missing}" aria-invalid="true"', reply.body.decode())
+
+
+def test_a_form_that_is_sent_twice_makes_one_schedule(served: Site) -> None:
+    browser = signed_in_as(served, "twice")
+    given = {"kind": "prompt", "prompt": "Once is enough", "when": "once", "run_at": "in 1 hour"}
+    form = {**given, "key": field(browser.get("/new?kind=prompt"), "key")}
+    first, again = (browser.send("/new", form).headers["location"] for _ in range(2))
+    assert first == again
+    other = {**form, "prompt": "Something else"}
+    assert browser.send("/new", other).headers["location"] != first, "after going back and changing it"
+    fresh = field(browser.get("/new?kind=prompt"), "key")
+    assert browser.send("/new", {**form, "key": fresh}).headers["location"] != first, "a new form is a new wish"
+    refused = browser.send("/new", {**form, "prompt": ""})
+    assert field(refused, "key") == form["key"], "nothing was made with it yet"
+
+
+def test_who_is_usual_is_named_and_what_is_not_as_usual_is_seen(served: Site, local: Browser) -> None:
+    assert "The usual one: inbox" in local.text("/new?kind=prompt")
+    opened = '<details open>\n    <summary><h2 id="how-words">'
+    for policy, open_ in (({}, False), ({"max_attempts": 4}, True)):
+        schedule = made(served, "how", policy=policy)
+        assert (opened in local.get(page_of(schedule, "edit")).body.decode()) == open_
+        assert (re.search(r"max attempts 4 .*Policy, as usual", local.text(page_of(schedule))) is not None) == open_
+
+
+def test_as_usual_means_as_usual_for_the_kind(served: Site, local: Browser) -> None:
+    """A message does not wait for the one before it, unless somebody wants it to; then that can be taken back."""
+    message = {"message": "m", "topic": "my-phone"}
+    schedule = made(served, "usual", kind="notification", payload=message, policy={"overlap": "queue"})
+    form = filled(local, schedule)
+    assert form["overlap"] == "queue"
+    local.follow(local.send(page_of(schedule, "edit"), {**form, "overlap": ""}))
+    assert json.loads(found(served, schedule).definition.policy)["overlap"] == "allow"
+    assert filled(local, schedule)["overlap"] == ""
+    assert "overlap allow made" not in local.text(page_of(schedule)), "nothing worth telling"
+    local.follow(local.send(page_of(schedule, "edit"), {**filled(local, schedule), "pause_after": "0"}))
+    assert filled(local, schedule)["pause_after"] == "0", "none at all is not as usual"
+
+
+def test_what_is_typed_is_explained_to_the_second_and_the_year(local: Browser) -> None:
+    """The part of the form that a script puts in place: no other words than without it."""
+    asked = {"kind": "job", "intent": "look", "when": "cron", "expression": "*/10 * * * * *", "timezone": "UTC"}
+    reply = local.send("/new", asked)
+    assert reply.body.lstrip().startswith(b'<div id="preview"')
+    assert len(set(re.findall(r"\b\d\d:\d\d(?::\d0)?\b", words(reply)))) == 5
+    yearly = local.send("/new", {**asked, "expression": "0 9 1 1 *"})
+    years = [int(year) for year in re.findall(r"1 Jan (\d{4}) 09:00", words(yearly))]
+    assert years == list(range(years[0], years[0] + 5))
+
+
 def test_a_preview_without_a_script(local: Browser) -> None:
     asked = {
         "kind": "job",
@@ -175,9 +231,22 @@ def test_pause_resume_run_cancel_and_delete(served: Site, local: Browser) -> Non
     assert "Cancelled." in local.follow(local.send(page_of(schedule, "cancel"), {}))
     assert "cannot be undone" in local.text(page_of(schedule, "delete"))
     assert "Deleted" in local.follow(local.send(page_of(schedule, "delete"), {}))
-    assert local.get(page_of(schedule)).status == 404
     assert local.send(page_of(schedule, "pause"), {}).status == 404
+    assert local.get(page_of(schedule, "edit")).status == 404
     assert local.send(page_of(made(served, "x"), "explode"), {}).status == 404
+
+
+def test_what_was_deleted_leaves_its_history(served: Site, local: Browser) -> None:
+    schedule = made(served, "was here")
+    local.send(page_of(schedule, "run"), {})
+    local.send(page_of(schedule, "delete"), {})
+    page = local.get(page_of(schedule))
+    assert page.status == 200
+    assert "It was deleted and fires no more" in words(page)
+    assert "cancelled \u2013 \u2013 the schedule was deleted" in words(page), "what became of its run"
+    assert "echo" not in words(page), "what it did is gone"
+    assert page.body.count(b"<form") == 1, "nothing can be done with it: there is only the form that signs out"
+    assert signed_in_as(served, "stranger").get(page_of(schedule)).status == 404
 
 
 def test_what_is_not_possible_says_why(served: Site, local: Browser) -> None:
@@ -201,5 +270,29 @@ def test_many_at_a_time(served: Site) -> None:
     assert {found(served, each).progress.state for each in chosen} == {"paused"}
     browser.send("/schedules", [*pairs, ("action", "cancel"), ("sure", "yes")])
     assert {found(served, each).progress.state for each in chosen} == {"cancelled"}
-    assert browser.send("/schedules", [("action", "pause")]).headers["location"] == "/schedules"
     assert browser.send("/schedules", [*pairs, ("action", "burn")]).status == 422
+
+
+def test_what_is_done_to_many_leads_back_to_the_same_list(served: Site) -> None:
+    browser = signed_in_as(served, "back")
+    chosen = [("id", made(served, f"here {number}", owner="back").definition.public_id) for number in range(2)]
+    made(served, "another", owner="back")
+    back = field(browser.get("/schedules?text=here&kind=job&did=saved"), "back")
+    page = browser.follow(browser.send("/schedules", [*chosen, ("back", back), ("action", "pause")]))
+    assert "2 items paused." in page
+    assert "2 schedules" in page
+    assert "another" not in page
+    asked = browser.send("/schedules", [*chosen, ("back", back), ("action", "cancel")])
+    assert 'href="/schedules?text=here&amp;kind=job">Leave them' in asked.body.decode()
+    again = [*chosen, ("back", field(asked, "back")), ("action", "cancel"), ("sure", "yes")]
+    assert browser.send("/schedules", again).headers["location"].startswith("/schedules?text=here&kind=job&did=")
+    strange = [*chosen, ("back", "https://evil.example/?x=1&did=deleted"), ("action", "pause")]
+    assert browser.send("/schedules", strange).headers["location"].startswith("/schedules?did=paused&")
+
+
+@pytest.mark.parametrize("path", ["/schedules", "/dead-letters"])
+def test_nothing_chosen_is_said(local: Browser, path: str) -> None:
+    action = "pause" if path == "/schedules" else "dismiss"
+    reply = local.send(path, [("back", "kind=job"), ("action", action)])
+    assert reply.headers["location"] == f"{path}?kind=job&did=nothing"
+    assert "Nothing was chosen" in local.follow(reply)

@@ -19,6 +19,7 @@ from tests.support.browsing import (
     FORM,
     Browser,
     cookie_of,
+    field,
     made,
     page_of,
     signed_in,
@@ -131,6 +132,17 @@ def test_one_gets_to_where_one_wanted_to(served: Site) -> None:
     token = served.tokens.issue("ada", 3600 * SECOND)
     reply = served.ask("POST", "/login", FORM, urlencode({"token": f" Bearer {token}\n", "goal": "/inbox"}).encode())
     assert (reply.status, reply.headers["location"]) == (303, "/inbox")
+
+
+def test_where_one_wanted_to_is_known_to_its_last_word_and_after_a_mistake(served: Site) -> None:
+    wanted = "/schedules?status=failed&text=a%20b%26c"
+    asked = served.ask("GET", wanted)
+    assert field(asked, "goal") == wanted
+    mistaken = served.ask("POST", "/login", FORM, urlencode({"token": "nonsense", "goal": wanted}).encode())
+    assert (mistaken.status, field(mistaken, "goal")) == (401, wanted)
+    token = served.tokens.issue("ada", 3600 * SECOND)
+    reply = served.ask("POST", "/login", FORM, urlencode({"token": token, "goal": wanted}).encode())
+    assert (reply.status, reply.headers["location"]) == (303, wanted)
 
 
 def test_what_is_no_token_opens_nothing(served: Site) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND
+from duetime.core.clock import HOUR, SECOND, Instant
 from duetime.core.triggers import trigger_from_json
 from duetime.faces.web.density import Density
+from duetime.faces.web.pictures import strip
 from duetime.faces.web.spans import ZOOMS, window
 from tests.support.browsing import (
     Browser,
@@ -42,29 +44,50 @@ def test_a_crowded_hour_stays_readable(served: Site) -> None:
     assert len(reply.body) < 400_000
 
 
-def test_what_is_counted_is_what_fires(served: Site) -> None:
+COUNTED: list[tuple[str, dict[str, Any]]] = [
+    ("interval", {"seconds": 7}),
+    ("interval", {"minutes": 43}),
+    ("interval", {"minutes": 15}),
+    ("cron", {"expression": "*/20 3-9 * * *", "timezone": "Asia/Tokyo"}),
+    ("cron", {"expression": "0 */2 * * *"}),
+    ("rrule", {"rrule": "FREQ=HOURLY;INTERVAL=5"}),
+    ("once", {"run_at": "in 3 hours"}),
+]
+
+
+@pytest.mark.parametrize("runs", [None, 20])
+@pytest.mark.parametrize("hours", [0, 24, 30 * 24, -4])
+def test_what_is_counted_is_what_fires(served: Site, hours: int, runs: int | None) -> None:
+    """Now, later, a month on, and where part of it is past: each occurrence once, in the bin in which it lies."""
     now = served.room.clock.now()
-    view = window(ZOOMS["24h"], "Europe/Berlin", now)
-    for trigger in (
-        ("interval", {"seconds": 7}),
-        ("interval", {"minutes": 43}),
-        ("cron", {"expression": "*/20 3-9 * * *", "timezone": "Asia/Tokyo"}),
-        ("rrule", {"rrule": "FREQ=HOURLY;INTERVAL=5"}),
-        ("once", {"run_at": "in 3 hours"}),
-    ):
-        schedule = made(served, "counted", trigger, owner="counter")
+    start = Instant(now + hours * HOUR - now % HOUR) if hours else None  # on the hour, as much fires
+    view = window(ZOOMS["24h"], "Europe/Berlin", now, start)
+    for trigger in COUNTED:
+        schedule = made(served, "counted", trigger, owner="counter", policy={"max_runs": runs} if runs else {})
         density = Density(view)
         density.add_coming([schedule], now)
-        [row] = density.rows.values()
-        first, following = schedule.progress.next, schedule.progress.next
-        assert first is not None
+        following = schedule.progress.next
+        assert following is not None
         rule = trigger_from_json(schedule.definition.trigger)
-        expected = []
-        while following is not None and following < view.end:
-            expected.append(view.bin_of(following))
+        fires: list[Instant] = []
+        while following is not None and following < view.end and len(fires) != runs:
+            fires.append(following)
             following = rule.next_after(following)
-        assert sorted(row.bins.elements()) == expected, trigger
-        assert not row.about
+        expected = [view.bin_of(each) for each in fires if each >= view.start]
+        assert sorted(bin for row in density.rows.values() for bin in row.bins.elements()) == expected, trigger
+        assert not density.about
+
+
+def test_what_is_overdue_is_due_now_and_not_in_a_later_window(served: Site) -> None:
+    schedule = made(served, "overdue", ("interval", {"days": 40}), owner="overdue")
+    late = Instant((schedule.progress.next or 0) + 5 * HOUR)
+    counted = []
+    for start in (None, Instant(late + 24 * HOUR)):
+        view = window(ZOOMS["24h"], "UTC", late, start)
+        density = Density(view)
+        density.add_coming([schedule], late)
+        counted.append([(bin, number) for row in density.rows.values() for bin, number in row.bins.items()])
+    assert counted == [[(window(ZOOMS["24h"], "UTC", late).bin_of(late), 1)], []]
 
 
 def test_an_estimate_is_close_and_said_to_be_one(served: Site) -> None:
@@ -87,3 +110,28 @@ def test_addresses_cannot_put_words_into_our_mouth(local: Browser) -> None:
     page = local.text("/schedules?did=You+are+hacked&number=3&failed=1")
     assert "hacked" not in page
     assert 'role="status"' not in local.get("/schedules?did=created&number=3").body.decode()
+
+
+def test_a_line_says_what_it_shows(served: Site) -> None:
+    """Neighbours that look alike are one mark, which tells how many it stands for."""
+    now = served.room.clock.now()
+    view = window(ZOOMS["6h"], "UTC", now)
+    schedule = made(served, "a line", ("interval", {"minutes": 5}), owner="line")
+    density = Density(view)
+    density.add_coming([schedule], now)
+    [row] = density.rows.values()
+    marks = strip(row, view, now)
+    assert sum(int(mark.words.rpartition(": ")[2].split()[0]) for mark in marks) == row.total
+    assert [mark.words.endswith(f"{row.total} jobs") for mark in marks] == [True]
+    assert marks[0].x + marks[0].width <= 100
+
+
+def test_the_legend_tells_what_is_there_and_how_high_bars_grow(served: Site) -> None:
+    browser = signed_in_as(served, "legend")
+    made(served, "rare", ("interval", {"hours": 2}), owner="legend")
+    page = browser.text("/timeline")
+    assert re.search("jobs ahead 1[12]", page)
+    assert "prompts ahead" not in page
+    assert "powers of ten" not in page
+    made(served, "every second", ("interval", {"seconds": 1}), owner="legend")
+    assert "Heights grow by powers of ten." in browser.text("/timeline")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from duetime.compose import App, build
 from duetime.core.clock import SECOND, Instant, SystemClock
+from duetime.core.drafting import NewSchedule
 from duetime.core.model import Run
 from duetime.settings import ChannelSettings, Settings
 from tests.support.couriers import FULL, everything_logged
@@ -172,6 +174,33 @@ def _latenesses(folder: Path, channels: dict[str, ChannelSettings]) -> list[floa
 
 def _to_the_nine(app: App) -> list[Run]:
     return [run for run in completed(app) if result_of(run)["topic"] != "host-9"]
+
+
+def test_eight_silent_hosts_stop_nothing_else(tmp_path: Path) -> None:
+    """Each of them may hold two threads, and there are no more than sixteen for all kinds of work."""
+    with delivering(tmp_path, allowed_hosts=("127.0.0.1",)) as app, ExitStack() as ending, Receiver() as healthy:
+        silent = [ending.enter_context(Receiver(lambda request: Behaviour(fault=Fault.SILENCE))) for _ in range(8)]
+        call(app, healthy.url)
+        healthy.wait_for(1)
+        for receiver in silent * 3:
+            call(app, receiver.url)
+        eventually(lambda: sum(len(each.requests) for each in silent) >= 8, 20, "half of the threads are held")
+        begun = app.clock.now()
+        notify(app, ["home"])
+        assert app.scheduler.create(CALLER, NewSchedule("job", "echo", "once", NOW, {"task": "echo"})).is_ok
+        call(app, healthy.url)
+        eventually(lambda: len(completed(app)) == 4, 20, "the others are done")
+        took = (app.clock.now() - begun) / SECOND
+        assert took < 5, f"they waited for {took:.1f} s"
+        assert sum(len(each.requests) for each in silent) == 8
+
+
+NOW = {"run_at": "now"}
+
+
+def call(app: App, url: str) -> None:
+    made = app.scheduler.create(CALLER, NewSchedule("request", "a call", "once", NOW, {"url": url, "timeout": 60}))
+    assert made.is_ok, made
 
 
 # -- sending at once ----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ def delivering(
     token: str = "",
     prefix: str = "",
     threads: int = 16,
+    allowed_hosts: tuple[str, ...] = (),
 ) -> Iterator[App]:
     """A store and a worker in this process."""
     settings = Settings(
@@ -41,6 +42,7 @@ def delivering(
         max_schedules=1_000_000,
         notifications=NotificationSettings(server=server, token=token, prefix=prefix),
         channels=channels or {},
+        allowed_hosts=allowed_hosts,
     )
     app = build(settings, tasks=False)
     engine = app.engine()

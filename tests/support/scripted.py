@@ -130,7 +130,16 @@ def is_due(hands: Hands) -> str:
 
 
 def take_and_finish(hands: Hands) -> str:
-    hands.data("schedule", {"prompt": "say hello", "at": "now"})
+    return str(_finished(hands, "say hello", "hello")["status"])
+
+
+def what_came_of_it(hands: Hands) -> str:
+    number = _finished(hands, "count the sheep", "41 sheep")["id"]
+    return str(hands.data("prompt_result", {"id": number})["result"])
+
+
+def _finished(hands: Hands, prompt: str, result: str) -> dict[str, Any]:
+    hands.data("schedule", {"prompt": prompt, "at": "now"})
     taken: dict[str, Any] = {}
 
     def there() -> bool:
@@ -138,7 +147,7 @@ def take_and_finish(hands: Hands) -> str:
         return "run_id" in taken
 
     hands.until(there)
-    return str(hands.data("finish_prompt", {"run_id": taken["run_id"], "result": "hello"})["status"])
+    return hands.data("finish_prompt", {"run_id": taken["run_id"], "result": result})
 
 
 def send_now(hands: Hands) -> str:
@@ -214,6 +223,7 @@ SCRIPTS: dict[str, Callable[[Hands], str]] = {
     "book a table": edit_cancelled,
     "waits for an agent to take it right now": is_due,
     "say hello": take_and_finish,
+    "count the sheep": what_came_of_it,
     "Dinner is ready": send_now,
     "Happy new year": in_the_past,
     "Take out the bins": delayed,

@@ -19,6 +19,7 @@ def errand(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: 
     now = SystemClock().now()
     usual: dict[str, Any] = {
         "run": 7,
+        "fence": 1,
         "task": 12,
         "owner": "local",
         "prompt": prompt,

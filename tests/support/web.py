@@ -78,9 +78,9 @@ class Site:
 
 @contextmanager
 def site(
-    folder: Path, clock: Clock | None = None, *, auth: bool = True, hosts: tuple[str, ...] = (), db: str = ""
+    folder: Path, clock: Clock | None = None, *, auth: bool = True, db: str = "", **settings: Any
 ) -> Iterator[Site]:
-    room = build(Settings(db=db or str(folder / "my.db"), timezone="UTC", hosts=hosts), tasks=False)
+    room = build(Settings(db=db or str(folder / "my.db"), timezone="UTC", **settings), tasks=False)
     tokens = Tokens(SECRET, folder / "auth", clock or room.clock, issuer="duetime", audience="duetime")
     app = web(room, tokens if auth else None)
     bound = listen("127.0.0.1", 0, only_loopback=not auth)

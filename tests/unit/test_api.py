@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from duetime.api import Duetime, NotStartedWarning, Refused
+from duetime.api import Duetime, NotStartedWarning, Refused, taken
+from duetime.core.drafting import NewSchedule
 from duetime.core.errors import InvalidInput
+from duetime.core.model import Schedule
 from duetime.kinds.registry import Registry
-from duetime.settings import Settings
+from duetime.settings import AgentSettings, Settings
 
 PATIENCE = 20.0
 
@@ -75,13 +79,20 @@ def test_a_refusal_is_raised_with_its_reason(tmp_path: Path) -> None:
 @pytest.fixture(params=["sqlite", "postgres"])
 def prompts(request: pytest.FixtureRequest, tmp_path: Path) -> Duetime:
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
-    duetime = Duetime(settings=Settings(db=url, timezone="UTC"), registry=Registry())
+    agents = {"coder": AgentSettings(command=("cat",))}
+    duetime = Duetime(settings=Settings(db=url, timezone="UTC", agents=agents), registry=Registry())
     request.addfinalizer(duetime.close)
     return duetime
 
 
 SOON = datetime(2100, 2, 10, 15, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
+
+
+def _stored(duetime: Duetime, payload: dict[str, Any]) -> str:
+    """A prompt with more to it than the three functions know of."""
+    new = NewSchedule("prompt", "a prompt", "once", {"run_at": SOON.isoformat()}, payload)
+    return taken(duetime.scheduler.create(duetime.caller, new)).definition.public_id
 
 
 @pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
@@ -123,6 +134,36 @@ class TestScheduledTasks:
         assert prompts.update_scheduled_task(task.id, fire_at=fire_at, prompt=prompt) == 1
         (found,) = prompts.list_scheduled_tasks()
         assert (found.fire_at, found.prompt) == (fire_at or SOON, prompt or "old")
+
+    @pytest.mark.parametrize(
+        "parts", [{"agent": "coder", "max_runs_per_day": 2, "max_dollars_per_day": 0.5}, {"remind": True}]
+    )
+    def test_a_new_text_leaves_the_rest_as_it_was(self, prompts: Duetime, parts: dict[str, Any]) -> None:
+        id = _stored(prompts, {"prompt": "old", **parts})
+        before = prompts.scheduler.find(prompts.caller, id)
+        assert prompts.update_scheduled_task(int(id), prompt="new") == 1
+        found = prompts.scheduler.find(prompts.caller, id)
+        assert before is not None and found is not None
+        assert json.loads(found.definition.payload) == {"prompt": "new", **parts}
+        assert (found.definition.subject, found.definition.policy) == (
+            before.definition.subject,
+            before.definition.policy,
+        )
+
+    def test_an_edit_that_came_between_is_kept(self, prompts: Duetime, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was read is out of date when it is written: it is read again, and nothing of either edit is lost."""
+        id = _stored(prompts, {"prompt": "old"})
+        find, between = prompts.scheduler.find, iter([{"prompt": "theirs", "agent": "coder"}])
+
+        def find_and_lose_the_race(*asked: Any) -> Schedule | None:
+            found = find(*asked)
+            if asked[2:] == ("prompt",) and (payload := next(between, None)) is not None:
+                prompts.edit(id, payload=payload)
+            return found
+
+        monkeypatch.setattr(prompts.scheduler, "find", find_and_lose_the_race)
+        assert prompts.update_scheduled_task(int(id), prompt="mine") == 1
+        assert prompts.status(id)["payload"] == {"prompt": "mine", "agent": "coder"}
 
     def test_update_of_what_is_not_there_or_not_pending(self, prompts: Duetime) -> None:
         assert prompts.update_scheduled_task(4711, prompt="new") == 0

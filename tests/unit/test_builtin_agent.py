@@ -16,6 +16,7 @@ from duetime.agents.models import EXAMPLE
 from duetime.agents.turn import LONGEST, UNANSWERED
 from duetime.core.clock import SECOND, Clock, Instant, SystemClock
 from duetime.core.kind import Caller, StopReason, StopSignal
+from duetime.core.ledger import Left
 from duetime.core.model import ScheduleState
 from duetime.core.outcome import Retry
 from duetime.core.waking import Access
@@ -242,6 +243,24 @@ def test_a_model_that_goes_round_in_circles_is_ended(play: Play, access: Access)
     reply = replied(agent(turns=3).wake(errand(access)))
     assert reply.error == "it did not come to an end within 3 turns" and reply.permanent
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("left", "rest"), [(Left(tokens=150), "150 tokens"), (Left(micros=100), "$0.0001"), (Left(1, 10**6), "1 tokens")]
+)
+def test_it_ends_with_what_is_left_of_the_day(play: Play, access: Access, left: Left, rest: str) -> None:
+    """Each answer is 110 tokens and costs more than $0.0001: once the rest is used up, there is no further one."""
+    server = play([call("schedule_list")] * 10)
+    reply = replied(agent().wake(errand(access, left=left)))
+    words = f"it used up what the limits of the day left to it ({rest}) before it was done; raise them, or ask for less"
+    assert reply.error == words and reply.permanent
+    assert len(server.requests) == (2 if left.tokens == 150 else 1) and reply.spent.tokens == 110 * len(server.requests)
+    assert [each["name"] for each in reply.tool_calls] == ["schedule_list"] * len(server.requests)
+
+
+def test_an_answer_that_came_is_taken_though_it_was_dear(play: Play, access: Access) -> None:
+    play([say("Done.")])
+    assert succeeded(agent().wake(errand(access, left=Left(50, 1)))).text == "Done."
 
 
 def test_tools_that_cannot_be_reached(play: Play, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from duetime.core.clock import SECOND
-from duetime.core.outcome import Completed, Failed, Outcome, Retry
+from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.delivery.channels.apprise import text_of, type_of
 from duetime.delivery.channels.named import ChannelSpec
 from tests.support.couriers import FULL, courier, everything_logged, parcel, told
@@ -218,6 +218,66 @@ def test_apprise_formats_what_is_markdown(receiver: Receiver) -> None:
     assert "**now**" in escaped and "&lt;b&gt;" in escaped
 
 
+@pytest.fixture
+def small_json(monkeypatch: pytest.MonkeyPatch) -> type:
+    """A service that takes a hundred characters, as one for short messages does."""
+    import apprise
+
+    service = type(apprise.Apprise.instantiate("json://localhost"))
+    monkeypatch.setattr(service, "body_maxlen", 100)
+    return service
+
+
+@pytest.mark.usefixtures("small_json")
+@pytest.mark.parametrize("markdown", [True, False])
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+@pytest.mark.parametrize("message", ["word " * 300, "<&> **x** " * 50, "ten chars " * 9 + "and some more"])
+def test_apprise_gets_no_more_than_its_service_takes(
+    receiver: Receiver, message: str, form: str, markdown: bool
+) -> None:
+    outcome = by_apprise(receiver, "json", f"/?format={form}", message=message, markdown=markdown, title="Garden")
+    assert told(outcome) == {"channel": "hook", "cut": True}
+    [request] = receiver.requests
+    body = json.loads(request.body)
+    assert len(body["message"]) <= 100
+    assert "cut" in body["message"][-20:], "its mark was cut as well, or a tag that was open there"
+    assert body["title"] == "Garden"
+
+
+@pytest.mark.parametrize("changes", [{"title_maxlen": 0}, {"overflow_amalgamate_title": True}])
+def test_a_title_that_shares_the_room_is_counted(
+    receiver: Receiver, small_json: type, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in changes.items():
+        monkeypatch.setattr(small_json, name, value)
+    assert told(by_apprise(receiver, "json", message="word " * 30, title="Garden"))["cut"] is True
+    body = json.loads(receiver.requests[0].body)
+    assert len(body["message"]) + len(body["title"]) <= 100
+    assert body["message"].endswith(" … (cut)")
+
+
+def test_a_service_of_few_lines_gets_no_more(
+    receiver: Receiver, small_json: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_json, "body_max_line_count", 2)
+    assert told(by_apprise(receiver, "json", message="one\ntwo\nthree"))["cut"] is True
+    assert json.loads(receiver.requests[0].body)["message"].splitlines() == ["one", "two … (cut)"]
+
+
+@pytest.mark.usefixtures("small_json")
+def test_what_fits_is_not_cut(receiver: Receiver) -> None:
+    assert told(by_apprise(receiver, "json", message="x" * 100, title="Garden")) == {"channel": "hook"}
+    assert json.loads(receiver.requests[0].body)["message"] == "x" * 100
+
+
+@pytest.mark.usefixtures("small_json")
+@pytest.mark.parametrize(("mode", "parts"), [("split", 3), ("upstream", 1)])
+def test_an_operator_may_say_what_becomes_of_long_messages(receiver: Receiver, mode: str, parts: int) -> None:
+    assert told(by_apprise(receiver, "json", f"/?overflow={mode}", message="x" * 250)) == {"channel": "hook"}
+    assert "".join(json.loads(request.body)["message"] for request in receiver.requests) == "x" * 250
+    assert len(receiver.requests) == parts
+
+
 @pytest.mark.parametrize(
     ("fields", "type_"),
     [
@@ -266,7 +326,7 @@ def test_a_dead_channel_is_left_alone_and_the_others_are_not() -> None:
             for _ in range(5):
                 made.deliver(parcel(topic="broken"))
             left_alone = made.deliver(parcel(topic="broken"))
-            assert isinstance(left_alone, Retry)
-            assert left_alone.error.startswith("channel broken is not answering; it is tried again at ")
+            assert isinstance(left_alone, Returned)
+            assert left_alone.reason == "channel broken is not answering, so it is left alone for a while"
             assert told(made.deliver(parcel(topic="healthy")))["channel"] == "healthy"
         assert len(broken.requests) == 5

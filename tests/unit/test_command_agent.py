@@ -27,7 +27,7 @@ from tests.support.programs import (
     watched_temporary_folder,
     with_environment,
 )
-from tests.support.waking import NOWHERE, errand, failed, succeeded
+from tests.support.waking import NOWHERE, errand, failed, replied, succeeded
 
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
 SAY_ARGUMENTS = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -228,10 +228,22 @@ def test_an_answer_may_say_that_it_failed(tmp_path: Path, runs: Path, answer: di
 
 @pytest.mark.parametrize(
     "said",
-    ["plain words", "[1, 2]", '{"other": 1}', '{"result": "broken', "[" * 100_000, '{"usage": {}}', "12", "null", ""],
+    [
+        *("plain words", "[1, 2]", "[" * 100_000, "12", "null", "", "{name} is done", "{{ it }}"),
+        *('{"other": 1}', '{"usage": {}}', '{"a": 1}\n{"b": 2}', '{"result": "x"} and more'),
+    ],
 )
 def test_whatever_else_it_says_is_its_answer(tmp_path: Path, runs: Path, said: str) -> None:
     assert succeeded(agent(program(tmp_path, f"print({said!r})")).wake(errand())).text == said
+
+
+@pytest.mark.parametrize("said", ['{"result": ', '{"result": "half', "{", '\n{ "result": "x",}', '{"a":' * 100_000])
+def test_json_that_breaks_off_is_no_answer(tmp_path: Path, runs: Path, said: str) -> None:
+    reply = replied(agent(program(tmp_path, f"print({said!r})")).wake(errand()))
+    assert reply.error == "python answered in JSON that cannot be read; it may have been cut off"
+    assert reply.text == said.strip() and not reply.permanent
+    code = f"import sys; print({said!r}); sys.exit('out of memory')"
+    assert failed(agent(program(tmp_path, code)).wake(errand())) == "python ended with exit code 1: out of memory"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from duetime.compose import build
 from duetime.core.clock import SystemClock
-from duetime.core.delivering import Inbox
+from duetime.core.delivering import ALERTS, Inbox
 from duetime.delivery.channels.named import ChannelSpec
 from duetime.delivery.ntfy import NtfyServer
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
@@ -72,6 +72,29 @@ def test_settings_reach_the_courier() -> None:
         [request] = hook.requests
         assert (request.method, request.headers["x-a"], request.body) == ("PUT", "1", b"text")
         made.close()
+
+
+@pytest.mark.parametrize("alerts", ["duetime-alerts", "home-alerts", "hook", "inbox"])
+def test_alerts_go_where_the_settings_say(alerts: str) -> None:
+    with NtfyReceiver() as ntfy, Receiver() as hook:
+        settings = Settings(
+            notifications=NotificationSettings(server=ntfy.url, alerts=alerts),
+            channels={"hook": ChannelSettings(hook.url)},
+        )
+        made = courier_of(settings, SystemClock())
+        way = {"hook": "hook", "inbox": "inbox"}.get(alerts, "ntfy")
+        assert made.channel_of(ALERTS) == told(made.deliver(parcel(topic=ALERTS)))["channel"] == way
+        assert [each["topic"] for each in ntfy.publications] == ([alerts] if way == "ntfy" else [])
+        assert len(hook.requests) == (way == "hook")
+        made.close()
+
+
+@pytest.mark.parametrize(("alerts", "problems"), [("a" * 65, 1), ("a" * 64, 0)])
+def test_a_topic_of_alerts_that_the_server_would_refuse_is_a_problem(alerts: str, problems: int) -> None:
+    server = NotificationSettings(server="https://ntfy.example.org", alerts=alerts)
+    made = courier_of(Settings(notifications=server), SystemClock())
+    assert [problem.split(":")[0] for problem in made.problems()] == ["notifications.alerts"] * problems
+    made.close()
 
 
 def test_with_nothing_set_up_there_is_only_the_inbox() -> None:

@@ -226,7 +226,11 @@ def test_a_zone_nearly_right_is_suggested() -> None:
     [
         ("0 9 * * *", "every day at 09:00 (Europe/Berlin)"),
         ("0 9 * * 1-5", "at 09:00 on Monday through Friday (Europe/Berlin)"),
-        ("*/5 * * * *", "every fifth minute of every hour (Europe/Berlin)"),
+        ("*/5 * * * *", "every 5 minutes (Europe/Berlin)"),
+        ("*/7 * * * *", "every seventh minute of every hour (Europe/Berlin)"),
+        ("*/15 8-18 * * MON-FRI", "every 15 minutes from 08:00 through 18:59 on Monday through Friday (Europe/Berlin)"),
+        ("*/5 */2 * * *", "every fifth minute past every second hour (Europe/Berlin)"),
+        ("*/10 * * * * *", "every 10 seconds (Europe/Berlin)"),
         ("0 0 31 * *", "at 00:00 on the 31st day of every month (Europe/Berlin)"),
         ("@hourly", "at the start of every hour (Europe/Berlin)"),
     ],
@@ -242,7 +246,7 @@ def test_warnings() -> None:
     assert "without a day 31" in warnings_for(cron("0 9 31 * *"), NOW)[0]
     (gap,) = warnings_for(cron("30 2 * * *", "America/New_York"), NOW)
     assert "2026-03-08 02:30 does not exist" in gap
-    assert "runs at Mar 8, 2026 3:00 AM EDT instead" in gap
+    assert "runs at Mar 8, 2026 03:00 EDT instead" in gap
     (fold,) = warnings_for(cron("30 1 * * *", "America/New_York", dst="literal"), NOW)
     assert "2026-11-01 01:30 comes twice" in fold
     assert "both times" in fold

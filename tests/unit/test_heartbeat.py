@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from duetime.agents.beating import KEY, keep_beat
-from duetime.agents.heartbeat import BEAT, LONGEST, DuePrompt, HeartbeatAgent, beat_text
+from duetime.agents.beating import KEY, end_unknown_beat, keep_beat
+from duetime.agents.heartbeat import BEAT, LONGEST, NOT_REACHED, DuePrompt, HeartbeatAgent, beat_text
+from duetime.compose import App, build
 from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, SystemClock
 from duetime.core.drafting import Changes
 from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller, Prepared, Work
+from duetime.core.kind import Caller, Prepared, StopReason, Work
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.outcome import Outcome, Retry, Waiting
+from duetime.core.policy.taking import LEFT
 from duetime.core.policy.values import policy_from_json
 from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import IntervalTrigger, trigger_from_json
-from duetime.core.waking import Errand, Reply
+from duetime.core.waking import Errand, Reply, Spent
+from duetime.settings import HeartbeatSettings, Settings
 from duetime.stores.sqlite import MEMORY, SqliteStore
 from tests.support.waking import NOWHERE, errand, failed, succeeded
 
@@ -33,13 +37,15 @@ CAT = DuePrompt(13, 71, "local", "Feed the cat.", Instant(NOON + MINUTE), Instan
 class Inner:
     """An agent that is woken by the heartbeat."""
 
-    def __init__(self, answer: Reply | Outcome | None = None) -> None:
+    def __init__(self, answer: Reply | Outcome | None = None, does: Callable[[], None] = lambda: None) -> None:
         self.answer = answer or Reply(text="All is well.")
+        self.does = does
         self.woken: list[Errand] = []
         self.closed = False
 
     def wake(self, errand: Errand) -> Reply | Outcome:
         self.woken.append(errand)
+        self.does()
         return self.answer
 
     def close(self) -> None:
@@ -47,50 +53,98 @@ class Inner:
 
 
 class Beating:
+    """A heartbeat, and the hands that its run has."""
+
     def __init__(self, folder: Path, inner: Inner, due: list[DuePrompt]) -> None:
         self.file = folder / "HEARTBEAT.md"
+        self.file.write_text("Look after the house.")
         self.inner, self._due = inner, due
         self.took = 0
-        self.finished: list[tuple[int, Reply | None]] = []
-        self.agent = HeartbeatAgent(inner, self.file, "local", "Europe/Berlin", self._take, self._finish)
+        self.held: list[int] = []
+        self.finished: list[tuple[int, Reply]] = []
+        self.given_back: list[tuple[int, str]] = []
+        self.agent = HeartbeatAgent(inner, self.file, "local", "Europe/Berlin", self)
 
-    def _take(self, errand: Errand) -> list[DuePrompt]:
+    def take(self, errand: Errand) -> list[DuePrompt]:
         assert errand.owner == "local"
         self.took += 1
+        self.held = [each.run for each in self._due]
         return self._due
 
-    def _finish(self, due: DuePrompt, reply: Reply | None) -> None:
+    def finish(self, errand: Errand, due: DuePrompt, reply: Reply) -> None:
+        self.held.remove(due.run)
         self.finished.append((due.run, reply))
+
+    def left(self, errand: Errand) -> int:
+        return len(self.held)
+
+    def give_back(self, errand: Errand, reason: str) -> None:
+        self.given_back += [(run, reason) for run in self.held]
+        self.held = []
+
+
+def text_of(own: list[DuePrompt], taken: list[DuePrompt]) -> str:
+    return beat_text("Look after the house.", own, taken, "Europe/Berlin", "0f0f")
 
 
 def test_the_text_of_a_beat() -> None:
-    text = beat_text("Look after the house.", [PLANTS, CAT], "Europe/Berlin", "0f0f")
+    text = text_of([], [PLANTS, CAT])
     assert text.index("## Standing instructions\n\nLook after the house.\n") < text.index("## Due now\n")
     assert (
-        "### Task #12 of local, due Mar 17, 2030 6:46 PM CET, stored Mar 17, 2030 5:46 PM CET\n\n"
+        "### Task #12, run_id 70, of local, due Mar 17, 2030 6:46 PM CET, stored Mar 17, 2030 5:46 PM CET\n\n"
         "[0f0f begins]\nWater the plants.\n[0f0f ends]\n"
     ) in text
     assert text.endswith("[0f0f begins]\nFeed the cat.\n[0f0f ends]\n")
-    assert beat_text("Look.", [], "UTC", "0f0f").endswith("## Due now\n\nNothing is due now.\n")
+    assert text_of([], []).endswith("## Due now\n\nNothing is due now.\n")
 
 
-def test_a_beat_reads_its_file_each_time_and_finishes_what_was_due(tmp_path: Path) -> None:
+def test_the_text_says_how_each_prompt_ends() -> None:
+    several = "call finish_prompt with its run_id and what came of this one alone"
+    assert several in text_of([], [PLANTS, CAT])
+    assert "The first one is finished with your last message." not in text_of([], [PLANTS, CAT])
+    assert "The first one is finished with your last message." in text_of([PLANTS], [CAT])
+    assert several in text_of([PLANTS], [CAT])
+    assert "It is finished with your last message, unless you call finish_prompt" in text_of([], [PLANTS])
+    assert "It is finished with your last message; do not call finish_prompt" in text_of([PLANTS], [])
+
+
+def test_a_beat_reads_its_file_each_time_and_its_answer_finishes_the_one_that_was_due(tmp_path: Path) -> None:
     inner = Inner()
-    beating = Beating(tmp_path, inner, [PLANTS, CAT])
+    beating = Beating(tmp_path, inner, [PLANTS])
     for words in ("Look after the house.", "Look after the garden."):
         beating.file.write_text(words)
         assert beating.agent.wake(errand(prompt=BEAT)) is inner.answer
         assert words in inner.woken[-1].text and "Water the plants." in inner.woken[-1].text
         assert BEAT not in inner.woken[-1].text
-    assert beating.finished == [(70, inner.answer), (71, inner.answer)] * 2
+    assert beating.finished == [(70, inner.answer)] * 2 and not beating.given_back
     beating.agent.close()
     assert inner.closed
+
+
+def test_one_answer_finishes_none_of_several(tmp_path: Path) -> None:
+    """It may be about one of them alone, and each has a reader of its own. They come back one by one."""
+    beating = Beating(tmp_path, Inner(Reply(text="I did only the first.")), [PLANTS, CAT])
+    succeeded(beating.agent.wake(errand(prompt=BEAT)))
+    assert not beating.finished and beating.given_back == [(70, LEFT), (71, LEFT)]
+
+
+def test_what_a_beat_did_not_come_to_comes_back_together(tmp_path: Path) -> None:
+    beating = Beating(tmp_path, Inner(does=lambda: beating.held.remove(70)), [PLANTS, CAT])
+    succeeded(beating.agent.wake(errand(prompt=BEAT)))
+    assert not beating.finished and beating.given_back == [(71, NOT_REACHED)]
+
+
+def test_an_agent_that_answers_later_keeps_what_it_was_given(tmp_path: Path) -> None:
+    """Its token serves until it has answered, for the prompts too."""
+    for due in ([PLANTS], [PLANTS, CAT]):
+        beating = Beating(tmp_path, Inner(Reply(waiting_until=Instant(NOON + HOUR))), due)
+        succeeded(beating.agent.wake(errand(prompt=BEAT)))
+        assert not beating.finished and not beating.given_back and beating.held == [each.run for each in due]
 
 
 def test_the_marks_differ_each_time(tmp_path: Path) -> None:
     inner = Inner()
     beating = Beating(tmp_path, inner, [PLANTS])
-    beating.file.write_text("Look.")
     for _ in range(2):
         succeeded(beating.agent.wake(errand(prompt=BEAT)))
     first, second = (each.text for each in inner.woken)
@@ -100,19 +154,18 @@ def test_the_marks_differ_each_time(tmp_path: Path) -> None:
 def test_a_due_prompt_that_asks_for_it_wakes_it_at_once(tmp_path: Path) -> None:
     inner = Inner()
     beating = Beating(tmp_path, inner, [CAT])
-    beating.file.write_text("Look after the house.")
     succeeded(beating.agent.wake(errand(prompt="Open the windows.")))
     text = inner.woken[0].text
-    assert text.index("Look after the house.") < text.index("### Task #12 of local") < text.index("Open the windows.")
-    assert text.index("Open the windows.") < text.index("### Task #13 of local")
-    assert [run for run, _ in beating.finished] == [71], "its own run is ended by the worker"
+    assert text.index("Look after the house.") < text.index("### Task #12, run_id 7,") < text.index("Open the windows.")
+    assert text.index("Open the windows.") < text.index("### Task #13, run_id 71,")
+    assert not beating.finished, "the answer is that to the prompt that asked for it"
+    assert beating.given_back == [(71, LEFT)]
 
 
 def test_a_beat_is_as_deep_as_what_it_does(tmp_path: Path) -> None:
     """Otherwise prompts that agents store for agents would have no end: a beat begins anew each time."""
     inner = Inner()
     beating = Beating(tmp_path, inner, [PLANTS, CAT._replace(depth=3)])
-    beating.file.write_text("Look.")
     succeeded(beating.agent.wake(errand(prompt=BEAT)))
     succeeded(beating.agent.wake(errand(prompt=BEAT, depth=9)))
     deep, deeper = inner.woken
@@ -126,10 +179,10 @@ def test_what_a_beat_took_goes_back_when_its_agent_breaks(tmp_path: Path) -> Non
             raise MemoryError
 
     beating = Beating(tmp_path, Broken(), [PLANTS, CAT])
-    beating.file.write_text("Look after the house.")
     with pytest.raises(MemoryError):
         beating.agent.wake(errand(prompt=BEAT))
-    assert beating.finished == [(70, None), (71, None)]
+    assert not beating.finished
+    assert beating.given_back == [(run, "the heartbeat failed: it broke off") for run in (70, 71)]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +195,9 @@ def test_what_a_beat_took_goes_back_when_its_agent_breaks(tmp_path: Path) -> Non
 )
 def test_without_instructions_nothing_is_taken(content: bytes | None, words: str, tmp_path: Path) -> None:
     beating = Beating(tmp_path, Inner(), [PLANTS])
-    if content is not None:
+    if content is None:
+        beating.file.unlink()
+    else:
         beating.file.write_bytes(content)
     reply = beating.agent.wake(errand(prompt=BEAT))
     assert words in failed(reply) and isinstance(reply, Reply) and reply.permanent
@@ -163,15 +218,28 @@ def test_it_is_not_for_others(tmp_path: Path) -> None:
     [
         (Reply(error="the model has no room"), True),
         (Retry("slow down", 5), True),
+        (Reply(error="no model is set", permanent=True), True),
         (Reply(error="it stopped half way", tool_calls=[{"name": "schedule"}]), False),
-        (Reply(error="no model is set", permanent=True), False),
+        (Reply(error="it stopped half way", spent=Spent(input_tokens=10)), False),
     ],
 )
-def test_what_failed_before_it_began_waits_again(answer: Reply | Outcome, given_back: bool, tmp_path: Path) -> None:
+def test_what_failed_before_it_began_waits_again(answer: Reply | Retry, given_back: bool, tmp_path: Path) -> None:
     beating = Beating(tmp_path, Inner(answer), [PLANTS])
-    beating.file.write_text("Look.")
     assert beating.agent.wake(errand(prompt=BEAT)) is answer
-    assert beating.finished == [(70, None if given_back else answer)]
+    assert beating.given_back == ([(70, f"the heartbeat failed: {answer.error}")] if given_back else [])
+    assert beating.finished == ([] if given_back else [(70, answer)])
+
+
+@pytest.mark.parametrize("reason", [StopReason.SHUTDOWN, StopReason.LEASE])
+def test_what_a_worker_that_stops_was_at_waits_again(reason: StopReason, tmp_path: Path) -> None:
+    woken = errand(prompt=BEAT)
+    half = Reply(error="it was stopped", tool_calls=[{"name": "schedule"}])
+    beating = Beating(tmp_path, Inner(half, does=lambda: woken.stop.set(reason)), [PLANTS])
+    beating.agent.wake(woken)
+    assert not beating.finished and beating.given_back == [(70, f"the heartbeat was stopped ({reason})")]
+    whole = Beating(tmp_path, Inner(), [PLANTS])
+    whole.agent.wake(woken)
+    assert whole.finished == [(70, whole.inner.answer)], "what was done in time is done"
 
 
 # -- its schedule -------------------------------------------------------------------------------------------------
@@ -259,6 +327,41 @@ def test_a_pause_stays(scheduler: Scheduler) -> None:
     scheduler.pause(LOCAL, made.definition.public_id)
     assert kept(scheduler, "30m").progress.state == ScheduleState.PAUSED
     assert kept(scheduler, "1h").progress.state == ScheduleState.PAUSED
+
+
+def test_a_beat_that_nobody_knows_any_more_ends_unless_it_is_paused(scheduler: Scheduler) -> None:
+    end_unknown_beat(scheduler, LOCAL)
+    made = kept(scheduler, "30m")
+    scheduler.pause(LOCAL, made.definition.public_id)
+    end_unknown_beat(scheduler, LOCAL)
+    assert kept(scheduler, "30m").progress.state == ScheduleState.PAUSED
+    scheduler.resume(LOCAL, made.definition.public_id)
+    end_unknown_beat(scheduler, LOCAL)
+    found = scheduler.find_by_key(LOCAL, KEY, "prompt")
+    assert found is not None and found.progress.state == ScheduleState.CANCELLED
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_worker_without_a_heartbeat_ends_it_where_it_works_alone(tmp_path: Path, others: bool) -> None:
+    """Otherwise it would try the old beat again each minute; beside others it cannot know whether they want it."""
+    settings = Settings(db=str(tmp_path / "my.db"), timezone="UTC")
+    app = build(replace(settings, heartbeat=HeartbeatSettings(every="30m")), tasks=False)
+    app.engine()
+    app.close()
+    app = build(settings, tasks=False)
+    if others:
+        app.store.register("another", ["prompt"], session=False, now=app.clock.now(), lease=10 * SECOND)
+    app.engine(session=True)
+    assert beat_of(app) == ScheduleState.ACTIVE, "a session of some client says nothing about it"
+    app.engine()
+    assert beat_of(app) == (ScheduleState.ACTIVE if others else ScheduleState.CANCELLED)
+    app.close()
+
+
+def beat_of(app: App) -> str:
+    found = app.scheduler.find_by_key(LOCAL, KEY, "prompt")
+    assert found is not None
+    return found.progress.state
 
 
 @pytest.mark.parametrize("every", ["often", "0s", "30 minutes"])

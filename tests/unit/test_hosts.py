@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant, instant_of
+from duetime.core.clock import DAY, SECOND, Instant, instant_of
 from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.delivery.hosts import Hosts, Sign, Tried
 from duetime.simulation import SettableClock
@@ -59,6 +59,23 @@ class Held:
         return self.outcome.result(LONG)
 
 
+class Gauge:
+    """How many attempts were in flight at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_flight = self.most = 0
+
+    def attempt(self) -> Tried:
+        with self._lock:
+            self._in_flight += 1
+            self.most = max(self.most, self._in_flight)
+        threading.Event().wait(0.0005)
+        with self._lock:
+            self._in_flight -= 1
+        return TAKEN
+
+
 def once(tried: Tried) -> Callable[[], Tried]:
     return lambda: tried
 
@@ -74,6 +91,19 @@ def fail(hosts: Hosts, times: int) -> None:
 
 def hold(threads: ThreadPoolExecutor, hosts: Hosts, count: int) -> list[Held]:
     return [Held(threads, hosts).in_flight() for _ in range(count)]
+
+
+def hold_strangers(threads: ThreadPoolExecutor, hosts: Hosts, count: int) -> list[Held]:
+    """One attempt at each of so many hosts that nobody has met."""
+    return [Held(threads, hosts, f"https://{number}.example.org").in_flight() for number in range(count)]
+
+
+def assert_left_alone(told: Outcome, seconds: float) -> None:
+    """Nothing was tried, so that it costs nothing; what waits for it is spread over a second."""
+    assert isinstance(told, Returned)
+    assert told.reason == f"{HOST} is not answering, so it is left alone for a while"
+    assert seconds * SECOND < told.after <= (seconds + 1) * SECOND
+    assert told.patience == DAY
 
 
 def release(held: list[Held]) -> None:
@@ -97,7 +127,6 @@ def test_a_host_that_has_not_answered_holds_next_to_nothing(
     assert isinstance(given_back, Returned)
     assert SECOND // 5 <= given_back.after <= SECOND
     assert HOST in (given_back.reason or "")
-    assert hosts.pass_("https://other.example.org", once(TAKEN)) == Completed()
     release(held)
 
 
@@ -167,7 +196,7 @@ def test_whoever_waits_for_a_host_that_dies_is_told(clock: SettableClock, thread
     waiting = threads.submit(hosts.pass_, HOST, never)
     for each in held[:5]:
         each.released.set()
-    assert isinstance(waiting.result(LONG), Retry)
+    assert_left_alone(waiting.result(LONG), 30)
     assert held[5].let_go() == DEAD.outcome
 
 
@@ -177,8 +206,7 @@ def test_after_five_failures_in_a_row_a_host_is_left_alone(clock: SettableClock)
     pass_time(clock, 2)
     fail(hosts, 1)
     pass_time(clock, 10)
-    told = hosts.pass_(HOST, never)
-    assert told == Retry(f"{HOST} is not answering; it is tried again at 14:00:32 UTC", after=20 * SECOND)
+    assert_left_alone(hosts.pass_(HOST, never), 20)
     assert hosts.pass_("https://other.example.org", once(TAKEN)) == Completed()
 
 
@@ -198,7 +226,7 @@ def test_a_call_that_never_left_says_nothing_of_its_host(clock: SettableClock) -
     fail(hosts, 4)
     hosts.pass_(HOST, once(REFUSED))
     fail(hosts, 1)
-    assert isinstance(hosts.pass_(HOST, never), Retry)
+    assert_left_alone(hosts.pass_(HOST, never), 30)
 
 
 def test_one_probe_at_a_time_finds_out_whether_it_is_back(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
@@ -216,15 +244,11 @@ def test_it_is_left_alone_for_longer_each_time_up_to_five_minutes(clock: Settabl
     fail(hosts, 4)
     for seconds in (30, 60, 120, 240, 300, 300):
         fail(hosts, 1)
-        told = hosts.pass_(HOST, never)
-        assert isinstance(told, Retry)
-        assert told.after == seconds * SECOND
+        assert_left_alone(hosts.pass_(HOST, never), seconds)
         pass_time(clock, seconds)
     hosts.pass_(HOST, once(TAKEN))
     fail(hosts, 5)
-    told = hosts.pass_(HOST, never)
-    assert isinstance(told, Retry)
-    assert told.after == 30 * SECOND
+    assert_left_alone(hosts.pass_(HOST, never), 30)
 
 
 def test_failures_that_were_already_in_flight_do_not_prolong_it(
@@ -234,9 +258,7 @@ def test_failures_that_were_already_in_flight_do_not_prolong_it(
     hosts.pass_(HOST, once(TAKEN))
     held = [Held(threads, hosts, ends=DEAD).in_flight() for _ in range(10)]
     release(held)
-    told = hosts.pass_(HOST, never)
-    assert isinstance(told, Retry)
-    assert told.after == 30 * SECOND
+    assert_left_alone(hosts.pass_(HOST, never), 30)
 
 
 def test_a_late_answer_opens_it_again(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
@@ -269,27 +291,108 @@ def test_no_more_than_ten_thousand_hosts_are_remembered(clock: SettableClock) ->
     fail(hosts, 5)
     for number in range(9_999):
         hosts.pass_(f"https://{number}.example.org", once(TAKEN))
-    assert isinstance(hosts.pass_(HOST, never), Retry)
+    assert_left_alone(hosts.pass_(HOST, never), 30)
     for number in range(10_000, 20_000):
         hosts.pass_(f"https://{number}.example.org", once(TAKEN))
     assert hosts.pass_(HOST, once(TAKEN)) == Completed()
 
 
-def test_many_threads_never_exceed_the_limit(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
-    hosts, lock = Hosts(clock, 8), threading.Lock()
-    in_flight, most = 0, 0
+# -- all hosts together ---------------------------------------------------------------------------------------------
 
-    def attempt() -> Tried:
-        nonlocal in_flight, most
-        with lock:
-            in_flight += 1
-            most = max(most, in_flight)
-        threading.Event().wait(0.0005)
-        with lock:
-            in_flight -= 1
-        return TAKEN
 
+@pytest.mark.parametrize(("workers", "limit"), [(2, 1), (4, 2), (8, 4), (16, 8)])
+def test_hosts_that_have_not_answered_hold_at_most_half_of_the_threads(
+    clock: SettableClock, threads: ThreadPoolExecutor, workers: int, limit: int
+) -> None:
+    """Each would be allowed one more, and together they would hold every thread there is."""
+    hosts = Hosts(clock, workers)
+    held = hold_strangers(threads, hosts, limit)
+    pass_time(clock, 1)
+    given_back = hosts.pass_(HOST, never)
+    assert isinstance(given_back, Returned)
+    assert given_back.reason == "earlier calls to other hosts are still under way"
+    assert SECOND // 5 <= given_back.after <= SECOND
+    assert given_back.patience is None
+    release(held)
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+
+
+def test_a_host_that_answers_does_not_wait_for_those_that_do_not(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    hosts = Hosts(clock, 16)
     hosts.pass_(HOST, once(TAKEN))
-    outcomes = list(threads.map(lambda _: hosts.pass_(HOST, attempt), range(500)))
-    assert 1 < most <= 4
+    held = hold_strangers(threads, hosts, 8)
+    pass_time(clock, 60)
+    assert hosts.pass_(HOST, once(TAKEN)) == Completed()
+    release(held)
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(4, 3), (8, 6), (16, 12)])
+def test_slow_hosts_leave_a_quarter_of_the_threads_to_others(
+    clock: SettableClock, threads: ThreadPoolExecutor, workers: int, limit: int
+) -> None:
+    """They answer, only late: calls to a few of them must not stand before everything else either."""
+    hosts = Hosts(clock, workers)
+    for number in range(limit + 1):
+        hosts.pass_(f"https://{number}.example.org", once(TAKEN))
+    held = hold_strangers(threads, hosts, limit)
+    pass_time(clock, 1)
+    given_back = hosts.pass_(f"https://{limit}.example.org", never)
+    assert isinstance(given_back, Returned)
+    assert given_back.reason == "earlier calls to other hosts are still under way"
+    release(held)
+
+
+def test_a_slot_among_all_hosts_is_waited_for_while_answers_come(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    hosts = Hosts(clock, 2)
+    hosts.pass_(HOST, once(TAKEN))
+    [held] = hold_strangers(threads, hosts, 1)
+    soon = threading.Timer(0.05, held.released.set)
+    soon.start()
+    assert hosts.pass_(HOST, once(BUSY)) == BUSY.outcome
+    assert held.outcome.result(LONG) == Completed()
+    soon.join()
+
+
+def test_a_burst_to_hosts_that_nobody_has_met_waits_for_the_first_answers(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    """As every night at the same minute: to send them all back would make them late for nothing."""
+    hosts, gauge = Hosts(clock, 16), Gauge()
+    outcomes = list(threads.map(lambda number: hosts.pass_(f"https://{number}.org", gauge.attempt), range(200)))
+    assert 1 < gauge.most <= 8
+    assert outcomes.count(Completed()) == 200
+
+
+def test_those_who_wait_for_any_slot_are_spread_like_those_who_wait_for_one_host(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    hosts = Hosts(clock, 8)
+    held = hold_strangers(threads, hosts, 4)
+    pass_time(clock, 1)
+    sent_back = [hosts.pass_(f"https://new-{number}.example.org", never) for number in range(1000)]
+    delays = [each.after for each in sent_back if isinstance(each, Returned)]
+    assert max(delays[:50]) <= SECOND
+    assert 5 * SECOND < max(delays[500:]) <= 10 * SECOND
+    release(held)
+
+
+def test_many_threads_to_many_hosts_never_exceed_the_limit(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts, gauge = Hosts(clock, 8), Gauge()
+    urls = [f"https://{number}.example.org" for number in range(10)]
+    for url in urls:
+        hosts.pass_(url, once(TAKEN))
+    outcomes = list(threads.map(lambda number: hosts.pass_(urls[number % 10], gauge.attempt), range(500)))
+    assert 1 < gauge.most <= 6
+    assert outcomes.count(Completed()) == 500
+
+
+def test_many_threads_never_exceed_the_limit(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts, gauge = Hosts(clock, 8), Gauge()
+    hosts.pass_(HOST, once(TAKEN))
+    outcomes = list(threads.map(lambda _: hosts.pass_(HOST, gauge.attempt), range(500)))
+    assert 1 < gauge.most <= 4
     assert outcomes.count(Completed()) == 500  # each waited for its turn: the host answers all the time

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.delivering import Inbox, Parcel
+from duetime.core.drafting import NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, StopReason, StopSignal, Work
 from duetime.core.masking import without_secrets
@@ -19,7 +21,11 @@ from duetime.core.policy.creating import Draft, begin
 from duetime.core.policy.rows import new_run
 from duetime.core.topics import is_topic
 from duetime.kinds.notification import NotificationKind
+from duetime.settings import NotificationSettings, Settings
+from duetime.simulation import Simulation
 from tests.support.drafts import T0, every, once
+from tests.support.ntfy import NtfyReceiver
+from tests.support.receiver import Behaviour
 
 ANN = Caller("ann")
 ARRIVED = Completed('{"channel": "ntfy", "receipt": "abc", "status": 200}')
@@ -228,6 +234,24 @@ def test_ids_of_messages() -> None:
 def test_an_attempt_ends_before_its_run_must(policy: dict[str, Any], seconds: float) -> None:
     payload = json.dumps(PLAIN)
     assert carried(once(kind="notification", payload=payload, **policy))[0].patience == seconds
+
+
+def test_one_that_waits_for_its_retry_does_not_silence_the_next() -> None:
+    """The first is tried for an hour and a half; whoever should take a pill at 9 and at 9:30 has to hear of both."""
+    back = datetime(2026, 2, 10, 9, 30, tzinfo=UTC)
+    with NtfyReceiver() as ntfy:
+        server = NotificationSettings(server=ntfy.url)
+        settings = Settings(db=":memory:", timezone="UTC", notifications=server)
+        with Simulation(back - timedelta(hours=1), settings=settings) as simulation:
+            ntfy.misbehave = lambda request: Behaviour(503) if simulation.now < back else None
+            cron = {"expression": "0,30 9 * * *"}
+            assert simulation.duetime.scheduler.create(
+                ANN, NewSchedule("notification", "pill", "cron", cron, PLAIN)
+            ).is_ok
+            simulation.advance(timedelta(hours=3))
+            first, second = simulation.runs()
+    assert first.attempt > 1 and (first.finished or 0) >= second.due, "it was still being tried when the next was due"
+    assert (first.status, second.status) == (RunStatus.COMPLETED, RunStatus.COMPLETED)
 
 
 @pytest.mark.parametrize(

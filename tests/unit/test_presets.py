@@ -68,15 +68,25 @@ def test_claude_with_the_operators_login_and_a_folder(tmp_path: Path) -> None:
     assert "--tools=Read,Glob,Grep" in outfit.flags
 
 
+@pytest.mark.parametrize(("dollars", "told"), [(None, []), (0.25, ["0.250000"]), (0.000001, ["0.000001"])])
+def test_claude_is_told_what_it_may_cost(dollars: float | None, told: list[str], tmp_path: Path) -> None:
+    flags = dressed("claude", tmp_path, dollars=dollars).flags
+    assert [flag for flag in flags if "budget" in flag] == [f"--max-budget-usd={each}" for each in told]
+
+
+def codex_server(outfit: Outfit) -> Any:
+    return codex_settings(outfit)["mcp_servers"]["duetime"]
+
+
 def codex_settings(outfit: Outfit) -> Any:
     given = [flag.removeprefix("--config=") for flag in outfit.flags if flag.startswith("--config=")]
-    return tomllib.loads("\n".join(given))["mcp_servers"]["duetime"]
+    return tomllib.loads("\n".join(given))
 
 
 def test_codex(tmp_path: Path) -> None:
     outfit = dressed("codex", tmp_path)
     assert outfit.flags[0] == "exec" and outfit.flags[-1] == "-" and "--disable=shell_tool" in outfit.flags
-    assert codex_settings(outfit) == {
+    assert codex_server(outfit) == {
         "url": HTTP.url,
         "bearer_token_env_var": "DUETIME_TOKEN",
         "default_tools_approval_mode": "approve",
@@ -84,10 +94,21 @@ def test_codex(tmp_path: Path) -> None:
     }
     assert outfit.env == {"DUETIME_TOKEN": "the-token-of-this-run"} and list(tmp_path.iterdir()) == []
     local = dressed("codex", tmp_path, STDIO, has_folder=True)
-    assert codex_settings(local)["command"] == "/opt/duetime"
-    assert codex_settings(local)["args"] == ["mcp", "--db", "my db"]
-    assert codex_settings(local)["env_vars"] == ["DUETIME_RUN"] and local.env == STDIO.env
+    assert codex_server(local)["command"] == "/opt/duetime"
+    assert codex_server(local)["args"] == ["mcp", "--db", "my db"]
+    assert codex_server(local)["env_vars"] == ["DUETIME_RUN"] and local.env == STDIO.env
     assert "--disable=shell_tool" not in local.flags and "--sandbox=read-only" in local.flags
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_codex_has_neither_the_web_nor_other_agents_nor_what_its_user_has_elsewhere(
+    has_folder: bool, tmp_path: Path
+) -> None:
+    settings = codex_settings(dressed("codex", tmp_path, has_folder=has_folder))
+    assert settings["web_search"] == "disabled"
+    assert settings["tools"] == {"experimental_request_user_input": {"enabled": False}}
+    assert {"multi_agent", "apps", "plugins", "view_image", "computer_use"} <= set(settings["features"])
+    assert not any(settings["features"].values())
 
 
 def test_gemini(tmp_path: Path) -> None:
@@ -96,6 +117,13 @@ def test_gemini(tmp_path: Path) -> None:
     settings = read_file(tmp_path, "gemini/.gemini/settings.json")
     assert settings["mcpServers"] == {"duetime": {"httpUrl": HTTP.url, "headers": BEARER, "trust": True}}
     assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
+    assert settings["tools"] == {"core": ["mcp_duetime_*"]}
+
+
+def test_gemini_reads_where_it_was_given_a_folder(tmp_path: Path) -> None:
+    dressed("gemini", tmp_path, has_folder=True)
+    allowed = read_file(tmp_path, "gemini/.gemini/settings.json")["tools"]["core"]
+    assert sorted(allowed) == ["glob", "grep_search", "list_directory", "mcp_duetime_*", "read_file"]
 
 
 def test_gemini_over_stdio(tmp_path: Path) -> None:
@@ -119,7 +147,9 @@ def test_opencode(tmp_path: Path, access: Access, server: dict[str, Any]) -> Non
     assert settings["mcp"] == {"duetime": server}
     assert settings["permission"] == {"*": "deny", "duetime_*": "allow"}
     wider = json.loads(dressed("opencode", tmp_path, access, has_folder=True).env["OPENCODE_CONFIG_CONTENT"])
-    assert wider["permission"]["read"] == "allow" and "bash" not in wider["permission"]
+    assert wider["permission"]["read"] == {"*": "allow", "mcp:*": "deny", "mcp:duetime:*": "allow"}
+    assert next(iter(wider["permission"])) == "*", "what comes later counts"
+    assert not {"bash", "edit", "webfetch"} & set(wider["permission"])
 
 
 @pytest.mark.parametrize(
@@ -303,6 +333,33 @@ def test_a_denied_tool_is_no_success(tmp_path: Path) -> None:
     state = {"status": "error", "input": {}, "error": "The user rejected permission to use this specific tool call."}
     refused = [{"type": "tool_use", "part": {"tool": "bash", "callID": "c0", "state": state}}, *STREAMS["opencode"]]
     assert played("opencode", tmp_path, refused).denied == ["bash"]
+
+
+OUTSIDE = 'Path not in workspace: Attempted path "/etc/hostname" resolves outside the allowed workspace directories: /w'
+
+
+@pytest.mark.parametrize(
+    ("trouble", "denied"),
+    [
+        ({"type": "invalid_tool_params", "message": OUTSIDE}, ["read_file"]),
+        ({"type": "path_not_in_workspace", "message": "outside"}, ["read_file"]),
+        ({"type": "policy_violation", "message": "Tool execution denied by policy."}, ["read_file"]),
+        ({"type": "file_not_found", "message": "File not found: Path not in workspace"}, []),
+    ],
+)
+def test_a_place_that_gemini_may_not_see_is_a_denied_tool(
+    trouble: dict[str, str], denied: list[str], tmp_path: Path
+) -> None:
+    asked = {
+        "type": "tool_use",
+        "tool_name": "read_file",
+        "tool_id": "t0",
+        "parameters": {"file_path": "/etc/hostname"},
+    }
+    refused = {"type": "tool_result", "tool_id": "t0", "status": "error", "output": "", "error": trouble}
+    reply = played("gemini", tmp_path, [asked, refused, *STREAMS["gemini"]])
+    assert reply.denied == denied and (reply.error is None) == (not denied)
+    assert reply.tool_calls[0]["failed"] is True
 
 
 @pytest.mark.parametrize(

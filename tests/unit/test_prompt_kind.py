@@ -11,7 +11,7 @@ from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller
 from duetime.core.policy.values import policy_from_json
-from duetime.core.result import Ok
+from duetime.core.result import Err, Ok
 from duetime.core.scheduler import Scheduler
 from duetime.kinds.prompt import PromptKind
 from duetime.stores.sqlite import SqliteStore
@@ -66,4 +66,37 @@ def test_a_prompt_that_becomes_a_reminder_reaches_somebody() -> None:
         assert isinstance(edited, Ok)
         heard.append(policy_from_json(edited.value.definition.policy).deliver_to)
     assert heard == ["reminders", "kitchen"]
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day"])
+def test_a_reminder_has_no_agent_to_limit(name: str) -> None:
+    with pytest.raises(InvalidInput, match="a reminder wakes no agent") as refusal:
+        PromptKind().prepare({"prompt": "tea", "remind": True, name: 5}, ADA)
+    assert refusal.value.field == name
+
+
+def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
+    """It is sent when it completes, and it never fails: whichever of the two comes second is refused."""
+    store = SqliteStore(":memory:")
+    store.migrate()
+    scheduler = Scheduler(store, {"prompt": PromptKind()}, SystemClock())
+    plain, reminds, unheard = {"prompt": "tea"}, {"prompt": "tea", "remind": True}, {"notify_on": "failure"}
+
+    def made(payload: dict[str, Any], policy: dict[str, Any]) -> Any:
+        return scheduler.create(ADA, NewSchedule("prompt", "tea", "interval", {"hours": 1}, payload, policy))
+
+    def edited(id: str, **changes: Any) -> Any:
+        return scheduler.edit(ADA, id, Changes(**changes))
+
+    prompt = made(plain, {"deliver_to": "kitchen", **unheard}).value.definition.public_id
+    reminder = made(reminds, {"deliver_to": "kitchen", "notify_on": "success"}).value.definition.public_id
+    refusals = [made(reminds, unheard), edited(prompt, payload=reminds), edited(reminder, policy=unheard)]
+    for refusal in refusals:
+        assert isinstance(refusal, Err) and refusal.details == {"field": "notify_on"}, refusal
+        assert (
+            refusal.message == "notify_on: a reminder never fails, so that nobody would ever hear of it; leave it out"
+        )
+    assert isinstance(edited(prompt, payload=reminds, policy={"notify_on": None}), Ok)
+    assert isinstance(edited(reminder, payload=plain, policy=unheard), Ok)
     store.close()

@@ -22,7 +22,7 @@ from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import begin
 from duetime.core.policy.rows import new_run
 from duetime.core.policy.values import Policy, policy_from_json
-from duetime.core.requesting import Outgoing, body_of, dlq_id, failed_run, message_id, schedule_and_run
+from duetime.core.requesting import Outgoing, body_of, dlq_id, failed_run, message_id, remembered, schedule_and_run
 from duetime.core.result import Ok, Result
 from duetime.core.scheduler import Scheduler
 from duetime.delivery.guard import Guard
@@ -342,6 +342,14 @@ def test_a_callback_of_a_failure_names_it_and_says_why() -> None:
     assert base64.b64decode(told["body"]) == b"nobody answered"
 
 
+def test_what_is_kept_of_a_deleted_request_says_where_it_went_and_not_what_it_carried() -> None:
+    payload = {"url": "https://a.example/", "method": "PUT", "label": "l", "body": "hush", "headers": {"X": "hush"}}
+    definition = once(kind="request", payload=json.dumps(payload)).definition
+    assert json.loads(remembered(definition)) == {"url": "https://a.example/", "method": "PUT", "label": "l"}
+    assert remembered(definition._replace(payload="{")) == "null"  # as nobody but a database shell writes it
+    assert remembered(definition._replace(kind="job")) == "null"
+
+
 # -- what an answer means ---------------------------------------------------------------------------------------
 
 
@@ -437,15 +445,25 @@ def test_without_an_answer_it_is_tried_again_by_its_own_formula(fault: Fault) ->
     assert "secret" not in outcome.error
 
 
-def test_a_host_that_is_left_alone_is_tried_by_the_formula_at_the_earliest() -> None:
-    with Receiver(lambda request: Behaviour(500)) as receiver, requests() as sending:
+def test_a_host_that_is_dead_is_left_alone_and_nobody_pays_for_it() -> None:
+    with Receiver(lambda request: Behaviour(fault=Fault.CLOSE)) as receiver, requests() as sending:
         for _ in range(5):
             sending.send(outgoing(receiver.url))
-        outcome = sending.send(outgoing(receiver.url)._replace(again=DAY))
-    assert isinstance(outcome, Retry)
-    assert "is not answering" in outcome.error
-    assert outcome.after == DAY
+        outcome = sending.send(outgoing(receiver.url))
+    assert isinstance(outcome, Returned)
+    assert "is not answering" in (outcome.reason or "")
     assert len(receiver.requests) == 5
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_path_that_is_broken_closes_no_other(status: int) -> None:
+    """One owner's broken handler, and another one's that works, are often at the same host."""
+    broken = Behaviour(status)
+    with Receiver() as receiver, requests() as sending:
+        receiver.behave = lambda request: broken if request.path == "/broken" else Behaviour()
+        for _ in range(10):
+            assert isinstance(sending.send(outgoing(f"{receiver.url}/broken")), Retry)
+        assert isinstance(sending.send(outgoing(f"{receiver.url}/good")), Completed)
 
 
 @pytest.mark.parametrize(

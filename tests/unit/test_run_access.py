@@ -11,7 +11,7 @@ from duetime.agents.environment import Secrets
 from duetime.core.clock import MINUTE, SystemClock
 from duetime.core.policy.claiming import Claim
 from duetime.faces.http.tokens import Grant, Tokens
-from duetime.settings import Settings
+from duetime.settings import NotificationSettings, Settings
 from duetime.stores.sqlite import SqliteStore
 from duetime.wiring.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
 from tests.support.drafts import T0, once
@@ -50,7 +50,7 @@ def test_the_servers_own_address(claim: Claim) -> None:
 
 
 def test_a_server_of_its_own(claim: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"DUETIME_TIMEZONE": "Asia/Tokyo", "PGPASSWORD": "pg-secret", "AWS_KEY": "not-yours"}.items():
+    for name, value in {"DUETIME_TIMEZONE": "Asia/Tokyo", "DUETIME_SECRET": "s" * 64, "AWS_KEY": "not-yours"}.items():
         monkeypatch.setenv(name, value)
     settings = Settings(db="my.db", tasks=("mine.py",), tools=("prompts",))
     access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0, 3)
@@ -61,10 +61,35 @@ def test_a_server_of_its_own(claim: Claim, tmp_path: Path, monkeypatch: pytest.M
     assert access.token not in " ".join(access.command), "everybody on a machine sees arguments"
     assert access.env[RUN_TOKEN] == access.token and access.env[RUN_FOLDER] == str(tmp_path)
     assert access.env["DUETIME_DB"] == str(tmp_path / "my.db")
-    assert (access.env["DUETIME_TIMEZONE"], access.env["PGPASSWORD"]) == ("Asia/Tokyo", "pg-secret")
+    assert (access.env["DUETIME_TIMEZONE"], access.env["DUETIME_SECRET"]) == ("Asia/Tokyo", "s" * 64)
     assert access.env["XDG_DATA_HOME"] == str(tmp_path / "data") and "AWS_KEY" not in access.env
-    said = Secrets(access.token, access.env).without(f"{access.token} pg-secret")
+    said = Secrets(access.token, access.env).without(f"{access.token} {'s' * 64}")
     assert said == "*** ***"
+
+
+OF_POSTGRES = {"PGPASSWORD", "PGSSLMODE"}
+OF_QSTASH = {"QSTASH_TOKEN", "QSTASH_URL", "DUETIME_NOTIFICATIONS_QSTASH_TOKEN", "DUETIME_NOTIFICATIONS_TOKEN"}
+NEVER = {"DUETIME_TOKEN", "DUETIME_AUTHORIZATION", "DUETIME_RUN", "OPENAI_API_KEY"}
+ALWAYS = {"DUETIME_CONFIG", "DUETIME_LEASE", "DUETIME_NOTIFICATIONS_SERVER", "DUETIME_HEARTBEAT_EVERY", "PYTHONPATH"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        (Settings(db="my.db"), set()),
+        (Settings(db="postgresql://me@host/db"), OF_POSTGRES),
+        (Settings(db="my.db", notifications=NotificationSettings(backend="qstash")), OF_QSTASH),
+    ],
+    ids=["here", "in-postgres", "at-qstash"],
+)
+def test_it_is_trusted_with_no_credential_that_it_does_not_need(
+    settings: Settings, needed: set[str], claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = OF_POSTGRES | OF_QSTASH | NEVER | ALWAYS
+    for name in everything:
+        monkeypatch.setenv(name, "something")
+    access = RunAccess(settings, SystemClock(), "UTC")(claim, 60.0, 3)
+    assert set(access.env) & everything == needed | ALWAYS
 
 
 def test_the_password_in_an_address_is_not_kept() -> None:

@@ -49,3 +49,42 @@ def test_a_value_that_would_do_harm_is_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "duetime.toml").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match="at least 1"):
         load_settings(environment={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[agents.a]\nruns_per_day = -1", r"agents\.a\.runs_per_day must be 0 or more"),
+        ("[agents.a]\ntokens_per_day = -1", r"agents\.a\.tokens_per_day must be 0 or more"),
+        ("[agents.a]\ndollars_per_day = -0.5", r"agents\.a\.dollars_per_day must be 0 or more"),
+        ("[agents.a]\ndollars_per_day = inf", r"agents\.a\.dollars_per_day must be 0 or more"),
+        ("[agents.a]\ntimeout = 0", r"agents\.a\.timeout must be more than 0 seconds"),
+        ("[agents.a]\ntimeout = -5", r"agents\.a\.timeout must be more than 0 seconds"),
+        ("[agents.a]\ntimeout = nan", r"agents\.a\.timeout must be more than 0 seconds"),
+        ("[agents.a]\ntimeout = inf", r"agents\.a\.timeout must be more than 0 seconds and at most 31536000"),
+        ('[agents.inbox]\npreset = "claude"', r"agents\.inbox: .* give an agent that is woken another name"),
+        ('[agents.desk]\ntype = "inbox"\npreset = "claude"', r"agents\.desk\.preset: an inbox wakes nobody"),
+        ('[agents.heartbeat]\ncommand = ["cat"]', r"agents\.heartbeat is the name of the heartbeat itself"),
+        ("[heartbeat]\nruns_per_day = -1", r"heartbeat\.runs_per_day must be 0 or more"),
+    ],
+)
+def test_what_no_agent_could_be_woken_with_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "duetime.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match=rf"duetime\.toml: {said}"):
+        load_settings(environment={}, folder=tmp_path)
+
+
+def test_inboxes_and_agents_that_fit(tmp_path: Path) -> None:
+    text = '[agents.inbox]\ntype = "inbox"\n[agents.a]\ncommand = ["cat"]\ntimeout = 0.5\nruns_per_day = 0\n'
+    (tmp_path / "duetime.toml").write_text(text, encoding="utf-8")
+    assert load_settings(environment={}, folder=tmp_path).agents["a"].timeout == 0.5
+
+
+def test_alerts_go_to_something_that_can_be_a_topic(tmp_path: Path) -> None:
+    named = {"DUETIME_NOTIFICATIONS_ALERTS": "phone"}
+    assert load_settings(environment={}, folder=tmp_path).notifications.alerts == "duetime-alerts"
+    assert load_settings(environment=named, folder=tmp_path).notifications.alerts == "phone"
+    for wrong in ("", "My Phone"):
+        (tmp_path / "duetime.toml").write_text(f'[notifications]\nalerts = "{wrong}"', encoding="utf-8")
+        with pytest.raises(InvalidInput, match=r"duetime\.toml: notifications\.alerts must be the name of a channel"):
+            load_settings(environment={}, folder=tmp_path)

@@ -12,7 +12,7 @@ import pytest
 from duetime.core.clock import DAY, HOUR, SECOND, Instant
 from duetime.core.errors import InvalidInput, StoreUnavailable
 from duetime.core.kind import Caller, StopReason, StopSignal, Work
-from duetime.core.ledger import NOTHING, Cap, Used, reached
+from duetime.core.ledger import NOTHING, Cap, Left, Used, reached
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting
 from duetime.core.policy.claiming import Claim
 from duetime.core.triggers import OnceTrigger, trigger_to_json
@@ -67,14 +67,15 @@ class Stage:
         limit: Used = NOTHING,
         runs_per_day: int = 0,
         wakes: Mapping[str, Used] = MappingProxyType({}),
+        inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
         self.store: FlowingStore = SqliteStore(":memory:")
         self.store.migrate()
         self.clock = Stopped()
         self.agent = Scripted(answer if answer is not None else Reply("done"))
         wakers = {"coder": Waker(self.agent, 60.0, limit, wakes)}
-        waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day)
-        self.kind = PromptKind(waking)
+        waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day, inboxes)
+        self.kind = PromptKind(waking, inboxes=tuple(inboxes))
         self.hand = Hand(self.store)
 
     def _access(self, claim: Claim, patience: float, depth: int) -> Access:
@@ -237,6 +238,56 @@ def test_a_schedule_has_limits_of_its_own() -> None:
     assert isinstance(stage.run(claim), Completed)
     assert isinstance(stage.run(claim), Returned)
     assert isinstance(stage.run(stage.claim()), Completed)
+
+
+@pytest.mark.parametrize(
+    ("given", "payload", "words"),
+    [
+        ({"runs_per_day": 1}, {"agent": "inbox"}, "1 runs a day for all prompts of one owner"),
+        ({"inboxes": {"desk": Used(runs=1)}}, {"agent": "desk"}, "1 runs a day for the agent desk"),
+        ({}, {"agent": "inbox", "max_runs_per_day": 1}, "1 runs a day for task #1"),
+    ],
+)
+def test_what_waits_in_an_inbox_keeps_to_the_same_limits(
+    given: dict[str, Any], payload: dict[str, Any], words: str
+) -> None:
+    """Somebody will do it, and a beat of the heartbeat does much of it by itself."""
+    stage = Stage(**given)
+    claim = stage.claim(payload)
+    assert stage.run(claim) == Waiting()
+    held = stage.run(claim)
+    assert isinstance(held, Returned) and held.reason == f"the limit of {words} is reached" and held.alert is not None
+    assert stage.run(stage.claim(payload, owner="bob")) == Waiting()
+    stage.clock.at += held.after
+    assert stage.run(claim) == Waiting()
+
+
+def test_a_run_is_told_what_its_limits_leave() -> None:
+    stage = Stage(Reply("done", spent=Spent(60, 40, 0.25)), limit=Used(tokens=1000, micros=10**6))
+    for payload in ({}, {"max_tokens_per_day": 50, "max_dollars_per_day": 5}, {"max_dollars_per_day": 0.1}):
+        stage.run(stage.claim(payload))
+    free = Stage()
+    free.run(free.claim())
+    assert [errand.left for errand in (*stage.agent.errands, *free.agent.errands)] == [
+        Left(1000, 1_000_000),
+        Left(50, 750_000),
+        Left(800, 100_000),
+        Left(),
+    ]
+
+
+def test_what_an_agent_used_that_answers_later_is_counted() -> None:
+    stage = Stage(Reply(waiting_until=Instant(T0 + HOUR)), limit=Used(tokens=150))
+    claim = stage.claim()
+    assert isinstance(stage.run(claim), Waiting)
+    stage.kind.count(claim.definition, Spent(100, 50))
+    outcome = stage.run(stage.claim())
+    assert isinstance(outcome, Returned) and outcome.reason is not None and "150 tokens" in outcome.reason
+
+
+def test_figures_beyond_all_bounds_reach_a_limit_and_no_more() -> None:
+    stage = Stage(Reply("done", spent=Spent(10**15, 10**15, 9e14)), limit=Used(tokens=100))
+    assert [type(stage.run(stage.claim())) for _ in range(2)] == [Completed, Returned]
 
 
 def test_a_held_back_prompt_says_so_and_tells_its_owner_once() -> None:

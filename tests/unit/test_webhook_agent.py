@@ -44,8 +44,8 @@ def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patienc
     return Answered(answer.status, answer.headers, answer.body)
 
 
-def agent(receiver: Receiver, **more: Any) -> WebhookAgent:
-    return WebhookAgent("hook", receiver.url + "/wake", SECRET, send, clock, **more)
+def agent(receiver: Receiver) -> WebhookAgent:
+    return WebhookAgent("hook", receiver.url + "/wake", SECRET, send, clock)
 
 
 def answering(*given: Any, **more: Any) -> Receiver:
@@ -55,7 +55,7 @@ def answering(*given: Any, **more: Any) -> Receiver:
 def test_what_it_is_sent() -> None:
     with answering(body=b"Watered.") as receiver:
         given = errand(ACCESS, due=NOW, stored=Instant(NOW - 60 * SECOND), patience=900.0)
-        reply = succeeded(agent(receiver, callback="https://me.test/runs/{run}").wake(given))
+        reply = succeeded(agent(receiver).wake(given))
         [request] = receiver.wait_for(1)
     assert (request.method, request.path, reply.text) == ("POST", "/wake", "Watered.")
     assert json.loads(request.body) == {
@@ -68,7 +68,11 @@ def test_what_it_is_sent() -> None:
         "due": "2026-03-01T00:00:00+00:00",
         "expires": "2026-03-01T00:15:00+00:00",
         "access": {"url": "http://127.0.0.1:8765/mcp", "token": "the-token-of-this-run"},
-        "callback": {"tool": "finish_prompt", "run_id": 7, "url": "https://me.test/runs/7"},
+        "callback": {
+            "tool": "finish_prompt",
+            "run_id": 7,
+            "url": "http://127.0.0.1:8765/api/v1/runs/7/finish",
+        },
     }
     assert request.headers["idempotency-key"] == "7" and request.headers["content-type"] == "application/json"
     stamp, digest = (part.partition("=")[2] for part in request.headers["duetime-signature"].split(","))
@@ -83,6 +87,14 @@ def test_a_signature_depends_on_everything() -> None:
     assert signature("a", 1, b"x") == "t=1,v1=9550562addac2d4ae7b1c9557df01cd8e8b594d9d7255b989f5ad16f446f7c95"
 
 
+def test_where_there_is_no_api_beside_the_tools_it_is_told_of_none() -> None:
+    for url in ("https://me.test/tools", None):
+        with answering(body=b"Watered.") as receiver:
+            agent(receiver).wake(errand(ACCESS._replace(url=url)))
+            [request] = receiver.wait_for(1)
+        assert json.loads(request.body)["callback"] == {"tool": "finish_prompt", "run_id": 7}
+
+
 def test_attempts_of_one_run_carry_the_same_id() -> None:
     with answering(503) as receiver:
         for _ in range(2):
@@ -90,13 +102,14 @@ def test_attempts_of_one_run_carry_the_same_id() -> None:
         assert [request.headers["idempotency-key"] for request in receiver.wait_for(2)] == ["7", "7"]
 
 
-def test_an_answer_at_once_may_say_more() -> None:
+@pytest.mark.parametrize("costs", [{"cost": 0.5}, {"total_cost_usd": 0.5}, {"usage": {"dollars": 0.5}}])
+def test_an_answer_at_once_may_say_more(costs: dict[str, Any]) -> None:
     answer = {
         "text": f"Watered with {ACCESS.token}.",
         "outcome": {"plants": 3},
         "tool_calls": [{"name": "schedule_list", "arguments": {}}],
-        "usage": {"input_tokens": 7, "output_tokens": 5},
-        "cost": 0.5,
+        "usage": {"input_tokens": 7, "output_tokens": 5, **costs.pop("usage", {})},
+        **costs,
     }
     with answering(body=json.dumps(answer).encode()) as receiver:
         reply = succeeded(agent(receiver).wake(errand(ACCESS)))
@@ -114,6 +127,33 @@ def test_an_answer_at_once_may_say_more() -> None:
 def test_an_answer_may_say_that_it_failed(answer: dict[str, Any], error: str) -> None:
     with answering(body=json.dumps(answer).encode()) as receiver:
         assert failed(agent(receiver).wake(errand())) == error
+
+
+@pytest.mark.parametrize("type_", ["application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"])
+@pytest.mark.parametrize("body", ['{"text": "half', "done", "<html>"])
+def test_what_is_said_to_be_json_has_to_be(type_: str, body: str) -> None:
+    with answering(headers={"Content-Type": type_}, body=body.encode()) as receiver:
+        reply = replied(agent(receiver).wake(errand()))
+    assert reply.error == "the webhook of agents.hook answered in JSON that cannot be read; it may have been cut off"
+    assert reply.text == body and not reply.permanent
+
+
+@pytest.mark.parametrize("body", [b"", b"null"])
+def test_json_may_say_nothing(body: bytes) -> None:
+    with answering(headers={"Content-Type": "application/json"}, body=body) as receiver:
+        assert succeeded(agent(receiver).wake(errand())).text == ""
+
+
+def test_json_that_breaks_off_is_no_answer_whatever_it_is_called() -> None:
+    with answering(body=b'{"text": "half') as receiver:
+        assert "may have been cut off" in failed(agent(receiver).wake(errand()))
+
+
+def test_a_page_for_people_is_no_answer() -> None:
+    with answering(headers={"Content-Type": "text/html; charset=utf-8"}, body=b"<html>Sign in</html>") as receiver:
+        reply = replied(agent(receiver).wake(errand()))
+    assert "answered with a page for people" in failed(reply) and "login" in failed(reply)
+    assert reply.text == "" and not reply.permanent
 
 
 @pytest.mark.parametrize("status", [200, 201, 204])

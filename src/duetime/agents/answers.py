@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ LONGEST = 1000
 """Characters that are kept of a tool's arguments, and of its result."""
 _BEGINNING = 200
 _ENDLESS = 10**15
+_OBJECT_BEGINS = re.compile(r'\s*\{\s*(?:"|$)')
 _PREFIXES = (f"mcp__{SERVER}__", f"mcp_{SERVER}_", f"{SERVER}__", f"{SERVER}_")
 """What programs put before the names of Duetime's tools."""
 
@@ -39,6 +41,8 @@ class Heard:
     """The latest thing worth telling people."""
     beginning: str = ""
     """Of what it wrote instead of an answer."""
+    unreadable: str | None = None
+    """What is wrong with an answer that came and cannot be the whole of it."""
 
     @property
     def spent(self) -> Spent:
@@ -65,7 +69,10 @@ class Heard:
                 return
 
     def knows_call(self, id: object) -> bool:
-        return any(call["id"] == str(id) for call in self.calls)
+        return self.name_of_call(id) is not None
+
+    def name_of_call(self, id: object) -> str | None:
+        return next((call["name"] for call in reversed(self.calls) if call["id"] == str(id)), None)
 
     def deny(self, name: object) -> None:
         name = str(name or "a tool without a name")
@@ -135,13 +142,15 @@ class EventReader:
             self.heard.beginning = line[:_BEGINNING].decode("utf-8", "replace").strip()
 
 
-def read_answer(heard: Heard, text: str) -> None:
-    """A text, or one JSON object with a `result` or `text` and what else it
-    cares to say, as `claude --output-format json` does and as a webhook may."""
+def read_answer(heard: Heard, text: str, *, as_json: bool = False) -> None:
+    """A text, or one JSON object with a `result` or `text` and what else it cares to say, as `claude --output-format
+    json` does and as a webhook may. `as_json`: it was announced as such; nothing at all is an answer too."""
     heard.ended = True
     document = parsed(text)
+    if document is None and (_is_cut_off(text) or (as_json and text.strip() not in ("", "null"))):
+        heard.unreadable = "answered in JSON that cannot be read; it may have been cut off"
     if not isinstance(document, dict) or not {"result", "text", "error"} & document.keys():
-        heard.text = text.strip()
+        heard.text = "" if as_json and text.strip() == "null" else text.strip()
         return
     said = document.get("result", document.get("text"))
     heard.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
@@ -149,7 +158,8 @@ def read_answer(heard: Heard, text: str) -> None:
     if heard.outcome is None and not isinstance(said, str):
         heard.outcome = said
     read_usage(heard, document.get("usage"))
-    heard.use(dollars=first(document, "total_cost_usd", "cost_usd", "cost", "dollars"))
+    dollars = first(document, "total_cost_usd", "cost_usd", "cost", "dollars")
+    heard.use(dollars=dollars or at(document, "usage", "dollars"))
     for call in some_list(document.get("tool_calls"))[:MOST_CALLS]:
         if isinstance(call, dict):
             heard.begin_call("", call.get("name"), call.get("arguments"))
@@ -159,6 +169,17 @@ def read_answer(heard: Heard, text: str) -> None:
         heard.error = str(at(error, "message") or error)
     elif document.get("is_error") is True:
         heard.error = heard.text or "it says that it failed"
+
+
+def _is_cut_off(text: str) -> bool:
+    """It begins as a JSON object does, but none comes. One that is followed by something else is not meant as JSON."""
+    if _OBJECT_BEGINS.match(text) is None:
+        return False
+    try:
+        json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def read_usage(heard: Heard, usage: object) -> None:

@@ -45,6 +45,15 @@ def keep_beat(scheduler: Scheduler, caller: Caller, every: str) -> Schedule | No
     return _changed(scheduler, caller, found, period)
 
 
+def end_unknown_beat(scheduler: Scheduler, caller: Caller) -> None:
+    """Where nobody works who knows the heartbeat, each beat would be tried again and again. One that is paused is not:
+    it stays, for whoever paused it."""
+    found = scheduler.find_by_key(caller, KEY, KIND)
+    if found is not None and found.progress.state == ScheduleState.ACTIVE:
+        log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
+        scheduler.cancel(caller, found.definition.public_id, KIND)
+
+
 def _period(every: str) -> int:
     try:
         period = read_duration(every)

@@ -52,13 +52,20 @@ class BuiltinAgent:
         try:
             await tools.__aenter__()
         except Exception as error:
-            return Failure(f"its tools cannot be reached: {failure_of(error, self._model, self._turns).message}")
+            return Failure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
         try:
             await take_turn(
-                turn, model, instructions, tools, errand.text, most=self._turns, hear=lambda news: _report(errand, news)
+                turn,
+                model,
+                instructions,
+                tools,
+                errand.text,
+                most=self._turns,
+                left=errand.left,
+                hear=lambda news: _report(errand, news),
             )
         except Exception as error:
-            return failure_of(error, self._model, self._turns)
+            return failure_of(error, self._model)
         finally:
             await tools.__aexit__(None, None, None)
         return None

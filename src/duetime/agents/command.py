@@ -134,7 +134,8 @@ class CommandAgent:
     def _outfit(self, errand: Errand, private: Path, env: Mapping[str, str]) -> Outfit:
         text = errand.text.encode(errors="replace").decode()  # no lone surrogates: nothing could be done with them
         if self._preset is not None:
-            return self._preset.dress(Visit(text, errand.access, private, self._model, bool(self._folder), env))
+            folder, dollars = bool(self._folder), errand.left.dollars
+            return self._preset.dress(Visit(text, errand.access, private, self._model, folder, env, dollars))
         own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, common(errand.access))}
         return Outfit(("--", text), "", own) if self._as_argument else Outfit((), text, own)
 

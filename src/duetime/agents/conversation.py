@@ -77,7 +77,7 @@ class Conversation:
                 opening.enter_context(portal.wrap_async_context_manager(tools))
                 self.waiting = portal.call(_read_waiting, tools)
             except Exception as error:
-                reason = failure_of(error, self._name, TURNS).message
+                reason = failure_of(error, self._name).message
                 raise ToolsUnreachable(
                     f"the tools cannot be reached ({masked(reason, self._access.token)}); try: duetime doctor"
                 ) from error
@@ -109,12 +109,13 @@ class Conversation:
 
     async def _answer(self, turn: Turn, text: str, hear: Hear) -> str | None:
         assert self._tools is not None
-        instructions = conversing(LOCAL, self._zone, self._clock.now(), len(self.waiting))
         past = remembered(self._history)
         try:
+            self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
+            instructions = conversing(LOCAL, self._zone, self._clock.now(), len(self.waiting))
             await take_turn(turn, self._model, instructions, self._tools, text, history=past, most=TURNS, hear=hear)
         except Exception as error:
-            return masked(failure_of(error, self._name, TURNS).message, self._access.token)
+            return masked(failure_of(error, self._name).message, self._access.token)
         return None
 
 

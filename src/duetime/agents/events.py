@@ -12,6 +12,10 @@ _GOOSE_TROUBLE = "Ran into this error: "
 """How goose begins to tell, in the place of the model's answer, that the model has none."""
 _FORBIDDEN = ("The user rejected permission", "The user has specified a rule which prevents")
 """How opencode's words begin where a tool was not allowed."""
+_OUTSIDE = "Path not in workspace"
+"""And those of Gemini CLI, where the tool was allowed and the place was not."""
+_NOT_ALLOWED = ("policy_violation", "path_not_in_workspace")
+"""What Gemini CLI may call either."""
 
 
 def read_claude(heard: Heard, event: Mapping[str, Any]) -> None:
@@ -81,6 +85,8 @@ def read_gemini(heard: Heard, event: Mapping[str, Any]) -> None:
         case "tool_result":
             said = event.get("output") or at(event, "error", "message") or ""
             heard.end_call(event.get("tool_id"), said, failed=event.get("status") != "success")
+            if at(event, "error", "type") in _NOT_ALLOWED or str(at(event, "error", "message")).startswith(_OUTSIDE):
+                heard.deny(heard.name_of_call(event.get("tool_id")))
         case "message" if event.get("role") == "assistant":
             heard.say(str(event.get("content") or ""))
         case "result":

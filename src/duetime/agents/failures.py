@@ -21,6 +21,10 @@ class Failure(NamedTuple):
     """Seconds that the other side asked us to wait."""
 
 
+class BeyondMeans(Exception):
+    """The next answer of the model would be one too many; the text says by which limit."""
+
+
 # From the special to the general. By name: the package that defines them is slow to import, or not there.
 _KNOWN = (
     ("ModelAuthenticationError", "{model} refused the key ({said}); check the environment variable {key}", True),
@@ -33,20 +37,21 @@ _KNOWN = (
     ("ModelTimeoutError", "{model} did not answer in time ({said})", False),
     ("ModelConnectionError", "{model} cannot be reached ({said}); check the network", False),
     ("ModelAPIError", "{model} failed ({said})", False),
-    ("UsageLimitExceeded", "it did not come to an end within {turns} turns", True),
     ("UserError", "{said}", True),
     ("AgentRunError", "{model} behaved unexpectedly ({said})", False),
 )
 
 
-def failure_of(error: BaseException, model: str, turns: int) -> Failure:
+def failure_of(error: BaseException, model: str) -> Failure:
     from pydantic_ai import exceptions
 
     cause = _root(error)
     said = masked(_said(cause))
+    if isinstance(cause, BeyondMeans):
+        return Failure(said, permanent=True)
     for name, words, permanent in _KNOWN:
         if isinstance(cause, getattr(exceptions, name)):
-            message = words.format(model=model, said=said, key=key_of(model), turns=turns)
+            message = words.format(model=model, said=said, key=key_of(model))
             return Failure(message, permanent, getattr(cause, "retry_after", None) or 0.0)
     return Failure(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
 

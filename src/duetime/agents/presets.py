@@ -1,8 +1,9 @@
 """Known programs: how each is started without a person, told where Duetime's tools are, and understood.
 
-All of them get no other tools than Duetime's, whatever the operator's own configuration offers: a prompt was stored by
-somebody who may not be allowed what the operator is. Where a folder to work in is named, they may read there too (Codex
-by a shell in its read-only sandbox, which sees the whole disk). Whoever wants more gives a command of their own.
+All of them are offered no other tools than Duetime's, whatever the operator's own configuration offers: a prompt was
+stored by somebody who may not be allowed what the operator is. Where a folder to work in is named, they may read there
+too (Codex by a shell in its read-only sandbox, which sees the whole disk). Whoever wants more gives a command of their
+own. What each program offers its model was looked at, program by program: tests/agents holds it to that.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Visit(NamedTuple):
     """The operator named a folder to work in."""
     env: Mapping[str, str]
     """What the program sees of ours."""
+    dollars: float | None = None
+    """What the run may cost; None where nothing limits it. Only some programs can be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ def _claude(visit: Visit) -> Outfit:
         "--output-format=stream-json",
         "--verbose",
         *((f"--model={visit.model}",) if visit.model else ()),
+        *((f"--max-budget-usd={visit.dollars:.6f}",) if visit.dollars is not None else ()),
     )
     env = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -85,8 +89,16 @@ def _claude(visit: Visit) -> Outfit:
     return Outfit(flags, visit.text, env)
 
 
+_CODEX_OFF = (
+    *("apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "memories", "multi_agent"),
+    *("plugins", "tool_suggest", "view_image"),
+)
+"""Features of Codex that bring tools, or connect to what its user has elsewhere."""
+
+
 def _codex(visit: Visit) -> Outfit:
-    """Its configuration is given by flags, so the token stands in the environment, under a name."""
+    """Its configuration is given by flags, so the token stands in the environment, under a name. What a version does
+    not know is passed over as configuration, and ends it as a feature to disable: so it has to be with the shell."""
     access = visit.access
     if access.url is not None:
         server: dict[str, Any] = {"url": access.url, "bearer_token_env_var": TOKEN_VARIABLE}
@@ -97,6 +109,8 @@ def _codex(visit: Visit) -> Outfit:
         env = dict(access.env)
     server |= {"default_tools_approval_mode": "approve", "required": True}
     settings = [f"--config=mcp_servers.{SERVER}.{name}={_toml(value)}" for name, value in server.items()]
+    settings += [f"--config=features.{name}=false" for name in _CODEX_OFF]
+    settings += ['--config=web_search="disabled"', "--config=tools.experimental_request_user_input.enabled=false"]
     flags = (
         "exec",
         "--json",
@@ -113,9 +127,12 @@ def _codex(visit: Visit) -> Outfit:
     return Outfit(flags, visit.text, env)
 
 
+_GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
+
+
 def _gemini(visit: Visit) -> Outfit:
     """A home of its own, with settings: it reads no file of settings that stands below a folder such as /tmp. Tools
-    that would have to ask are not even offered where nobody can be asked."""
+    that would have to ask are not even offered where nobody can be asked; of the rest, those that `core` names."""
     access = visit.access
     if access.url is not None:
         server: dict[str, Any] = {"httpUrl": access.url, "headers": headers(access)}
@@ -125,6 +142,7 @@ def _gemini(visit: Visit) -> Outfit:
     uses_key = "GEMINI_API_KEY" in visit.env
     settings: dict[str, Any] = {
         "mcpServers": {SERVER: {**server, "trust": True}},
+        "tools": {"core": [f"mcp_{SERVER}_*", *(_GEMINI_READS if visit.has_folder else ())]},
         "security": {"auth": {"selectedType": "gemini-api-key" if uses_key else "vertex-ai"}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
@@ -141,13 +159,15 @@ def _gemini(visit: Visit) -> Outfit:
 
 
 def _opencode(visit: Visit) -> Outfit:
-    """What stands in the environment goes before every file, the folder's own included."""
+    """What stands in the environment goes before every file, the folder's own included. Its permission to read is also
+    one to read what other MCP servers offer, which the operator may have."""
     access = visit.access
     if access.url is not None:
         server: dict[str, Any] = {"type": "remote", "url": access.url, "headers": headers(access), "oauth": False}
     else:
         server = {"type": "local", "command": list(access.command), "environment": dict(access.env)}
-    reading = {"read": "allow", "glob": "allow", "grep": "allow", "list": "allow"} if visit.has_folder else {}
+    files = {"*": "allow", "mcp:*": "deny", f"mcp:{SERVER}:*": "allow"}
+    reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if visit.has_folder else {}
     settings = {
         "mcp": {SERVER: server},
         "permission": {"*": "deny", **reading, f"{SERVER}_*": "allow"},

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from duetime.core.ledger import UNLIMITED, Left
 from duetime.core.results import clean_text
 from duetime.core.waking import Spent
 
@@ -76,24 +77,27 @@ async def take_turn(
     *,
     history: Sequence[ModelMessage] = (),
     most: int,
+    left: Left = UNLIMITED,
     hear: Hear,
 ) -> None:
-    """Raises what the model or its maker's client raises; what was done until then stands in `turn`."""
+    """At most `most` answers of the model, and no further one once what is `left` of the day is used up. Raises what
+    the model or its maker's client raises; what was done until then stands in `turn`."""
     from pydantic_ai import Agent
     from pydantic_ai.exceptions import RunCancelled
     from pydantic_ai.messages import ModelResponse
-    from pydantic_ai.usage import RunUsage, UsageLimits
+    from pydantic_ai.usage import RunUsage
+
+    from duetime.agents.means import Means
 
     agent = Agent(model, instructions=instructions, toolsets=[tools], name="duetime", retries=MISTAKES)
     turn.usage = RunUsage()
-    limits = UsageLimits(request_limit=most)
     heard = _Hearing(turn, hear)
     new: list[ModelMessage] = []
     try:
         async with (
             agent,
             agent.run_stream_events(
-                prompt, message_history=list(history), usage=turn.usage, usage_limits=limits
+                prompt, message_history=list(history), usage=turn.usage, usage_limits=Means(most, left)
             ) as events,
         ):
             async for event in events:

@@ -49,6 +49,8 @@ def _failure(program: str, heard: Heard, ended: Ended, last_words: str) -> str |
     if not heard.ended:
         said = f": {heard.beginning}" if heard.beginning else because
         return f"{program} did not answer in the form that its preset asks for; try its latest version{said}"
+    if heard.unreadable is not None:
+        return f"{program} {heard.unreadable}"
     if heard.denied:
         return f"it was not allowed to use {', '.join(heard.denied)}; allow it, or word the prompt otherwise"
     return None

@@ -20,9 +20,12 @@ from duetime.core.outcome import Outcome, Retry
 from duetime.core.waking import Errand, Reply
 
 SIGNATURE = "Duetime-Signature"
+_TOOLS, _FINISH = "/mcp", "/api/v1/runs/{}/finish"
+"""Where a server has its tools, and where it takes the answer of a run."""
 AT_ONCE = 60.0
 """Seconds for an answer to the request itself: one that takes longer is for later, with 202."""
 _TRY_AGAIN = frozenset({408, 425, 429})
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SHOWN = 200
 """Characters of a refusal that an error shows."""
 
@@ -56,11 +59,9 @@ class WebhookAgent:
         send: Send,
         clock: Clock,
         *,
-        callback: str = "",
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`callback`: where an answer may be sent later, with {run} for its number, besides the tool finish_prompt.
-        `close`: ends what `send` keeps open. Raises InvalidInput, naming the field."""
+        """`close`: ends what `send` keeps open. Raises InvalidInput, naming the field."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise InvalidInput(f"agents.{name}: a webhook needs an address that begins with https://", field="url")
         if not secret:
@@ -69,7 +70,7 @@ class WebhookAgent:
                 field="secret",
             )
         self._name, self._url, self._secret = name, url, secret
-        self._send, self._clock, self._callback, self._close = send, clock, callback, close
+        self._send, self._clock, self._close = send, clock, close
 
     def wake(self, errand: Errand) -> Reply | Outcome:
         secrets = Secrets(errand.access.token, {"secret": self._secret})
@@ -82,16 +83,14 @@ class WebhookAgent:
         if answered.status == HTTPStatus.ACCEPTED:
             return self._later(errand)
         if 200 <= answered.status < 300:
-            return _reply(answered, secrets)
+            return self._answer(answered, secrets)
         return self._refused(answered, secrets)
 
     def close(self) -> None:
         self._close()
 
     def _message(self, errand: Errand) -> dict[str, Any]:
-        access, callback = errand.access, {"tool": "finish_prompt", "run_id": errand.run}
-        if self._callback:
-            callback["url"] = self._callback.replace("{run}", str(errand.run))
+        access = errand.access
         return {
             "run": errand.run,
             "task": errand.task,
@@ -102,7 +101,7 @@ class WebhookAgent:
             "due": _iso(errand.due),
             "expires": _iso(self._deadline(errand)),
             "access": None if access.url is None else {"url": access.url, "token": access.token},
-            "callback": callback,
+            "callback": _callback(errand),
         }
 
     def _headers(self, errand: Errand, body: bytes) -> dict[str, str]:
@@ -122,6 +121,23 @@ class WebhookAgent:
             return Reply(error=f"the webhook of agents.{self._name} {words}")
         return Reply(waiting_until=self._deadline(errand))
 
+    def _answer(self, answered: Answered, secrets: Secrets) -> Reply:
+        media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type in _PAGES:
+            words = "answered with a page for people; check that its address is right and asks for no login"
+            return Reply(error=f"the webhook of agents.{self._name} {words}")
+        heard = Heard()
+        as_json = media_type == "application/json" or media_type.endswith("+json")
+        read_answer(heard, answered.body.decode("utf-8", "replace"), as_json=as_json)
+        return told(heard, self._error(heard), secrets)
+
+    def _error(self, heard: Heard) -> str | None:
+        if heard.unreadable is not None:
+            return f"the webhook of agents.{self._name} {heard.unreadable}"
+        if heard.error is None and heard.denied:
+            return f"it was not allowed to use {', '.join(heard.denied)}"
+        return heard.error
+
     def _refused(self, answered: Answered, secrets: Secrets) -> Reply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
@@ -134,19 +150,19 @@ class WebhookAgent:
         return Reply(error=secrets.in_short(said + because), permanent=True)
 
 
+def _callback(errand: Errand) -> dict[str, Any]:
+    """How to answer later with the run's token: by the tool, or with what could have been answered at once, sent to the
+    API that stands beside the tools."""
+    url, by_tool = errand.access.url or "", {"tool": "finish_prompt", "run_id": errand.run}
+    if not url.endswith(_TOOLS):
+        return by_tool
+    return {**by_tool, "url": url.removesuffix(_TOOLS) + _FINISH.format(errand.run)}
+
+
 def signature(secret: str, timestamp: int, body: bytes) -> str:
     """`t=…,v1=…`: HMAC-SHA256 over the timestamp, a dot and the body."""
     signed = b"%d.%s" % (timestamp, body)
     return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
-
-
-def _reply(answered: Answered, secrets: Secrets) -> Reply:
-    heard = Heard()
-    read_answer(heard, answered.body.decode("utf-8", "replace"))
-    error = heard.error
-    if error is None and heard.denied:
-        error = f"it was not allowed to use {', '.join(heard.denied)}"
-    return told(heard, error, secrets)
 
 
 def _iso(instant: Instant) -> str:

@@ -8,8 +8,9 @@ from duetime.core.times import format_local, iso_local
 ABOUT = (
     "You act for {owner} through Duetime, a scheduler: what {owner} or an agent asked for earlier happens when it is "
     "due. Your tools are Duetime's: prompts wake an agent later (schedule, schedule_list, schedule_edit, "
-    "schedule_cancel), jobs run registered functions (schedule_job, list_jobs, job_status, cancel_job), notifications "
-    "reach a person (send_push_notification, schedule_notification, schedule_cron_notification)."
+    "schedule_cancel; prompt_result tells what came of one), jobs run registered functions (schedule_job, list_jobs, "
+    "job_status, cancel_job), notifications reach a person (send_push_notification, schedule_notification, "
+    "schedule_cron_notification)."
 )
 NOW = "It is {local} ({iso}) in the zone {zone}. Times without a zone are meant there."
 DATA = (

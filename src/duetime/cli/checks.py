@@ -19,6 +19,7 @@ from duetime.kinds.builtin import TASKS
 from duetime.kinds.loading import load, load_entry_points
 from duetime.kinds.registry import Registry, default_registry
 from duetime.settings import Settings, local_zone
+from duetime.wiring.tasks import Fetching
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")
 SAFE_SQLITE = (3, 51, 3)
@@ -37,6 +38,8 @@ NETWORK = {
     "glusterfs",
     "vboxsf",
 }
+OPERATOR = frozenset({"backup_database", "prune_history"})
+"""Tasks that every worker knows by itself, once it has a store."""
 LITTLE_SPACE = 100 * 1024 * 1024
 
 
@@ -108,10 +111,10 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
     except DuetimeError as error:
         announced = []
         checks.append(Check("fail", "tasks", error.message))
-    registry = Registry(TASKS, base=default_registry)
+    registry = Registry((*TASKS, Fetching(settings, SystemClock()).task()), base=default_registry)
     if announced:
         checks.append(Check("ok", "tasks", f"announced by packages: {', '.join(announced)}"))
-    names = ", ".join(task.name for task in registry)
+    names = ", ".join(sorted({task.name for task in registry} | OPERATOR))
     more = "" if settings.tasks or announced else "; name your own with --tasks, or in duetime.toml"
     return registry, [*checks, Check("ok", "tasks", f"known: {names}{more}")]
 

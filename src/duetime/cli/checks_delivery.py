@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from duetime.cli.checks import Check
 from duetime.cli.text import clean
 from duetime.core.clock import Clock
+from duetime.core.delivering import INBOX
 from duetime.settings import Settings
 from duetime.wiring.delivery import courier_of
 
@@ -21,6 +22,28 @@ def delivery_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
         yield Check("fail", "delivery", clean(problem))
     if not problems:
         yield Check("ok", "delivery", _where(settings))
+    if warning := alerts_warning(settings):
+        yield Check("warn", "alerts", clean(warning))
+    elif settings.channels:
+        yield Check("ok", "alerts", f"what needs you goes to {clean(place_of_alerts(settings))}")
+
+
+def place_of_alerts(settings: Settings) -> str:
+    topic, server = settings.notifications.alerts, settings.notifications.server
+    if topic in settings.channels:
+        return topic
+    return f"the topic {topic} of the ntfy server" if server and topic != INBOX else "the built-in inbox"
+
+
+def alerts_warning(settings: Settings) -> str | None:
+    """Where messages reach a person, and those that say what went wrong do not, though nobody chose that."""
+    topic, names = settings.notifications.alerts, sorted(settings.channels)
+    if not names or topic in names or topic == INBOX or settings.notifications.server:
+        return None
+    return (
+        f"what needs you (something failed, or a limit is reached) stays in the built-in inbox;"
+        f' alerts = "{names[0]}" below [notifications] sends it there'
+    )
 
 
 def _where(settings: Settings) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from duetime.api import LOCAL, taken
-from duetime.cli.checks import Check
+from duetime.cli.checks import OPERATOR, Check
+from duetime.cli.checks_agents import unknown_agents
 from duetime.cli.frame import program
 from duetime.cli.text import clean, plural, relative, span
 from duetime.compose import App, build
@@ -25,8 +26,6 @@ LOOKED_AT = 1000
 COMMAND, COMMAND_MODULE = "run_command", "duetime.kinds.command"
 """What lines of a crontab become; the module registers itself when it is imported, which is for the settings to say."""
 
-OPERATOR = frozenset({"backup_database", "prune_history"})
-
 
 def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
     app = build(settings, clock=clock, tasks=False)
@@ -40,6 +39,7 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         yield from _elsewhere(app)
         yield from _troubled(app.scheduler)
         yield from _unknown_tasks(app.scheduler, registry)
+        yield from unknown_agents(app.scheduler, settings)
     finally:
         app.close()
 

@@ -17,7 +17,7 @@ from duetime.cli.text import plural, span
 from duetime.compose import PRUNE_BATCH, open_store
 from duetime.core.clock import DAY, Instant, SystemClock
 from duetime.core.errors import InvalidInput, StoreUnusable
-from duetime.core.store import Store
+from duetime.core.store import Health, Store
 from duetime.settings import load_settings
 
 app = group("The store: its state, its schema, its history.")
@@ -43,11 +43,8 @@ def status(db: Db = None, json_: Json = False) -> None:
         view: dict[str, Any] = {"store": store.url, "schema": schema, "known_schema": known, "fits": schema == known}
         view["bytes"] = _size(store.url)
     if health is not None:
-        oldest = None if health.oldest_due is None else now - health.oldest_due
         view |= {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
         view |= {"running": health.running, "engine": health.details.get("engine")}
-    else:
-        oldest = None
     if json_:
         screen.print_json(view)
     else:
@@ -56,11 +53,17 @@ def status(db: Db = None, json_: Json = False) -> None:
             ("schema", f"{schema}, {_fitting(schema, known)}"),
             *((("size", f"{view['bytes'] / 1_000_000:.1f} MB"),) if view["bytes"] is not None else ()),
             *(() if health is None else (("schedules", f"{health.schedules:,}, {health.due:,} of them in line"),)),
-            *(() if oldest is None else (("overdue", f"{view['overdue']:,}, the oldest by {span(oldest)}"),)),
+            *(() if health is None else (("overdue", _overdue(health, now)),)),
             *(() if health is None else (("running", f"{health.running:,}"),)),
         ])  # fmt: skip
     if schema != known:
         raise typer.Exit(FAILED)
+
+
+def _overdue(health: Health, now: Instant) -> str:
+    if not health.overdue or health.oldest_due is None:
+        return "nothing"
+    return f"{health.overdue:,}, the oldest by {span(now - health.oldest_due)}"
 
 
 def _schema(store: Store) -> int:

@@ -1,20 +1,29 @@
-"""`duetime dead`: messages that could not be delivered, until somebody sends them again or forgets them."""
+"""`duetime dead`: what failed for good or was lost, until somebody has it tried again or forgets it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from duetime.api import LOCAL, Refused, taken
-from duetime.cli import screen
+from duetime.api import LOCAL, taken
+from duetime.cli import notify_elsewhere, screen
 from duetime.cli.door import REFUSED
 from duetime.cli.frame import Db, Json, again, opened, worker_warnings
 from duetime.cli.plain import PlainCommand, group
-from duetime.cli.schedule_tables import print_runs
+from duetime.cli.run_words import (
+    OVER,
+    Kind,
+    found_run,
+    known_kind,
+    over,
+    payload_of,
+    print_run,
+    run_number,
+    whole_view,
+)
 from duetime.cli.text import counted, plural, relative
 from duetime.compose import App
 from duetime.core.clock import Instant
@@ -22,18 +31,12 @@ from duetime.core.errors import InvalidInput
 from duetime.core.model import Run, Schedule
 from duetime.core.result import Err, Result
 from duetime.core.store import RunQuery
-from duetime.core.times import format_local
-from duetime.faces.masked import masked
-from duetime.faces.present import attempt_view, run_view
 
-KINDS = ("notification", "request")
 PAGE = 500
-
-Kind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="notification or request; otherwise both.")]
 Chosen = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Numbers, as `dead list` shows them.")]
 Everything = Annotated[bool, typer.Option("--all", help="Every one, or every one of --kind.")]
 
-app = group("Dead letters: notifications and requests that failed for good, or were lost.")
+app = group("Dead letters: runs of every kind that failed for good, or were lost.")
 
 
 @app.command("list", cls=PlainCommand)
@@ -46,22 +49,29 @@ def list_(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List what was not delivered, the newest first."""
+    """List what failed for good or was lost, and nobody has dealt with; the newest first."""
     with opened(db) as room:
         page = taken(room.scheduler.runs(LOCAL, replace(_query(kind), limit=limit, cursor=cursor)))
         letters = [(run, room.scheduler.schedule_of(LOCAL, run)) for run in page.items]
         zone, now = room.scheduler.zone, room.clock.now()
-        how = again(room, "dead", "retry", str(letters[0][0].id) if letters else "--all")
+        how = _what_to_do(room, letters)
+        notes = [] if kind not in (None, "notification") else notify_elsewhere.notes_on_failures(room)
     if json_:
-        views = [_view(run, schedule, zone) for run, schedule in letters]
-        screen.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor})
-    elif not letters:
-        print("Everything was delivered, or is still being tried.")
+        views = [whole_view(run, schedule, zone) for run, schedule in letters]
+        more = {"notes": notes} if notes else {}
+        screen.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
+        return
+    if not letters:
+        print("Nothing failed, or it was dealt with." if not notes else "Nothing is dead here.")
     else:
         rows = [_row(run, schedule, now) for run, schedule in letters]
-        screen.table(["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=3, fold=True)
-        more = f"; {len(letters)} shown" if len(letters) < page.total else ""
-        print(f"{counted(page)} in all{more}. Send again: {how}")
+        screen.table(
+            ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
+        )
+        shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
+        print(f"{counted(page)} in all{shown}. {how}")
+    for note in notes:
+        print(note)
 
 
 @app.command(cls=PlainCommand)
@@ -70,36 +80,25 @@ def show(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show one: what it was, where it went, and how each attempt failed."""
+    """Show one: what it was about, and how each attempt failed."""
     with opened(db) as room:
-        letter = _found(room, run)
-        schedule, zone = room.scheduler.schedule_of(LOCAL, letter), room.scheduler.zone
-        if json_:
-            attempts = [attempt_view(each, zone) for each in room.scheduler.attempts(LOCAL, letter.id)]
-            screen.print_json(_view(letter, schedule, zone) | {"attempts": attempts})
-            return
-        payload = _payload(schedule)
-        screen.facts([
-            (letter.kind, f"{letter.name}  (run {letter.id})"),
-            ("status", screen.status_text(letter.status)),
-            ("owner", letter.owner),
-            ("schedule", "deleted" if schedule is None else schedule.definition.public_id),
-            ("due", format_local(letter.due, zone)),
-            *((name, _shown(value)) for name, value in payload.items()),
-        ])  # fmt: skip
-        print()
-        print_runs(room, [letter])
+        print_run(room, found_run(room, run, _where(room)), json_)
 
 
 @app.command(cls=PlainCommand)
 def retry(
     run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
 ) -> None:
-    """Send again, with the same id as before, so that a receiver can tell. Exit code 4 when one is refused."""
+    """Put back in line: the same run, with the same id, so that a receiver can tell. Exit code 4 when one is refused.
+    --all leaves out what belongs to schedules that were deleted or cancelled."""
     with opened(db) as room:
-        done, refused = _each(room, run, everything, kind, room.scheduler.retry)
-        warnings = worker_warnings(room, db, kind=KINDS[0]) if done else []
-    _tell("retried", "Sent again", "sent again", done, refused, warnings, json_)
+        done, kinds, refused = _each(room, run, everything, kind, room.scheduler.retry, "putting back in line")
+        warnings = _idle(room, db, kinds)
+        if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
+            refused = [item for item in refused if item[1].details.get("state") not in OVER]
+            what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
+            warnings.append(f"left out: {what}; {again(room, 'dead', 'list')} marks them, dead forget takes them off")
+    _tell("retried", "Put back in line", "put back in line", done, refused, warnings, json_)
 
 
 @app.command(cls=PlainCommand)
@@ -108,7 +107,7 @@ def forget(
 ) -> None:
     """Take off this list what nobody needs to deal with any more. It stays in the history."""
     with opened(db) as room:
-        done, refused = _each(room, run, everything, kind, room.scheduler.dismiss)
+        done, _, refused = _each(room, run, everything, kind, room.scheduler.dismiss, "forgetting")
     _tell("forgotten", "Forgotten", "forgotten", done, refused, [], json_)
 
 
@@ -116,37 +115,58 @@ def forget(
 
 
 def _query(kind: str | None) -> RunQuery:
-    if kind is not None and kind not in KINDS:
-        raise InvalidInput(f"--kind: there is no {kind!r} here; there are {' and '.join(KINDS)}")
-    return RunQuery(kinds=KINDS if kind is None else (kind,), status="dead")
+    return RunQuery(kind=known_kind(kind), status="dead")
 
 
-def _found(room: App, id: int) -> Run:
-    run = room.scheduler.run(LOCAL, id)
-    if run is None or run.kind not in KINDS:
-        how = again(room, "dead", "list")
-        raise Refused(Err("not_found", f"there is no dead letter {id}; {how} shows those there are"))
-    return run
+def _where(room: App) -> str:
+    return again(room, "dead", "list")
+
+
+def _idle(room: App, db: str | None, kinds: Iterable[str]) -> list[str]:
+    """Said once, however many kinds there are that nobody takes."""
+    told = [warning for kind in kinds for warning in worker_warnings(room, db, kind=kind)]
+    return list(dict.fromkeys(told))
+
+
+class Dealt(NamedTuple):
+    done: list[int]
+    kinds: set[str]
+    """Of those."""
+    refused: list[tuple[int, Err]]
 
 
 def _each(
-    room: App, given: list[str] | None, everything: bool, kind: str | None, change: Callable[[Any, int], Result[Run]]
-) -> tuple[list[int], list[tuple[int, Err]]]:
+    room: App,
+    given: list[str] | None,
+    everything: bool,
+    kind: str | None,
+    change: Callable[[Any, int], Result[Run]],
+    doing: str,
+) -> Dealt:
     if bool(given) == everything:
         raise InvalidInput("give the numbers of runs, or --all")
     query = _query(kind)
-    chosen = _every(room, query) if everything else [_found(room, _number(text)).id for text in given or ()]
-    done, refused = [], []
-    for id in chosen:
+    numbers = [run_number(text, "`dead list`") for text in given or ()]
+    chosen = _every(room, query) if everything else [found_run(room, id, _where(room)).id for id in numbers]
+    dealt = Dealt([], set(), [])
+    for id in screen.progress(chosen, doing):
         result = change(LOCAL, id)
         if isinstance(result, Err):
-            refused.append((id, result))
+            dealt.refused.append((id, result))
         else:
-            done.append(id)
-    return done, refused
+            dealt.done.append(id)
+            dealt.kinds.add(result.value.kind)
+    return dealt
 
 
-def _every(room: App, query: RunQuery) -> Iterator[int]:
+def _what_to_do(room: App, letters: list[tuple[Run, Schedule | None]]) -> str:
+    alive = [run for run, schedule in letters if over(schedule) is None]
+    if alive:
+        return f"Try again: {again(room, 'dead', 'retry', str(alive[0].id))}"
+    return f"Take off this list: {again(room, 'dead', 'forget', '--all')}"
+
+
+def _every(room: App, query: RunQuery) -> list[int]:
     """As they were at the beginning: what fails again meanwhile is not tried a second time."""
     found: list[int] = []
     query = replace(query, limit=PAGE, count_to=0)
@@ -154,14 +174,8 @@ def _every(room: App, query: RunQuery) -> Iterator[int]:
         page = taken(room.scheduler.runs(LOCAL, query))
         found += [run.id for run in page.items]
         if page.cursor is None:
-            return iter(found)
+            return found
         query = replace(query, cursor=page.cursor)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise InvalidInput(f"RUN: {text[:40]!r} is not a number; `dead list` shows them")
-    return int(text)
 
 
 def _tell(
@@ -177,36 +191,15 @@ def _tell(
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
         screen.print_json({key: done, "refused": errors, "warnings": warnings})
     else:
-        print(f"{verb}: {plural(len(done), 'message')}." if done else f"Nothing was {participle}.")
+        print(f"{verb}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
         screen.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
         screen.warn(warnings)
     if refused:
         raise typer.Exit(REFUSED)
 
 
-# -- what is shown of one -------------------------------------------------------------------------------------------
-
-
-def _payload(schedule: Schedule | None) -> dict[str, Any]:
-    found = {} if schedule is None else masked(json.loads(schedule.definition.payload))
-    return found if isinstance(found, dict) else {}
-
-
-def _shown(value: object) -> object:
-    return screen.block(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _row(run: Run, schedule: Schedule | None, now: Instant) -> list[object]:
-    subject = "-" if schedule is None else schedule.definition.subject or "-"
-    what = _payload(schedule).get("message", run.name)
+    subject = over(schedule) or (schedule and schedule.definition.subject) or "-"
+    what = payload_of(schedule).get("message", run.name)
     failed = relative(run.finished or run.due, now)
     return [run.id, failed, run.attempt or "-", run.kind, subject, what, run.error or run.status]
-
-
-def _view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
-    about = {"kind": run.kind, "owner": run.owner, "name": run.name}
-    if schedule is None:
-        return run_view(run, zone) | about | {"schedule": None, "to": None, "payload": None}
-    definition = schedule.definition
-    where = {"schedule": definition.public_id, "to": definition.subject, "payload": _payload(schedule)}
-    return run_view(run, zone) | about | where

@@ -9,13 +9,14 @@ import typer
 
 from duetime.cli import screen
 from duetime.cli.checks import Check, machine_checks, store_file_checks, task_checks
+from duetime.cli.checks_agents import agent_checks
 from duetime.cli.checks_delivery import delivery_checks
 from duetime.cli.checks_store import store_checks
 from duetime.cli.door import FAILED, failure_of
 from duetime.cli.frame import Db, Json, Tasks
 from duetime.cli.plain import PlainCommand, single
 from duetime.core.clock import SystemClock
-from duetime.core.errors import DuetimeError
+from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.settings import Settings, load_settings
 
 app = single()
@@ -23,7 +24,7 @@ app = single()
 
 @app.command(cls=PlainCommand)
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
-    """Check the machine, the tasks, the channels, the store and the workers. Exit code 1 when something is broken."""
+    """Check the machine, tasks, channels, agents, store and workers. Exit code 1 when something is broken."""
     checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
     worst = "fail" if any(check.status == "fail" for check in checks) else "ok"
     if json_:
@@ -47,6 +48,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     registry, loaded = task_checks(settings)
     yield from loaded
     yield from delivery_checks(settings, SystemClock())
+    yield from agent_checks(settings)
     usable = True
     for check in store_file_checks(settings.path_of_db()):
         usable = usable and check.status != "fail" and check.subject != "store"
@@ -54,5 +56,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     if usable:
         try:
             yield from store_checks(settings, registry, SystemClock())
+        except InvalidInput as error:  # what is named in the settings cannot be built: no worker would start either
+            yield Check("fail", "settings", failure_of(error).message)
         except DuetimeError as error:
             yield Check("fail", "store", failure_of(error).message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +17,12 @@ from duetime.cli import exported, screen
 from duetime.cli.finding import PAGE
 from duetime.cli.frame import Db, Json, opened
 from duetime.cli.plain import PlainCommand, single
+from duetime.cli.run_words import Kind, known_kind
 from duetime.cli.text import clean, escaped, plural
 from duetime.compose import App
 from duetime.core.errors import InvalidInput
 from duetime.core.model import Schedule
-from duetime.core.store import ScheduleQuery
+from duetime.core.store import EVERY_ONE, ScheduleQuery
 
 app = single()
 
@@ -31,9 +32,7 @@ def export(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="job, prompt, notification or request; otherwise all.")
-    ] = None,
+    kind: Kind = None,
     ical: Annotated[bool, typer.Option("--ical", help="A calendar (.ics) instead.")] = False,
     days: Annotated[
         int, typer.Option("--days", min=1, max=3660, help="With --ical: how far what follows no rule is written out.")
@@ -45,11 +44,13 @@ def export(
 
     Lines hold everything, secrets in payloads too. With --json it is one document.
     """
+    known_kind(kind)
     if ical and json_:
         raise InvalidInput("--ical: and --json exclude each other; leave one of them out")
     with opened(db) as room:
-        schedules = list(_living(room, kind))
-        text = _calendar(room, schedules, days) if ical else _lines(schedules, json_)
+        schedules = _living(room, kind)
+        shown = screen.progress(schedules, "writing")
+        text = _calendar(room, shown, days) if ical else _lines(shown, json_)
     if output is None:
         sys.stdout.write(text)
         return
@@ -57,17 +58,19 @@ def export(
     screen.note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
 
 
-def _living(room: App, kind: str | None) -> Iterator[Schedule]:
-    query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=0)
-    while True:
-        page = taken(room.scheduler.search(LOCAL, query))
-        yield from page.items
-        if page.cursor is None:
-            return
-        query = replace(query, cursor=page.cursor)
+def _living(room: App, kind: str | None) -> list[Schedule]:
+    query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
+    page = taken(room.scheduler.search(LOCAL, query))
+    found, total = list(page.items), page.total
+    with screen.bar("reading") as told:
+        while page.cursor is not None:
+            page = taken(room.scheduler.search(LOCAL, replace(query, cursor=page.cursor, count_to=0)))
+            found += page.items
+            told(len(found) / total)
+    return found
 
 
-def _lines(schedules: list[Schedule], json_: bool) -> str:
+def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
     lines = map(exported.line_of, schedules)
     if not json_:
         return "".join(f"{escaped(line)}\n" for line in lines)
@@ -75,7 +78,7 @@ def _lines(schedules: list[Schedule], json_: bool) -> str:
     return f"{escaped(json.dumps(document, ensure_ascii=False, indent=2))}\n"
 
 
-def _calendar(room: App, schedules: list[Schedule], days: int) -> str:
+def _calendar(room: App, schedules: Iterable[Schedule], days: int) -> str:
     from duetime.faces.calendar import calendar_of
 
     return calendar_of(schedules, room.clock.now(), days=days).decode()

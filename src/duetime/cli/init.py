@@ -16,11 +16,12 @@ import typer
 from duetime.api import Refused
 from duetime.cli import init_choices, screen, toml_text
 from duetime.cli.asking import agreed, somebody_there
+from duetime.cli.checks_delivery import alerts_warning, place_of_alerts
 from duetime.cli.frame import Json, program
 from duetime.cli.plain import PlainCommand, single
 from duetime.cli.text import clean
 from duetime.core.clock import SystemClock
-from duetime.core.delivering import ALERTS, INBOX
+from duetime.core.delivering import INBOX
 from duetime.core.errors import InvalidInput
 from duetime.core.result import Err
 from duetime.settings import FILE, PREFIX, Settings, load_settings
@@ -146,7 +147,8 @@ def _write(path: Path, text: str) -> None:
 def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, json_: bool) -> None:
     subscribe = _addresses(settings)
     following = [_keeps_running(), ("notify", "send", "It works", "--topic", _topic(settings, changes))]
-    warnings = _problems(settings)
+    stays = alerts_warning(settings)
+    warnings = [*_taken_out(changes), *_problems(settings), *([stays] if stays else [])]
     if json_:
         facts = {"file": str(path), "written": [".".join(name) for name in changes], "subscribe": subscribe}
         screen.print_json(facts | {"next": [program(*words) for words in following], "warnings": warnings})
@@ -155,6 +157,7 @@ def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, js
     print(f"\n{verb}\n")
     screen.facts([
         ("notifications", _where(settings)),
+        *([("alerts", place_of_alerts(settings))] if settings.channels else []),
         ("time zone", settings.timezone or "the machine's"),
         ("agent", _NO_AGENT if settings.agent == INBOX else settings.agent),
     ])  # fmt: skip
@@ -162,7 +165,7 @@ def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, js
         width = max(map(len, subscribe.values()))
         print("\nOn your phone, install the app ntfy and subscribe to")
         for topic, address in subscribe.items():
-            print(f"  {clean(address):<{width}}   {_MEANT[topic]}")
+            print(f"  {clean(address):<{width}}   {'reminders' if topic == REMINDERS else _WHAT_NEEDS_YOU}")
         print(f"and to {clean(_address(settings, 'TOPIC'))} for any other topic that you use.")
     print("\nNext:")
     for words in following:
@@ -170,7 +173,7 @@ def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, js
     screen.warn(warnings)
 
 
-_MEANT = {REMINDERS: "reminders", ALERTS: "what needs you: something failed, or a limit is reached"}
+_WHAT_NEEDS_YOU = "what needs you: something failed, or a limit is reached"
 
 
 def _address(settings: Settings, topic: str) -> str:
@@ -178,7 +181,8 @@ def _address(settings: Settings, topic: str) -> str:
 
 
 def _addresses(settings: Settings) -> dict[str, str]:
-    return {topic: _address(settings, topic) for topic in _MEANT} if settings.notifications.server else {}
+    topics = [topic for topic in (REMINDERS, settings.notifications.alerts) if topic not in (INBOX, *settings.channels)]
+    return {topic: _address(settings, topic) for topic in topics} if settings.notifications.server else {}
 
 
 def _topic(settings: Settings, changes: Mapping[toml_text.Path, Any]) -> str:
@@ -196,6 +200,12 @@ def _where(settings: Settings) -> str:
 def _keeps_running() -> tuple[str, ...]:
     managed = sys.platform == "darwin" or shutil.which("systemctl") is not None
     return ("service", "install") if managed else ("serve",)
+
+
+def _taken_out(changes: Mapping[toml_text.Path, Any]) -> list[str]:
+    if ("notifications", "server") not in changes or changes.get(("notifications", "token")) != "":
+        return []
+    return ["the token of the server before was taken out, for this one must not see it; --token gives it its own"]
 
 
 def _problems(settings: Settings) -> list[str]:

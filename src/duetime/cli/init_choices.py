@@ -41,7 +41,8 @@ class Choices(NamedTuple):
         if self.agent is not None and self.agent != settings.agent:
             wanted["agent",] = self.agent
         now = settings.notifications
-        for name, value in (("server", self.server), ("prefix", self.prefix), ("token", self.token)):
+        token = "" if self.token is None and self.server and _elsewhere(self.server, now.server) else self.token
+        for name, value in (("server", self.server), ("prefix", self.prefix), ("token", token)):
             if value is not None and value != getattr(now, name):
                 wanted["notifications", name] = value
         if self.channel is not None:
@@ -51,6 +52,12 @@ class Choices(NamedTuple):
         if self.agent is not None and self.agent in PRESETS and self.agent not in settings.agents:
             wanted["agents", self.agent, "preset"] = self.agent
         return wanted
+
+
+def _elsewhere(server: str, before: str) -> bool:
+    """A token was given for one server; no other one may see it."""
+    new, old = urlsplit(server), urlsplit(before)
+    return (new.scheme, new.netloc.lower()) != (old.scheme, old.netloc.lower())
 
 
 def unguessable_prefix() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
-from duetime.cli.text import clean, clock_time, plural, relative, span
+from duetime.cli.text import clean, clock_time, outcome, plural, relative, shortened, span
 from duetime.compose import App
 from duetime.core.clock import SECOND, Instant
 from duetime.core.model import LIVE, Run, RunId, RunStatus
@@ -21,6 +21,10 @@ PAGE = 500
 LONG = 1 * SECOND
 """A run that takes longer than this is said to be running."""
 MORE = "more"
+NAME = 16
+"""Columns that a name has at least, so that what is said of most stands in one line below the other."""
+ROOMY = 100
+"""Columns from which there is room for how long a run took, beside what came of it."""
 
 
 class Tail:
@@ -122,9 +126,12 @@ class Stream:
         moment = run.finished or run.started or self._room.clock.now()
         line = screen.safe(clock_time(moment, self._room.scheduler.zone), "dim")
         line.append(f"  {word:<9}", screen.STYLES.get(word, ""))
-        line.append(f"  {clean(run.name):<10}", "bold").append(f"  {_measures(run):<20}", "dim")
-        line.append(f"  {clean(_said(word, run))}", screen.STYLES.get(word, "") if run.error else "")
         terminal = self._console.is_terminal
+        name = shortened(clean(run.name)) if terminal else clean(run.name)
+        line.append(f"  {name:<{NAME}}", "bold")
+        if self._console.width >= ROOMY:
+            line.append(f"  {_measures(run):<20}", "dim")
+        line.append(f"  {clean(_said(word, run))}", screen.STYLES.get(word, "") if run.error else "")
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
     def _tell_unseen(self, number: int) -> None:
@@ -138,8 +145,10 @@ class Stream:
         now = self._room.clock.now()
         wanted = (each for each in self._room.scheduler.coming(LOCAL, None, 20) if self._is_shown(each.definition.kind))
         found = list(islice(wanted, 3))
-        coming = [f"{clean(each.definition.name)} {relative(each.progress.next or now, now)}" for each in found]
-        return f"next: {', '.join(coming) or 'nothing'}  |  {self.summary()}  |  Ctrl-C stops"
+        coming = [
+            f"{shortened(clean(each.definition.name))} {relative(each.progress.next or now, now)}" for each in found
+        ]
+        return f"Ctrl-C stops  |  next: {', '.join(coming) or 'nothing'}  |  {self.summary()}"
 
     def _is_shown(self, kind: str) -> bool:
         return not self._kinds or kind in self._kinds
@@ -160,4 +169,4 @@ def _said(word: str, run: Run) -> str:
         return f"{run.error}"
     if run.last is not None:
         return f"{plural(abs(run.number), 'occurrence')}: {run.error}"
-    return run.error or run.report or run.result or ""
+    return outcome(run)

@@ -15,9 +15,8 @@ from duetime.core.masking import without_secrets
 from duetime.core.notifications import Listing, NewNotification, NotificationService, Recurring
 from duetime.core.result import Err, Result
 from duetime.core.zones import known_zone
+from duetime.faces.elsewhere import PLACE
 from duetime.faces.present import instant_view
-
-PLACE = "QStash"
 
 
 def service_of(room: App, words: Words) -> NotificationService | None:
@@ -88,6 +87,13 @@ def change(service: NotificationService, verb: str, id: str) -> bool:
         return False
     _told(done)
     return True
+
+
+def notes_on_failures(room: App) -> list[str]:
+    """What nobody can see from here, where failures are listed."""
+    if room.remote is None:
+        return []
+    return [f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows."]
 
 
 def _told(result: Result[Any]) -> Any:

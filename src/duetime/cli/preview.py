@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,9 @@ EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time 
 Dst = Annotated[
     str, typer.Option("--dst", metavar="HOW", help="For cron: debian, or literal (the wall clock to the letter).")
 ]
+
+NARROW = 72
+"""Columns below which there is no room for universal time."""
 
 app = single()
 
@@ -47,10 +51,11 @@ def show_next(
         screen.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
         return
     print(clean(describe(trigger)))
+    narrow = screen.is_terminal() and shutil.get_terminal_size().columns < NARROW
     for instant in instants:
-        local = datetime_of(instant).astimezone(known_zone(zone))
         utc = datetime_of(instant)
-        print(f"  {_shown(local)}   {utc:%Y-%m-%d %H:%M:%S}Z   {relative(instant, now)}")
+        universal = "" if narrow else f"   {utc:%Y-%m-%d %H:%M:%S}Z"
+        print(f"  {_shown(utc.astimezone(known_zone(zone)))}{universal}   {relative(instant, now)}")
     screen.warn(warnings)
 
 

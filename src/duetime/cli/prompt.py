@@ -23,6 +23,7 @@ from duetime.core.drafting import NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.outcome import Completed, Failed
 from duetime.core.policy.ending import Held
+from duetime.core.policy.taking import hold_of
 from duetime.core.result import Err
 from duetime.core.results import encode, shorten_error
 from duetime.core.scheduler import LEASE
@@ -150,6 +151,7 @@ def _held_view(held: Held, zone: str) -> dict[str, Any]:
     return {
         "id": definition.public_id,
         "run_id": run.id,
+        "hold": hold_of(run),
         "prompt": _text_of(held),
         "due": instant_view(run.due, zone),
         "expires_at": instant_view(run.expires, zone),
@@ -165,6 +167,10 @@ def finish(
     error: Annotated[
         str | None, typer.Option("--error", metavar="TEXT", help="What kept you from it; - reads standard input.")
     ] = None,
+    hold: Annotated[
+        str | None,
+        typer.Option(metavar="HOLD", help="As `take --json` gave it: refused once somebody else has taken it anew."),
+    ] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -176,7 +182,7 @@ def finish(
     else:
         raise InvalidInput("give exactly one of --result and --error")
     with opened(db) as room:
-        ended = room.scheduler.finish(LOCAL, run, outcome, "prompt")
+        ended = room.scheduler.finish(LOCAL, run, outcome, "prompt", hold=hold)
         if isinstance(ended, Err):
             raise Refused(Err(ended.code, f"run {run} is not yours to finish: it expired, or somebody else has it"))
         prompt = room.scheduler.schedule_of(LOCAL, ended.value)

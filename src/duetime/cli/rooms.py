@@ -29,7 +29,8 @@ ROOMS = {
     "prompt": Room("prompt", "Prompts for agents: add, edit, list, take, finish and more."),
     "notify": Room("notify", "Notifications: send one, add, edit, list and more."),
     "inbox": Room("inbox", "Notifications that arrived in the built-in inbox."),
-    "dead": Room("dead", "What could not be delivered: list, show, retry, forget."),
+    "dead": Room("dead", "What failed for good: list, show, retry, forget."),
+    "run": Room("run", "Single runs: list, show, stop."),
     "next": Room("preview", "Show when an expression fires next."),
     "explain": Room("explain", "Say in English what an expression means."),
     "tail": Room("tail", "Show what fires, ends and fails, as it happens."),
@@ -39,13 +40,14 @@ ROOMS = {
     "backup": Room("backup", "Copy the store while it is in use."),
     "db": Room("database", "The store: status, migrate, prune."),
     "token": Room("token", "The tokens that the HTTP server asks for."),
-    "doctor": Room("doctor", "Check the machine, the store, the workers and the tasks."),
+    "doctor": Room("doctor", "Check the machine, the tasks, the agents, the store and the workers."),
     "completion": Room("completion", "Have Tab complete commands and options in bash, zsh or fish."),
 }
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 the command line or a value in it cannot be used, 3 not found, "
-    "4 refused, 5 the store cannot be used; 130 after Ctrl-C. "
+    "4 refused, 5 the store cannot be used; 130 stopped by Ctrl-C (`serve`, `worker`, `tail` and `top`, which run "
+    "until then, end with 0), 141 nobody reads the output any more. "
     "Every command but `mcp` takes --json, for programs; all take --debug, which shows the trace of an error."
 )
 

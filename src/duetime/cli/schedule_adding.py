@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.api import LOCAL, Refused, taken
 from duetime.cli import screen
-from duetime.cli.finding import found
+from duetime.cli.finding import found_here
 from duetime.cli.kind_words import Words
 from duetime.cli.schedule_options import When
 from duetime.cli.text import clean, coming
@@ -16,6 +16,7 @@ from duetime.compose import App
 from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.model import Schedule
+from duetime.core.policy.values import policy_for_ending
 from duetime.core.result import Err, Ok, Result
 from duetime.faces.present import schedule_view
 
@@ -25,6 +26,7 @@ def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> No
     before = room.scheduler.made_before(LOCAL, new)
     made = made_by(room, room.scheduler.create(LOCAL, new))
     fresh = not isinstance(before, Ok)
+    warnings = [*warnings, *_result_warnings(room, made)]
     _show(room, "Added" if fresh else "Was there already:", made, warnings, json_, {"created": fresh})
 
 
@@ -43,11 +45,19 @@ def edit(
     type_, config = when.changed()
     if name is None and type_ is None and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {words.room} edit --help")
-    definition = found(room, words, given).definition
+    definition = found_here(room, words, given).definition
     whole = {**json.loads(definition.payload), **payload} if payload else None
     changes = Changes(name, type_, config, whole, policy or None, when.tz, None, definition.version)
     edited = made_by(room, room.scheduler.edit(LOCAL, definition.public_id, changes, words.kind))
-    _show(room, "Changed", edited, when.notes(room), json_, {})
+    told = _result_warnings(room, edited) if "deliver_to" in policy else []
+    _show(room, "Changed", edited, [*when.notes(room), *told], json_, {})
+
+
+def _result_warnings(room: App, schedule: Schedule) -> list[str]:
+    """A desk tells of what is wrong with notifications, which whoever sends none need not hear."""
+    definition = schedule.definition
+    delivered = policy_for_ending(definition.policy).deliver_to is not None
+    return room.desk().result_warnings(definition) if delivered else []
 
 
 def made_by(room: App, result: Result[Schedule]) -> Schedule:

@@ -9,7 +9,7 @@ import typer
 
 from duetime.api import LOCAL, Refused
 from duetime.cli import notify_elsewhere, screen
-from duetime.cli.finding import found
+from duetime.cli.finding import found, found_here
 from duetime.cli.frame import Db, Json, again, opened, worker_warnings
 from duetime.cli.kind_words import Words
 from duetime.cli.plain import PlainCommand
@@ -18,6 +18,7 @@ from duetime.cli.text import clean, coming
 from duetime.compose import App
 from duetime.core.result import Err, Result
 from duetime.core.scheduler import Scheduler
+from duetime.faces.elsewhere import PLACE
 from duetime.faces.present import run_view, schedule_view
 
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
@@ -26,7 +27,7 @@ Change = Callable[[Scheduler, Any, str, str], Result[Any]]
 def join(app: typer.Typer, words: Words) -> None:
     def run(id: Id, db: Db = None, json_: Json = False) -> None:
         with opened(db) as room:
-            definition = found(room, words, id).definition
+            definition = found_here(room, words, id).definition
             made = _done(words, definition.public_id, room.scheduler.run_now(LOCAL, definition.public_id, words.kind))
             warnings = worker_warnings(room, db, kind=words.kind)
             if json_:
@@ -84,9 +85,9 @@ def _changed_elsewhere(room: App, words: Words, change: str, id: str, verb: str,
     if service is None or not notify_elsewhere.change(service, change, id):
         return False
     if json_:
-        screen.print_json({"id": id, "kept_at": notify_elsewhere.PLACE, verb.lower(): True})
+        screen.print_json({"id": id, "kept_at": PLACE, verb.lower(): True})
     else:
-        print(f"{verb} {clean(id)}, at {notify_elsewhere.PLACE}")
+        print(f"{verb} {clean(id)}, at {PLACE}")
     return True
 
 

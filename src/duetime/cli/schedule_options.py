@@ -89,7 +89,11 @@ class Rules:
     ] = None
     overlap: Annotated[
         str | None,
-        typer.Option("--overlap", metavar="HOW", help="While it still runs: skip (the default), queue or allow."),
+        typer.Option(
+            "--overlap",
+            metavar="HOW",
+            help="While it still runs: skip (the default), queue, or allow (the default of notifications).",
+        ),
     ] = None
     at_most_once: Annotated[
         bool, typer.Option("--at-most-once", help="Never start a run twice, even after a crash.")

@@ -10,7 +10,7 @@ import typer
 
 from duetime.api import LOCAL, Refused, taken
 from duetime.cli import notify_elsewhere, screen
-from duetime.cli.finding import PAGE, found
+from duetime.cli.finding import PAGE, found_here
 from duetime.cli.frame import Db, Json, opened, program
 from duetime.cli.kind_words import Words
 from duetime.cli.plain import PlainCommand
@@ -56,7 +56,7 @@ def join(app: typer.Typer, words: Words) -> None:
 
     def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
         with opened(db) as room:
-            schedule, zone, now = found(room, words, id), room.scheduler.zone, room.clock.now()
+            schedule, zone, now = found_here(room, words, id), room.scheduler.zone, room.clock.now()
             instants = next_instants(schedule, now, 5)
             past = _history(room, schedule.definition.public_id, runs).items if runs else []
             if json_:
@@ -121,7 +121,7 @@ def _history_of(room: App, words: Words, given: str, limit: int) -> Page[Run]:
         raise Refused(known)
     if isinstance(known, Ok) and all(run.kind == words.kind for run in known.value.items):
         return known.value
-    return _history(room, found(room, words, given).definition.public_id, limit)
+    return _history(room, found_here(room, words, given).definition.public_id, limit)
 
 
 def _run_view(room: App, run: Run) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from duetime.api import LOCAL
 from duetime.cli import screen
+from duetime.cli.columns import READABLE
 from duetime.cli.kind_words import Words
-from duetime.cli.text import ahead, clean, coming, local_time, plural, relative, span
+from duetime.cli.text import ahead, clean, coming, local_time, outcome, plural, relative, span
 from duetime.compose import App
 from duetime.core.clock import Instant
 from duetime.core.model import Cause, Progress, Run, Schedule, ScheduleState
@@ -14,23 +15,25 @@ from duetime.core.times import format_local
 from duetime.faces.masked import masked
 from duetime.faces.present import schedule_view
 
-ROOMY = 100
-"""Columns from which a list has room for how often something ran."""
+SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": READABLE}
+"""How often something ran, how it went, and an owner that all have, give way before the texts beside them are cut."""
 SHORT_ID = 12
 """Characters of an unguessable id that a list on a terminal shows: enough to name one of thousands."""
 
 
 def print_schedules(words: Words, items: list[Schedule], zone: str, now: Instant) -> None:
     """What is no news, such as that nothing has run yet, makes room for what is."""
-    extras = {
-        "OWNER": any(item.definition.owner != LOCAL.owner for item in items),
+    owners = {item.definition.owner for item in items}
+    news = {
+        "OWNER": owners != {LOCAL.owner},
         "LAST": any(item.progress.last_status for item in items),
-        "RUNS": screen.width() >= ROOMY,
     }
     columns = ["ID", "STATUS", "NEXT", *words.headings, "OWNER", "WHEN", "LAST", "RUNS"]
-    shown = [number for number, name in enumerate(columns) if extras.get(name, True)]
+    shown = [number for number, name in enumerate(columns) if news.get(name, True)]
     rows = [_row(words, item, zone, now) for item in items]
-    screen.table([columns[number] for number in shown], [[row[number] for number in shown] for row in rows], whole=3)
+    spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
+    headings, kept = [columns[number] for number in shown], [[row[number] for number in shown] for row in rows]
+    screen.table(headings, kept, whole=3, spare=spare)
 
 
 def _row(words: Words, item: Schedule, zone: str, now: Instant) -> list[object]:
@@ -111,17 +114,18 @@ def print_runs(room: App, runs: list[Run]) -> None:
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
         late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
         status = screen.status_text(run.status)
-        rows.append([run.id, status, local_time(run.due, zone), run.attempt or "-", took, late, _said(run)])
+        rows.append([run.id, status, local_time(run.due, zone), run.attempt or "-", took, late, said_of(run)])
         if run.attempt > 1 or run.deaths:
             for attempt in room.scheduler.attempts(LOCAL, run.id):
                 took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
                 error = screen.safe(attempt.error or "", "dim")
                 rows.append(["", screen.status_text(attempt.status), "", attempt.number, took, "", error])
-    screen.table(["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"], rows, whole=6, fold=True)
+    headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
+    screen.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
 
 
-def _said(run: Run) -> str:
-    said = run.error or run.report or run.result or ""
+def said_of(run: Run) -> str:
+    said = outcome(run)
     if run.last is not None:
         said = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {said}"
-    return f"by hand; {said}" if run.cause == Cause.MANUAL else said
+    return "; ".join(filter(None, ("by hand", said))) if run.cause == Cause.MANUAL else said

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from duetime.cli.columns import GAP, READABLE, Spare, fitting
 from duetime.cli.text import clean, escaped
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ T = TypeVar("T")
 WIDE = 500
 """Columns where nobody looks: what goes to a file or a program is never cut."""
 
-NARROW = 60
-"""Columns below which a table would show nothing but beginnings: each row becomes a few lines instead."""
+NOTHING_SPARE: Spare = {}
 
 STYLES = {
     "completed": "green",
@@ -128,45 +128,75 @@ def status_text(status: str) -> Text:
     return safe(status, STYLES.get(status, ""))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, whole: int = 1, fold: bool = False) -> None:
-    """Columns under headings, or on a narrow terminal a few lines for each row."""
-    if width() < NARROW:
-        _stacked(columns, rows, whole)
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    whole: int = 1,
+    fold: bool = False,
+    spare: Spare = NOTHING_SPARE,
+) -> None:
+    """Columns under headings: without those to spare where there is no room for them, and on a narrow terminal a few
+    lines for each row instead."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_width, column)) for column in zip(map(safe, columns), *cells, strict=True)]
+    shown = fitting(columns, widths, width() + GAP, whole=whole, spare=spare)
+    if shown is None:
+        _stacked(columns, cells, widths, whole=whole, fold=fold)
     else:
-        console().print(grid(columns, rows, whole=whole, fold=fold))
+        kept = [[row[number] for number in shown] for row in cells]
+        console().print(grid([columns[number] for number in shown], kept, whole=whole, fold=fold))
+
+
+def _text(cell: object) -> Text:
+    from rich.text import Text
+
+    return cell if isinstance(cell, Text) else safe(cell)
+
+
+def cell_width(cell: Text) -> int:
+    """Of its longest line."""
+    return max((line.cell_len for line in cell.split()), default=0)
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], *, whole: int = 1, fold: bool = False) -> Table:
     """The first `whole` columns are never cut, the others give way to what room there is; with `fold` the last one goes
     on in further lines instead."""
     from rich.table import Table
-    from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for number, heading in enumerate(columns):
         made.add_column(heading, no_wrap=number < whole, overflow="fold")
     for row in rows:
-        cells = [cell if isinstance(cell, Text) else safe(cell) for cell in row]
+        cells = [_text(cell) for cell in row]
         for cell in cells[whole : len(cells) - fold]:
             cell.no_wrap, cell.overflow = True, "ellipsis"
         made.add_row(*cells)
     return made
 
 
-def _stacked(columns: Sequence[str], rows: Sequence[Sequence[object]], whole: int) -> None:
-    """A line for what is never cut, and one below it for each of the others that says something."""
+def _stacked(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int], *, whole: int, fold: bool
+) -> None:
+    """A line for what is never cut, one for each of the others that says something, one for all that are short; below
+    them what folds, as wide as the terminal is."""
+    for row in rows:
+        said = [each for each in range(len(columns)) if row[each].plain not in ("", "-")]
+        console().print(_joined([row[0], *(row[each] for each in said if 0 < each < whole)]))
+        rest = [each for each in said if whole <= each < len(columns) - fold]
+        long = [(f"  {columns[each].lower()}", row[each]) for each in rest if widths[each] >= READABLE]
+        if long:
+            facts(long)
+        short = [safe(f"{columns[each].lower()} ", "dim") + row[each] for each in rest if widths[each] < READABLE]
+        below = [_joined(short)] if short else []
+        for line in [*below, row[-1]] if fold else below:
+            lines([("", line)])
+
+
+def _joined(cells: Sequence[Text]) -> Text:
     from rich.text import Text
 
-    for row in rows:
-        cells = [cell if isinstance(cell, Text) else safe(cell) for cell in row]
-        console().print(Text("  ").join(cells[:whole]))
-        below = [
-            (f"  {heading.lower()}", cell)
-            for heading, cell in zip(columns[whole:], cells[whole:], strict=True)
-            if cell.plain not in ("", "-")
-        ]
-        if below:
-            facts(below)
+    return Text(" " * GAP).join(cells)
 
 
 def facts(pairs: Sequence[tuple[str, object]]) -> None:

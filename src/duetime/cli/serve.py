@@ -22,6 +22,7 @@ from duetime.cli.stopping import LOOK, StopButton, StoppedAtOnce, drain, leave_a
 from duetime.cli.worker_words import farewell, greet
 from duetime.compose import App, build, sign_in_link, tokens_of, web
 from duetime.core.errors import InvalidInput
+from duetime.faces.http.addresses import url_for
 from duetime.settings import Settings, load_settings
 from duetime.wiring.access import stdio_command
 
@@ -83,7 +84,7 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
             http = HttpServer(web(room, tokens, _own_names(settings.host)), bound)
             room.keep_heartbeat()
             if tokens is not None:  # without tokens nobody could tell an agent's run from a person
-                room.access.url = f"{url_of(bound)}/mcp"
+                room.access.url = settings.url or f"{url_of(bound)}/mcp"  # others may reach it by another name
             return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
         finally:
             room.close()
@@ -163,8 +164,6 @@ def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, 
 
 
 def _print_one(settings: Settings, name: str, no_auth: bool) -> None:
-    from duetime.faces.http.server import url_for
-
     told = instructions if name == ALL else known_client(name).http
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")

@@ -9,10 +9,8 @@ import typer
 from duetime.cli.frame import Db, Json, opened
 from duetime.cli.live import Stream
 from duetime.cli.plain import PlainCommand, single
+from duetime.cli.run_words import known_kind
 from duetime.cli.stopping import LOOK, StopButton
-from duetime.core.errors import InvalidInput
-
-KINDS = ("job", "prompt", "notification", "request")
 
 app = single()
 
@@ -29,8 +27,7 @@ def tail(
 ) -> None:
     """Show what happens, in this and in every other process on the store, until Ctrl-C. With --json a line for each."""
     for name in kind or ():
-        if name not in KINDS:
-            raise InvalidInput(f"--kind: there is no {name!r}; there are {', '.join(KINDS)}")
+        known_kind(name)
     button = StopButton()
     with opened(db) as room, button.installed():
         stream = Stream(room, json_=json_, bar=True, kinds=tuple(kind or ()), long=0, last=last)

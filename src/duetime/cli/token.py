@@ -9,6 +9,7 @@ import typer
 
 from duetime.api import Refused
 from duetime.cli import screen
+from duetime.cli.columns import READABLE
 from duetime.cli.door import REFUSED
 from duetime.cli.frame import Json, duration
 from duetime.cli.plain import PlainCommand, group
@@ -18,8 +19,12 @@ from duetime.core.clock import SECOND, Instant, SystemClock
 from duetime.core.kind import LOCAL
 from duetime.core.result import Err
 from duetime.core.times import iso_local
+from duetime.faces.http.addresses import url_for
 from duetime.faces.http.tokens import Grant, InvalidToken, Record, Tokens, unverified
 from duetime.settings import load_settings, local_zone
+
+PROGRAM = "program"
+"""What a token is for that no browser and no calendar holds."""
 
 app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
@@ -68,8 +73,6 @@ def link(
     json_: Json = False,
 ) -> None:
     """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
-    from duetime.faces.http.server import url_for
-
     settings = load_settings({"host": host, "port": port})
     made = sign_in_link(url_for(settings.host, settings.port), tokens_of(settings))
     if json_:
@@ -87,8 +90,6 @@ def calendar(
     json_: Json = False,
 ) -> None:
     """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
-    from duetime.faces.http.server import url_for
-
     settings = load_settings({"host": host, "port": port})
     tokens = tokens_of(settings).of_calendars()
     made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
@@ -136,7 +137,7 @@ def _readable(name: str, value: object, zone: str) -> object:
 
 @app.command("list", cls=PlainCommand)
 def list_(json_: Json = False) -> None:
-    """The tokens that were issued here, oldest first."""
+    """The tokens that were issued here, oldest first; also those that browsers and calendar feeds hold."""
     tokens, zone = _tokens()
     now = SystemClock().now() // SECOND
     views = [_record_view(record, zone, now) for record in tokens.issued()]
@@ -145,9 +146,14 @@ def list_(json_: Json = False) -> None:
     elif not views:
         print("No token was issued yet.")
     else:
-        headings = ("id", "status", "subject", "owner", "scope", "expires")
-        rows = [[view[name] for name in headings] for view in views]
-        screen.table([heading.upper() for heading in headings], rows)
+        headings = ["ID", "FOR", "STATUS", "EXPIRES", "SUBJECT", "OWNER", "SCOPE"]
+        screen.table(headings, [_row(view) for view in views], whole=4, spare={"SCOPE": READABLE, "OWNER": READABLE})
+
+
+def _row(view: dict[str, Any]) -> list[object]:
+    owner = "-" if view["owner"] == view["subject"] else view["owner"]
+    day = view["expires"].partition("T")[0]
+    return [view["id"], view["for"], view["status"], day, view["subject"], owner, view["scope"] or "-"]
 
 
 @app.command(cls=PlainCommand)
@@ -183,6 +189,7 @@ def _record_view(record: Record, zone: str, now: int) -> dict[str, Any]:
     status = "revoked" if record.revoked else "expired" if record.expires <= now else "valid"
     return {
         "id": record.id,
+        "for": record.purpose or PROGRAM,
         "status": status,
         "subject": record.subject,
         "owner": record.owner,

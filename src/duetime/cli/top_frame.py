@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
-from duetime.cli.text import ahead, clean, clock_time, plural, relative, span
+from duetime.cli.text import ahead, clean, clock_time, plural, relative, shortened, span
 from duetime.compose import App
 from duetime.core.clock import Instant
 from duetime.core.model import Run, Schedule, WorkerId, WorkerRow
@@ -24,8 +24,8 @@ MOST = 50
 _RESERVED = 14
 """Lines that headings, the first line and the blanks between the parts take."""
 _FEWEST = 1
-LONGEST_NAME = 28
-"""Characters, so that there is room for what else is to be said."""
+NARROW = 72
+"""Columns of a screen below which what is said least often gives way to what is said most."""
 
 
 class Part(NamedTuple):
@@ -104,13 +104,9 @@ def laid_out(frame: Frame, lines: int) -> RenderableType:
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
     """A narrow screen has room for when, what and the last word alone."""
-    if screen.width() >= screen.NARROW:
+    if screen.width() >= NARROW:
         return screen.grid(columns, rows)
     return screen.grid([*columns[:2], columns[-1]], [[*row[:2], row[-1]] for row in rows])
-
-
-def _name(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def _shares(wanted: Sequence[int], lines: int) -> list[int]:
@@ -144,7 +140,7 @@ def _workers(frame: Frame) -> Part:
         state = screen.safe("alive" if alive else "silent", "green" if alive else "bold red")
         lease = f"{span(worker.lease)} lease, beat {relative(worker.seen, frame.now)}"
         stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
-        rows.append([state, _name(worker.name), frame.held[worker.id], lease, stays, _lanes(worker)])
+        rows.append([state, shortened(worker.name), frame.held[worker.id], lease, stays, _lanes(worker)])
     nothing = "None, so nothing fires: start one with `duetime worker`."
     return Part("WORKERS", nothing, ["STATE", "NAME", "RUNS", "LEASE", "SINCE", "LANES"], rows)
 
@@ -157,7 +153,7 @@ def _lanes(worker: WorkerRow) -> str:
 def _running(frame: Frame) -> Part:
     since = [span(frame.now - (run.started or frame.now)) for run in frame.running]
     rows = [
-        [run.id, _name(run.name), run.kind, run.attempt, run.report or "", length]
+        [run.id, shortened(run.name), run.kind, run.attempt, run.report or "", length]
         for run, length in zip(frame.running, since, strict=True)
     ]
     return Part("RUNNING", "Nothing.", ["RUN", "NAME", "KIND", "TRY", "SAYS", "FOR"], rows)
@@ -165,7 +161,7 @@ def _running(frame: Frame) -> Part:
 
 def _next(frame: Frame) -> Part:
     rows = [
-        [ahead(progress.next, frame.now), _name(each.name), each.kind, _rule(each.trigger, frame.zone)]
+        [ahead(progress.next, frame.now), shortened(each.name), each.kind, _rule(each.trigger, frame.zone)]
         for each, progress in frame.next
     ]
     return Part("NEXT", "Nothing.", ["WHEN", "NAME", "KIND", "RULE"], rows)
@@ -177,7 +173,7 @@ def _rule(trigger: str, zone: str) -> str:
 
 def _failed(frame: Frame) -> Part:
     rows = [
-        [relative(run.finished or run.due, frame.now), _name(run.name), run.kind, run.error or run.status]
+        [relative(run.finished or run.due, frame.now), shortened(run.name), run.kind, run.error or run.status]
         for run in frame.failed
     ]
     return Part("FAILED LATELY", "Nothing.", ["WHEN", "NAME", "KIND", "ERROR"], rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.api import LOCAL, taken
+from duetime.api import LOCAL
 from duetime.cli import demo, screen
 from duetime.cli.frame import program, version
 from duetime.cli.live import Stream
@@ -10,7 +10,6 @@ from duetime.cli.text import clean, coming, plural
 from duetime.compose import App
 from duetime.core.masking import without_password
 from duetime.core.model import Schedule, ScheduleState
-from duetime.core.store import ScheduleQuery
 from duetime.core.times import format_local
 from duetime.faces.present import schedule_view
 
@@ -25,8 +24,7 @@ def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
         counts = {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
         screen.print_json_line({"event": "started", **facts, "tasks": names, **counts})
         return
-    query = ScheduleQuery(status="pending", by_time=True, limit=1)
-    first = next(iter(taken(room.scheduler.search(LOCAL, query)).items), None)
+    first = next(iter(room.scheduler.coming(LOCAL, None, 1)), None)
     waiting = f"{plural(health.schedules, 'schedule')}, {health.overdue:,} due now"
     if first is not None:
         waiting += f"; next: {first.definition.name}, {coming(first.progress.next, zone, now)}"

@@ -12,11 +12,11 @@ from typing import Any
 
 from duetime.core.clock import HOUR, SECOND, Instant
 from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller, Kind
+from duetime.core.kind import Caller, Kind, Prepared
 from duetime.core.model import Definition, Schedule, ScheduleId
 from duetime.core.policy.changing import Edit
 from duetime.core.policy.creating import Draft
-from duetime.core.policy.values import Policy, make_policy, policy_to_json
+from duetime.core.policy.values import Policy, make_policy, policy_for_ending, policy_to_json
 from duetime.core.results import is_text
 from duetime.core.triggers import (
     OnceTrigger,
@@ -87,6 +87,7 @@ class Drafter:
         trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
         prepared = kind.prepare(new.payload, caller)
         policy = self._policy({**kind.defaults, **prepared.policy}, new.policy)
+        prepared.agree(policy)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:
             raise InvalidInput("trigger_config: it would never fire", field="trigger_config")
@@ -110,11 +111,22 @@ class Drafter:
         return Draft(definition, first)
 
     def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
+        """None asks for what is usual, as if it had not been named."""
         given = {name: value for name, value in asked.items() if value is not None}
-        usual = {"pause_after": self.limits.pause_after, **usual}
+        return make_policy(self._usual(usual, given) | given)
+
+    def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
+        """What is not named stays; None asks for what is usual again."""
+        given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
+        usual = self._usual(usual, given)
+        again = {name: usual[name] for name, value in asked.items() if value is None and name in usual}
+        return make_policy(again | given)
+
+    def _usual(self, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        whole = {"pause_after": self.limits.pause_after, **usual}
         if given.get("at_most_once"):
-            usual.pop("max_attempts", None)
-        return make_policy(usual | given)
+            whole.pop("max_attempts", None)
+        return whole
 
     def _kind(self, name: str) -> Kind:
         if name not in self.kinds:
@@ -185,17 +197,21 @@ class Drafter:
         definition = schedule.definition
         payload, subject, trigger, policy = None, None, None, None
         asked = changes.policy
+        prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
         if changes.payload is not None:
+            said = {} if prepared is None else prepared.policy
             prepared = self._kind(definition.kind).prepare(changes.payload, caller)
             payload, subject = self._payload(prepared.payload), prepared.subject
-            if follows := self._what_follows(caller, definition, prepared.policy):
+            if follows := _what_follows(definition, said, prepared.policy):
                 asked = {**follows, **(asked or {})}
         if changes.trigger_type is not None:
             zone = changes.timezone or trigger_from_json(definition.trigger).timezone
             trigger = trigger_to_json(self._trigger(changes.trigger_type, changes.trigger_config or {}, zone, now))
         if asked is not None:
-            merged = {**_readable(definition.policy), **asked}
-            policy = policy_to_json(make_policy(merged))
+            usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
+            policy = policy_to_json(self._changed_policy(usual, _readable(definition.policy), asked))
+        if prepared is not None:
+            prepared.agree(policy_for_ending(policy or definition.policy))
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
             raise InvalidInput("next: it is in the past", field="next")
@@ -203,15 +219,19 @@ class Drafter:
             trigger = _moved(definition.trigger, changes.next)
         return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
 
-    def _what_follows(self, caller: Caller, definition: Definition, now_said: Mapping[str, Any]) -> dict[str, Any]:
-        """What another payload means for the policy: of what the old one said too, the part that differs. What the old
-        one left open and somebody chose since stays."""
+    def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
+        """What is there already, as far as it would be taken today."""
         try:
-            said = self._kind(definition.kind).prepare(_readable(definition.payload), caller).policy
+            return self._kind(definition.kind).prepare(_readable(definition.payload), caller)
         except InvalidInput:
-            said = {}
-        chosen = _readable(definition.policy).keys() - said.keys()
-        return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
+            return None
+
+
+def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
+    """What another payload means for the policy: of what the old one `said` too, the part that differs. What the old
+    one left open and somebody chose since stays."""
+    chosen = _readable(definition.policy).keys() - said.keys()
+    return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
 
 
 def _readable(stored: str) -> dict[str, Any]:

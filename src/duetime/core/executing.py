@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from duetime.core.clock import SECOND, Clock, Instant
 from duetime.core.kind import Kind, StopReason, StopSignal, Work
 from duetime.core.model import RunId, WorkerId
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.settling import Finished
 from duetime.core.policy.values import policy_for_ending
@@ -72,12 +72,14 @@ def _outcome(item: InHand, kinds: Mapping[str, Kind]) -> Outcome:
 
 
 def _judge(item: InHand, outcome: Outcome) -> Outcome:
-    """A thread cannot be killed: what came back after its time was up is a failure all the same."""
+    """A thread cannot be killed: what came back after its time was up is a failure all the same. What it brought is
+    kept: an agent may have done and used much by then."""
     reason = item.stop.reason
     if reason is None:
         return outcome
     if reason is StopReason.TIMEOUT:
-        return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s")
+        result = outcome.result if isinstance(outcome, Completed | Failed | Retry) else None
+        return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s", result=result)
     if isinstance(outcome, Completed | Cancelled):
         return outcome
     if reason is StopReason.CANCELLED:

@@ -75,6 +75,10 @@ class Caller(NamedTuple):
     request of the newer protocol is one of its own; without tokens (stdio, CLI, Python) all callers are one."""
 
 
+def _any(_policy: Policy) -> None:
+    """Most payloads go with every policy."""
+
+
 class Prepared(NamedTuple):
     """A checked payload, and what its schedule is filed under (a task, a topic, an agent)."""
 
@@ -82,6 +86,8 @@ class Prepared(NamedTuple):
     subject: str
     policy: Mapping[str, Any] = MappingProxyType({})
     """What this payload makes usual, where nothing else is asked for."""
+    agree: Callable[[Policy], None] = _any
+    """Raises InvalidInput where a policy would make it pointless."""
 
 
 @dataclass(slots=True)

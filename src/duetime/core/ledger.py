@@ -25,7 +25,19 @@ class Cap(NamedTuple):
     limit: Used
 
 
+class Left(NamedTuple):
+    """How much of the day there is for a run that begins; None where nothing limits it."""
+
+    tokens: int | None = None
+    micros: int | None = None
+
+    @property
+    def dollars(self) -> float | None:
+        return None if self.micros is None else self.micros / MICRO
+
+
 NOTHING = Used()
+UNLIMITED = Left()
 
 
 def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
@@ -36,6 +48,13 @@ def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
             if limit and count >= limit:
                 return f"{_amount(name, limit)} a day for {cap.words}"
     return None
+
+
+def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:
+    """By the tightest limit. Runs that begin before another one ends count on the same rest."""
+    tokens = [cap.limit.tokens - used.get(cap.subject, NOTHING).tokens for cap in caps if cap.limit.tokens]
+    micros = [cap.limit.micros - used.get(cap.subject, NOTHING).micros for cap in caps if cap.limit.micros]
+    return Left(min(tokens, default=None), min(micros, default=None))
 
 
 def _amount(name: str, limit: int) -> str:

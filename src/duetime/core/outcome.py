@@ -65,6 +65,8 @@ class Returned:
     after: int = 0
     """Microseconds before anybody takes it again."""
     alert: Alert | None = None
+    patience: int | None = None
+    """Microseconds from the first time on; later each time counts as an attempt, so that it ends. None: for ever."""
 
 
 Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned

@@ -30,6 +30,7 @@ from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.creating import Draft
 from duetime.core.policy.ending import Held
 from duetime.core.policy.following import alert
+from duetime.core.requesting import remembered
 from duetime.core.result import Err, Ok, Result
 from duetime.core.results import is_text
 from duetime.core.store import COUNTED, Created, Page, RunQuery, ScheduleQuery, Store
@@ -40,6 +41,7 @@ from duetime.core.triggers import (
     known_zone,
     warnings_for,
 )
+from duetime.core.waking import run_holder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -188,10 +190,11 @@ class Scheduler:
         schedule = self.store.by_key(caller.owner, key)
         return None if schedule is None or schedule.definition.kind != kind else schedule
 
-    def schedule_of(self, caller: Caller, run: Run) -> Schedule | None:
-        """What a run belongs to, unless it was deleted."""
+    def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
+        """What a run belongs to, unless it was deleted; `deleted`: also then, with what is left of it."""
         schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
-        return None if schedule is None or schedule.progress.state == ScheduleState.DELETED else schedule
+        gone = schedule is not None and schedule.progress.state == ScheduleState.DELETED
+        return None if gone and not deleted else schedule
 
     def _by_public_id(self, public_id: str) -> Schedule | None:
         return self.store.find(public_id) if could_be_an_id(public_id) else None
@@ -264,7 +267,9 @@ class Scheduler:
         return self._change(caller, public_id, kind, _cancel_pending)
 
     def delete(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        return self._change(caller, public_id, kind, changing.delete)
+        return self._change(
+            caller, public_id, kind, lambda change: changing.delete(change, remembered(change.schedule.definition))
+        )
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Run]:
         return self._change(caller, public_id, kind, changing.fire, sets_off=True)
@@ -318,19 +323,27 @@ class Scheduler:
     # -- taking what waits ----------------------------------------------------------------------------------------
 
     @expected
-    def take(self, caller: Caller, kind: str, subject: str | None = None, lease: int = LEASE) -> Result[Held | None]:
+    def take(
+        self, caller: Caller, kind: str, subject: str | None = None, lease: int = LEASE, *, least: int = 0
+    ) -> Result[Held | None]:
         """The oldest waiting run of the caller's owner, in the caller's hands until it expires; None when none waits.
 
-        Two who ask at once see the same runs; the store lets one have each, and the other goes on to the next.
+        Two who ask at once see the same runs; the store lets one have each, and the other goes on to the next. An
+        agent's run gets only what is less deep than what it schedules: runs that take what such runs stored, and store
+        it anew, would have no end otherwise.
         """
         now = self.clock.now()
         query = RunQuery(
             owner=caller.owner, kind=kind, subject=subject, free_at=now, oldest_first=True, limit=20, count_to=0
         )
+
+        def decide(change: Change, seen: Run) -> Decision:
+            return taking.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
+
         while True:
             page = self.store.runs(query)
             for run in page.items:
-                taken = self.store.change_run(run.id, now, lambda c, seen: taking.take(c, seen, caller.holder, lease))
+                taken = self.store.change_run(run.id, now, decide)
                 if isinstance(taken, Ok):
                     return Ok(taken.value)
             if page.cursor is None:
@@ -339,14 +352,33 @@ class Scheduler:
 
     @expected
     def finish(
-        self, caller: Caller, run_id: int, outcome: Completed | Failed | Returned, kind: str | None = None
+        self,
+        caller: Caller,
+        run_id: int,
+        outcome: Completed | Failed | Returned,
+        kind: str | None = None,
+        *,
+        hold: str | None = None,
     ) -> Result[Run]:
         """Not even an operator ends what somebody else has taken: whoever has it may be doing it right now."""
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
             return taking.not_yours(run_id)
         now = self.clock.now()
-        return self.store.change_run(run.id, now, lambda c, seen: taking.finish(c, seen, caller.holder, outcome))
+        ended: Result[Run] = self.store.change_run(
+            run.id, now, lambda c, seen: taking.finish(c, seen, caller.holder, outcome, hold)
+        )
+        if isinstance(ended, Ok) and caller.holder == run_holder(ended.value.id, ended.value.fence):
+            self.give_back(caller, run.kind, taking.LEFT)  # its own run is over, and with it the token it works by
+        return ended
+
+    @expected
+    def give_back(self, caller: Caller, kind: str, reason: str) -> Result[list[Run]]:
+        """All that is in the caller's hands waits again, without an attempt counted. For a holder that ends: others
+        need not wait for the end of its lease."""
+        query = RunQuery(owner=caller.owner, kind=kind, holder=caller.holder, oldest_first=True, limit=1000, count_to=0)
+        ended = [self.finish(caller, run.id, Returned(reason), kind) for run in self.store.runs(query).items]
+        return Ok([each.value for each in ended if isinstance(each, Ok)])
 
 
 def could_be_an_id(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.core.clock import Instant
 from duetime.core.figures import Figures
-from duetime.core.ledger import Cap, Used
+from duetime.core.ledger import Cap, Left, Used
 from duetime.core.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
@@ -65,7 +65,8 @@ class ScheduleQuery:
     due_from: Instant | None = None
     due_to: Instant | None = None
     changed_since: Instant | None = None  # made or changed by people at or after this instant
-    by_time: bool = False  # in the order of the next instant instead of creation
+    by_time: bool = False  # in the order of the next instant, or of the last where there is none, instead of creation
+    firing: bool = False  # only what will fire, in the order of starts; cheap however many there are
     newest_first: bool = False
     limit: int = 100
     cursor: str | None = None
@@ -85,6 +86,7 @@ class RunQuery:
     due_from: Instant | None = None
     due_to: Instant | None = None
     free_at: Instant | None = None  # waiting then in nobody's hands, and its schedule is active
+    holder: str | None = None  # waiting in these hands
     above: RunId | None = None  # made after this one
     ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant
@@ -188,8 +190,9 @@ class Store(Remotes, Figures, Protocol):
 
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
-    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | None:
-        """* Counts one more run of a day under every cap, unless one of them is reached: then that one, in words."""
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
+        """* Counts one more run of a day under every cap, and says how much it may use; unless one of them is reached:
+        then that one, in words."""
 
     def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
         """* Adds what a run used to every cap's count."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.core.clock import Instant
 from duetime.core.kind import StopSignal
+from duetime.core.ledger import UNLIMITED, Left
 from duetime.core.outcome import Outcome
 
 
@@ -30,6 +31,8 @@ class Errand:
     """One prompt run in the hands of an agent."""
 
     run: int
+    fence: int
+    """Of this attempt: together they say in whose hands is what it takes (`run_holder`)."""
     task: int
     """The number by which people know the schedule."""
     owner: str
@@ -50,6 +53,8 @@ class Errand:
     """The same access for a run that also does what others stored, at their depth."""
     zone: str = ""
     """In which its owner reads times, and its token too; empty means that of the installation."""
+    left: Left = UNLIMITED
+    """What the limits of the day leave to this run. Who cannot keep to it is only stopped before the next one."""
 
 
 @dataclass(frozen=True, slots=True)

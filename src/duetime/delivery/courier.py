@@ -6,21 +6,27 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from duetime.core.clock import Clock
-from duetime.core.delivering import INBOX, Inbox, Parcel
+from duetime.core.delivering import ALERTS, INBOX, Inbox, Parcel
 from duetime.core.outcome import Outcome
 from duetime.delivery.channels.named import Channel, ChannelSpec, make_channel, problem_of_name
 from duetime.delivery.hosts import Hosts
 from duetime.delivery.http import Http
-from duetime.delivery.ntfy import NTFY, Ntfy, NtfyServer
+from duetime.delivery.ntfy import NTFY, Ntfy, NtfyServer, problem_of, problem_of_topic
 
 Carrier: TypeAlias = Channel | Ntfy | Inbox
 
 
 class RoutingCourier:
     def __init__(
-        self, clock: Clock, threads: int, server: NtfyServer | None, channels: Mapping[str, ChannelSpec]
+        self,
+        clock: Clock,
+        threads: int,
+        server: NtfyServer | None,
+        channels: Mapping[str, ChannelSpec],
+        alerts: str = ALERTS,
     ) -> None:
-        """Its addresses are the operator's, so they may be private."""
+        """Its addresses are the operator's, so they may be private. `alerts` is the topic that stands for that of
+        alerts: what makes them decides in the store, and knows of no channel."""
         self._http = Http(clock, None, connections=max(32, threads))
         hosts = Hosts(clock, threads)
         self._misnamed = [problem for name in channels if (problem := problem_of_name(name)) is not None]
@@ -31,9 +37,14 @@ class RoutingCourier:
         }
         self._ntfy = None if server is None else Ntfy(server, self._http, hosts)
         self._inbox = Inbox()
+        self._server, self._alerts = server, alerts
 
     def deliver(self, parcel: Parcel) -> Outcome:
-        return self._carrier(parcel.topic).deliver(parcel)
+        topic = self._meant(parcel.topic)
+        return self._carrier(topic).deliver(parcel._replace(topic=topic))
+
+    def _meant(self, topic: str) -> str:
+        return self._alerts if topic == ALERTS else topic
 
     def _carrier(self, topic: str) -> Carrier:
         if topic in self._channels:
@@ -41,6 +52,7 @@ class RoutingCourier:
         return self._inbox if topic == INBOX or self._ntfy is None else self._ntfy
 
     def channel_of(self, topic: str) -> str:
+        topic = self._meant(topic)
         if topic in self._channels:
             return topic
         return INBOX if topic == INBOX or self._ntfy is None else NTFY
@@ -50,7 +62,14 @@ class RoutingCourier:
         self._http.open()
         carriers = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
         found = [problem for carrier in carriers if (problem := carrier.problem()) is not None]
-        return [*self._misnamed, *found]
+        return [*self._misnamed, *found, *self._no_place_for_alerts()]
+
+    def _no_place_for_alerts(self) -> list[str]:
+        """A server that cannot be used has said so itself."""
+        if self._server is None or self.channel_of(ALERTS) != NTFY or problem_of(self._server) is not None:
+            return []
+        problem = problem_of_topic(self._server, self._alerts)
+        return [] if problem is None else [f"notifications.alerts: {problem}"]
 
     def close(self) -> None:
         self._http.close()

@@ -7,7 +7,6 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from duetime.core.clock import MINUTE, SECOND, Clock
 from duetime.core.errors import InvalidInput, UnreadableTime
@@ -16,9 +15,9 @@ from duetime.core.outcome import Completed, Failed, Outcome, Retry
 from duetime.core.requesting import Outgoing
 from duetime.core.times import read_duration
 from duetime.delivery.calls import Answer, Call, CallFailed
-from duetime.delivery.hosts import Hosts, Tried
+from duetime.delivery.hosts import Hosts, Sign, Tried
 from duetime.delivery.http import Http
-from duetime.delivery.judging import sign_of, sign_of_failure
+from duetime.delivery.judging import sign_of_failure
 from duetime.delivery.urls import BadAddress, Target, read_url
 
 SIGNATURE = "Upstash-Signature"
@@ -46,10 +45,7 @@ class Requests:
             target = read_url(outgoing.url)
         except BadAddress as error:
             return Failed(str(error), permanent=True)
-        outcome = self._hosts.pass_(target.origin, lambda: self._attempt(outgoing, target))
-        if isinstance(outcome, Retry) and outcome.result is None:  # nobody answered, so nobody said when
-            return replace(outcome, after=max(outcome.after, outgoing.again))
-        return outcome
+        return self._hosts.pass_(target.origin, lambda: self._attempt(outgoing, target))
 
     def close(self) -> None:
         self._http.close()
@@ -61,9 +57,10 @@ class Requests:
         try:
             answer = self._http.send(call)
         except CallFailed as failed:
-            outcome = Failed(failed.reason, permanent=True) if failed.permanent else Retry(failed.reason)
+            in_vain = Failed(failed.reason, permanent=True)
+            outcome = in_vain if failed.permanent else Retry(failed.reason, after=outgoing.again)
             return Tried(outcome, sign_of_failure(failed))
-        return Tried(_judged(answer, outgoing, target.authority), sign_of(answer))
+        return Tried(_judged(answer, outgoing, target.authority), _sign_of(answer))
 
     def _signature(self, outgoing: Outgoing) -> str:
         """What a receiver checks: who sent it, to which address, which body, and that it is no old one."""
@@ -98,6 +95,11 @@ def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
         return Failed(f"{said}: trying again is in vain", permanent=True, result=result)
     asked = _asked_to_wait(answer.headers)
     return Retry(said, after=outgoing.again if asked is None else asked, result=result)
+
+
+def _sign_of(answer: Answer) -> Sign:
+    """A receiver has many paths, and not all of them are one owner's: that one is broken must not close the others."""
+    return Sign.NONE if answer.status >= 500 else Sign.ANSWERED
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, list[str]]:

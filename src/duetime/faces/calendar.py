@@ -13,7 +13,7 @@ from duetime.core.model import Schedule, ScheduleState
 from duetime.core.policy.values import policy_from_json
 from duetime.core.triggers import OnceTrigger, Trigger, trigger_from_json
 from duetime.faces.calendar_rules import Rule, last_of, local_start, rule_of
-from duetime.faces.masked import masked
+from duetime.faces.masked import masked_payload
 from duetime.faces.present import reads_as
 from duetime.faces.words import clean
 
@@ -37,14 +37,18 @@ class Occurrences(NamedTuple):
     """COUNT or UNTIL, and its value."""
 
 
-def calendar_of(schedules: Iterable[Schedule], now: Instant, *, days: int = DAYS, name: str = "Duetime") -> bytes:
-    """All that is active. What rests or is over has nothing to come."""
+def calendar_of(
+    schedules: Iterable[Schedule], now: Instant, *, days: int = DAYS, name: str = "Duetime", about: str | None = None
+) -> bytes:
+    """All that is active. What rests or is over has nothing to come. `about`: what its readers should know of it."""
     from icalendar import Calendar
 
     made = Calendar()
     made.add("prodid", "-//Duetime//Duetime//EN")
     made.add("version", "2.0")
     made.add("x-wr-calname", name)
+    if about is not None:
+        made.add("x-wr-caldesc", about)
     made.add("refresh-interval", timedelta(hours=1), parameters={"VALUE": "DURATION"})
     for schedule in schedules:
         for event in _events(schedule, now, days):
@@ -125,7 +129,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
 
 def _description(schedule: Schedule) -> str:
     definition = schedule.definition
-    payload = masked(json.loads(definition.payload)) or {}
+    payload = masked_payload(definition.kind, json.loads(definition.payload)) or {}
     text = next((payload[name] for name in ("prompt", "message", "task", "url") if payload.get(name)), "")
     lines = [f"{definition.kind} {definition.public_id}: {reads_as(definition.trigger)}", *str(text).splitlines()]
     return "\n".join(map(clean, lines))[:_LONGEST]

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from duetime.core.delivering import INBOX
 from duetime.core.kind import Caller
+from duetime.core.model import Definition
 from duetime.core.notifications import NotificationService
+from duetime.core.policy.values import policy_for_ending
 from duetime.core.scheduler import Scheduler
 from duetime.faces.local_notifications import LocalNotifications
 from duetime.faces.present import is_alive
@@ -45,3 +47,8 @@ class Desk:
         if all(worker.session for worker in alive):
             return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
         return []
+
+    def result_warnings(self, definition: Definition) -> list[str]:
+        """Where the result of a run is delivered to a topic that no phone shows, such as a mistyped channel."""
+        topic = policy_for_ending(definition.policy).deliver_to
+        return [] if topic is None else [f"deliver_to: {each}" for each in self.notifications.warnings(topic)]

@@ -1,4 +1,4 @@
-"""What fires next somewhere else: notifications that another service keeps, in the shape of those kept here."""
+"""Notifications that another service keeps: what fires next there, and what is said where only this store is shown."""
 
 from __future__ import annotations
 
@@ -13,6 +13,30 @@ from duetime.core.scheduler import upcoming
 from duetime.core.triggers import CronTrigger, OnceTrigger, Trigger, describe
 from duetime.faces.present import instant_view
 from duetime.faces.views import EACH, View
+
+PLACE = "QStash"
+
+
+def refusal_of(service: NotificationService, kind: str) -> Err | None:
+    """A schedule that a face makes and shows is kept here; a notification that is kept elsewhere is none."""
+    if service.fires_here or kind != KIND:
+        return None
+    return Err(
+        "kept_elsewhere",
+        f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
+        "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
+        {"field": "kind"},
+    )
+
+
+def notes_on_lists(service: NotificationService, kind: str | None) -> list[str]:
+    """What somebody may miss in a list of schedules, of one kind or of all."""
+    if service.fires_here or kind not in (None, KIND):
+        return []
+    return [
+        f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
+        "list_scheduled_notifications show them."
+    ]
 
 
 class Elsewhere(NamedTuple):

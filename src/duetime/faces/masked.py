@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
+
+from duetime.core.requesting import KIND as REQUEST
+from duetime.faces.redacted import redacted, unredacted
 
 MASK: Final = "***"
 DEEPEST: Final = 60
 """Levels of a value; what lies deeper is not shown."""
 
 _NAME = re.compile(
-    r"(?i)(authorization|cookie|password|passwd|secret|token|credential|signature|(api|access|private|signing)[_-]?key)s?$"
+    r"(?i)(auth|authorization|cookie|password|passphrase|passwd|pwd|secret|token|credential|signature"
+    r"|(api|access|private|signing)[_-]?key)s?$"
 )
-_IN_TEXT = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
+_WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "signature", "key")
+"""One of these is in every such name: most texts have none, and need no closer look."""
+# Every run is bounded: a text that somebody wrote for it would otherwise take minutes.
+_NAMED: Final = (
+    # `?token=…` of an address, `password=…` of a form or of a command line
+    re.compile(r"(?<![\w.\[\]-])(?P<start>(?P<name>[\w.\[\]-]{1,100})=)[^&#;\s\"'<>]+"),
+    # `"password": "…"` somewhere in a text, also in one that stands in another
+    re.compile(r"(?P<start>\"(?P<name>[^\"\\]{1,100})\\{0,9}\"\s{0,9}:\s{0,9}\\{0,9}\")[^\"\\]+"),
+)
+_IN_TEXT: Final = (
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']{8,}"), rf"\1 {MASK}"),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), MASK),
+    (re.compile(r"\beyJ[\w-]{8,1000}\.[\w-]+\.[\w-]*"), MASK),
 )
 
 
@@ -27,7 +41,22 @@ def masked(value: Any, depth: int = 0) -> Any:
         return {name: _under(name, inner, depth) for name, inner in value.items()}
     if isinstance(value, list):
         return [masked(inner, depth + 1) for inner in value]
-    return _text(value) if isinstance(value, str) else value
+    return _text(value, depth) if isinstance(value, str) else value
+
+
+def masked_payload(kind: str, payload: Any) -> Any:
+    """What a request hides by itself is hidden here as well; so is what a callback tells of the one it follows."""
+    if kind != REQUEST or not isinstance(payload, dict):
+        return masked(payload)
+    shown = redacted(payload)
+    if "about" in shown:
+        shown["about"] = {name: _told(name, value) for name, value in shown["about"].items()}
+    return masked(shown)
+
+
+def _told(name: str, value: Any) -> Any:
+    """Texts of JSON, opened: otherwise no name in them could be seen."""
+    return json.loads(value) if name in ("payload", "result") and isinstance(value, str) else value
 
 
 def _under(name: str, value: Any, depth: int) -> Any:
@@ -40,10 +69,32 @@ def is_secret_name(name: str) -> bool:
     return len(name) <= 100 and _NAME.search(name) is not None
 
 
-def _text(text: str) -> str:
+def _text(text: str, depth: int) -> str:
+    lowered = text.lower()
+    if any(word in lowered for word in _WORDS):
+        text = _without_named(text, depth)
     for pattern, instead in _IN_TEXT:
         text = pattern.sub(instead, text)
     return text
+
+
+def _without_named(text: str, depth: int) -> str:
+    """What is JSON is looked at as such; in any other text, what follows the name of a credential."""
+    inner = _json(text)
+    if inner is not None:
+        shown = masked(inner, depth + 1)
+        return text if shown == inner else json.dumps(shown, ensure_ascii=False)
+    for pattern in _NAMED:
+        text = pattern.sub(lambda found: f"{found['start']}{MASK}" if is_secret_name(found["name"]) else found[0], text)
+    return text
+
+
+def _json(text: str) -> Any:
+    """None where it is no object and no list."""
+    try:
+        return json.loads(text) if text.lstrip().startswith(("{", "[")) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def unmasked(given: Any, stored: Any) -> Any:
@@ -58,6 +109,13 @@ def unmasked(given: Any, stored: Any) -> Any:
     if isinstance(given, list) and isinstance(stored, list) and len(given) == len(stored):
         return [unmasked(inner, kept) for inner, kept in zip(given, stored, strict=True)]
     return given
+
+
+def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
+    """The same for a payload, which `masked_payload` has shown."""
+    if kind == REQUEST and isinstance(given, dict) and isinstance(stored, dict):
+        given = unredacted(given, stored)
+    return unmasked(given, stored)
 
 
 def _still_hidden(name: str, value: Any, stored: dict[str, Any]) -> bool:

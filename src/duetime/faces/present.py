@@ -52,10 +52,12 @@ def _trigger_view(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def reads_as(text: str) -> str:
-    """A stored trigger in plain English. One that cannot be read any more must still be shown."""
+    """A stored trigger in plain English. One that cannot be read any more must still be shown, and why."""
     try:
         return describe(trigger_from_json(text))
-    except (DuetimeError, ValueError, KeyError, TypeError):
+    except DuetimeError as error:
+        return f"cannot be read: {error.message}"
+    except (ValueError, KeyError, TypeError):
         return "cannot be read"
 
 

@@ -15,7 +15,7 @@ from duetime.core.model import Run, Schedule, ScheduleId, ScheduleState, WorkerR
 from duetime.core.policy.values import Policy, policy_from_json
 from duetime.core.scheduler import Scheduler, upcoming
 from duetime.core.triggers import trigger_from_json
-from duetime.faces.masked import masked
+from duetime.faces.masked import masked, masked_payload
 from duetime.faces.present import instant_view, is_alive, reads_as, run_view, schedule_view
 
 View = dict[str, Any]
@@ -33,7 +33,7 @@ def schedule_shape(schedule: Schedule, zone: str) -> View:
         "subject": definition.subject,
         "trigger": trigger,
         "timezone": trigger.get("timezone"),
-        "payload": masked(json.loads(definition.payload)),
+        "payload": masked_payload(definition.kind, json.loads(definition.payload)),
         "policy": policy_shape(definition.policy),
         "updated_at": instant_view(definition.updated, zone),
     }
@@ -127,6 +127,7 @@ def message_shape(run: Run, zone: str) -> View:
         "receipt": kept.get("receipt"),
         "title": kept.get("title"),
         "message": kept.get("message", ""),
+        "tags": kept.get("tags", []),
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
 
@@ -54,6 +56,20 @@ def ahead(instant: Instant | None, now: Instant) -> str:
     if instant is None:
         return "-"
     return relative(instant, now) if instant >= now - SECOND else f"overdue by {relative(instant, now)[:-4]}"
+
+
+def compact(value: object) -> str:
+    """A value of JSON in one line; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def gist(error: str | None, report: str | None, result: Any) -> str:
+    """What a run has to say, in a line or two: why it failed, how far it is, or what came of it."""
+    if isinstance(result, dict):  # a message that arrived, an agent's answer
+        texts = (result.get(name) for name in ("message", "text"))
+        result = next((text for text in texts if isinstance(text, str) and text), result)
+    said = error or report or result
+    return "" if said is None else compact(said)
 
 
 def plural(number: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from duetime.core.kind import Caller, Prepared, StopReason, Work
 from duetime.core.model import Cause
 from duetime.core.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.core.policy.claiming import Claim
-from duetime.core.policy.values import Policy
+from duetime.core.policy.values import Overlap, Policy
 from duetime.core.results import encode_whole
 from duetime.core.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notification_fields import checked_payload
@@ -28,7 +28,8 @@ _SHARE = 0.95
 
 class NotificationKind:
     name = "notification"
-    defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS})
+    # Every occurrence is a message for itself: one that waits for its retry must not make the next one silent.
+    defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS, "overlap": str(Overlap.ALLOW)})
 
     def __init__(self, courier: Courier | None = None) -> None:
         self._courier = courier or Inbox()

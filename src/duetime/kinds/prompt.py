@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from duetime.core.clock import MINUTE, Instant
+from duetime.core.clock import DAY, MINUTE, Instant
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, Prepared, Work
 from duetime.core.ledger import MICRO, Used
 from duetime.core.model import Definition
-from duetime.core.outcome import Completed, Outcome, Returned, Waiting
+from duetime.core.outcome import Alert, Completed, Outcome, Returned, Waiting
+from duetime.core.policy.values import NotifyOn, Policy
 from duetime.core.results import is_text
+from duetime.core.waking import Spent
 from duetime.kinds.waking import Waking
 
 INBOX = "inbox"
@@ -21,6 +23,8 @@ REMINDERS = "reminders"
 """The topic of reminders that name none."""
 UNKNOWN_WAIT = 1 * MINUTE
 """Until a prompt is tried again whose agent this worker does not know: another one may."""
+UNKNOWN_TIMES = 5
+"""So often it is given back before somebody is told: by then no other worker knows the agent either."""
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _PARTS = ("prompt", "agent", "remind", *_LIMITS)
@@ -50,9 +54,11 @@ class PromptKind:
                 raise InvalidInput(f"{name}: a prompt has no such part; it has {', '.join(_PARTS)}", field=name)
         given = {name: value for name, value in payload.items() if value is not None}
         prepared: dict[str, Any] = {"prompt": _prompt(given.get("prompt"))}
-        prepared |= {name: _limit(name, given[name]) for name in _LIMITS if name in given}
+        limits = {name: _limit(name, given[name]) for name in _LIMITS if name in given}
         if _flag("remind", given.get("remind", False)):
-            return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS})
+            _refuse_limits(limits)
+            return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS}, _is_heard)
+        prepared |= limits
         agent = self._agent(given.get("agent"))
         return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
 
@@ -70,10 +76,15 @@ class PromptKind:
             told = {"title": "Reminder", "text": payload["prompt"]}
             return Completed(json.dumps(told, ensure_ascii=False))
         if agent in self._inboxes:
-            return Waiting()
+            return Waiting() if self._waking is None else self._waking.admit(work, agent, _limits(payload))
         if self._waking is None or agent not in self._waking.wakers:
-            return Returned(f"this worker knows no agent {agent}; its settings name none", UNKNOWN_WAIT)
+            return _not_there(work, agent)
         return self._waking.wake(work, agent, payload["prompt"], _limits(payload))
+
+    def count(self, definition: Definition, spent: Spent) -> None:
+        """What was used for a run that ended elsewhere: its agent answered later."""
+        if self._waking is not None:
+            self._waking.count(definition, spent)
 
     @staticmethod
     def text_of(definition: Definition) -> str:
@@ -82,6 +93,18 @@ class PromptKind:
     def close(self) -> None:
         if self._waking is not None:
             self._waking.close()
+
+
+def _not_there(work: Work, agent: str) -> Returned:
+    """Its owner is told once a day for each agent and topic: many prompts may wait for the same one."""
+    run, definition, _ = work.claim
+    reason = f"there is no agent {agent} in the worker's settings; name it there, or give the task another agent"
+    told = Alert(
+        f"agent:{agent}:{work.policy.deliver_to}:{run.due // DAY}",
+        "A prompt waits for an agent that is not there",
+        f"Task #{definition.id} is due and waits: {reason}.",
+    )
+    return Returned(reason, UNKNOWN_WAIT, told if run.fence > UNKNOWN_TIMES else None)
 
 
 def _limits(payload: Mapping[str, Any]) -> Used:
@@ -95,6 +118,17 @@ def _limit(name: str, value: object) -> float:
     if not isinstance(value, int | float) or not fits or not 0 < value < 2**40:
         raise InvalidInput(f"{name}: must be a {'whole ' if whole else ''}number above 0, such as 5", field=name)
     return value
+
+
+def _refuse_limits(limits: Mapping[str, float]) -> None:
+    for name in limits:
+        raise InvalidInput(f"{name}: a reminder wakes no agent that it could limit; leave it out", field=name)
+
+
+def _is_heard(policy: Policy) -> None:
+    if policy.notify_on == NotifyOn.FAILURE:
+        words = "notify_on: a reminder never fails, so that nobody would ever hear of it; leave it out"
+        raise InvalidInput(words, field="notify_on")
 
 
 def _flag(name: str, value: object) -> bool:

@@ -7,25 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from functools import partial
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Protocol
 
 from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.core.kind import StopReason, Work
-from duetime.core.ledger import MICRO, NOTHING, Cap, Used
+from duetime.core.ledger import MICRO, NOTHING, Cap, Left, Used
 from duetime.core.model import Definition
 from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned, Waiting
 from duetime.core.policy.claiming import Claim
-from duetime.core.results import encode, shorten_error
+from duetime.core.results import shorten_error
 from duetime.core.triggers import trigger_from_json
-from duetime.core.waking import Access, Agent, Errand, Reply, run_holder
+from duetime.core.waking import Access, Agent, Errand, Reply, Spent, run_holder
 from duetime.core.zones import known_zone
 from duetime.kinds.framing import framed
+from duetime.kinds.keeping import kept
 
 log = logging.getLogger("duetime.agents")
 
 AWAY_WAIT = 5 * SECOND
 """Until a prompt is tried again that could not be counted."""
+_MOST = 10**15
+"""Tokens, or millionths of a dollar, that are counted of one run: agents report anything, and stores have bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Waker:
 class Books(Protocol):
     """What was used today is in the store, so that all workers count alike."""
 
-    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | None: ...
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left: ...
 
     def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None: ...
 
@@ -56,33 +60,49 @@ class Waking:
         zone: str,
         access: Callable[[Claim, float, int], Access],
         runs_per_day: int = 0,
+        inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
+        """`inboxes`: the limits of those that wake nobody, where they have some."""
         self.wakers = wakers
         self._books, self._clock, self._zone = books, clock, zone
-        self._access, self._runs_per_day = access, runs_per_day
+        self._access, self._runs_per_day, self._inboxes = access, runs_per_day, inboxes
 
     def wake(self, work: Work, name: str, prompt: str, limit: Used) -> Outcome:
         if work.stop.reason is StopReason.CANCELLED:
             return Cancelled("cancelled before its agent was woken")
         waker, definition = self.wakers[name], work.claim.definition
-        caps = self._caps(definition, name, waker, limit)
-        day = self._day()
-        try:
-            full = self._books.reserve(definition.owner, day, caps)
-        except StoreUnavailable:  # no agent was woken, so that this was no attempt
-            return Returned("the store was away when its limits were looked up", AWAY_WAIT)
-        if full is not None:
-            return self._held_back(definition, full, day)
-        reply = waker.agent.wake(self._errand(work, waker, prompt))
+        caps, day = self._caps(definition, name, limit), self._day()
+        left = self._reserve(definition, caps, day)
+        if isinstance(left, Returned):
+            return left
+        reply = waker.agent.wake(self._errand(work, waker, prompt, left))
         if not isinstance(reply, Reply):
             return reply
-        used = Used(tokens=reply.spent.tokens, micros=round(reply.spent.dollars * MICRO))
-        if any(used):
-            self._spend(definition.owner, day, caps, used)
+        self._spend(definition.owner, day, caps, reply.spent)
         return _outcome(reply, name, work)
 
-    def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
+    def admit(self, work: Work, name: str, limit: Used) -> Outcome:
+        """Into an inbox, counted like a run that wakes: somebody will do it. One that is given back stays inside."""
+        definition = work.claim.definition
+        left = self._reserve(definition, self._caps(definition, name, limit), self._day())
+        return left if isinstance(left, Returned) else Waiting()
+
+    def count(self, definition: Definition, spent: Spent) -> None:
+        """What somebody used who answered later."""
+        self._spend(definition.owner, self._day(), self._caps(definition, definition.subject, NOTHING), spent)
+
+    def _reserve(self, definition: Definition, caps: Sequence[Cap], day: Instant) -> Left | Returned:
+        try:
+            left = self._books.reserve(definition.owner, day, caps)
+        except StoreUnavailable:  # no agent was woken, so that this was no attempt
+            return Returned("the store was away when its limits were looked up", AWAY_WAIT)
+        return self._held_back(definition, left, day) if isinstance(left, str) else left
+
+    def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent) -> None:
         """What the agent did is done: that it cannot be counted must not make a failure of it."""
+        used = Used(tokens=min(spent.tokens, _MOST), micros=min(round(spent.dollars * MICRO), _MOST))
+        if not any(used):
+            return
         try:
             self._books.spend(owner, day, caps, used)
         except (StoreUnavailable, StoreUnusable) as error:
@@ -92,7 +112,7 @@ class Waking:
         for waker in self.wakers.values():
             waker.agent.close()
 
-    def _errand(self, work: Work, waker: Waker, prompt: str) -> Errand:
+    def _errand(self, work: Work, waker: Waker, prompt: str, left: Left) -> Errand:
         run, definition, _ = work.claim
         timeout = work.policy.timeout
         patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
@@ -101,6 +121,7 @@ class Waking:
         deeper = partial(self._access, work.claim, patience)
         return Errand(
             run=run.id,
+            fence=run.fence,
             task=definition.id,
             owner=definition.owner,
             prompt=prompt,
@@ -114,18 +135,21 @@ class Waking:
             report=work.report,
             deeper=deeper,
             zone=zone,
+            left=left,
         )
 
     # -- limits ---------------------------------------------------------------------------------------------------
 
-    def _caps(self, definition: Definition, name: str, waker: Waker, limit: Used) -> list[Cap]:
+    def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
+        waker = self.wakers.get(name)
+        limits = {name: self._inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
         return [
             Cap("all", "all prompts of one owner", Used(runs=self._runs_per_day)),
-            *(_of_agent(each, most) for each, most in {name: waker.limit, **waker.wakes}.items()),
+            *(_of_agent(each, most) for each, most in limits.items()),
             Cap(f"task:{definition.id}", f"task #{definition.id}", limit),
         ]
 
-    def _held_back(self, definition: Definition, full: str, day: Instant) -> Outcome:
+    def _held_back(self, definition: Definition, full: str, day: Instant) -> Returned:
         """It waits for the next day, visibly; its owner hears of each limit once a day."""
         tomorrow = self._midnight(day, days=1)
         text = f"The limit of {full} is reached: task #{definition.id} and what else it holds for wait until tomorrow."
@@ -158,26 +182,15 @@ def _outcome(reply: Reply, name: str, work: Work) -> Outcome:
     run = work.claim.run
     if reply.waiting_until is not None:
         return Waiting(reply.waiting_until, run_holder(run.id, run.fence))
-    kept = encode(_kept(reply, name))
+    return ending_of(reply, name)
+
+
+def ending_of(reply: Reply, name: str) -> Completed | Failed:
+    """What an answer means for the prompt that it is the answer to."""
+    result = kept(reply, name)
     if reply.denied:
         tools = ", ".join(reply.denied)
-        return Failed(shorten_error(f"it was denied {tools}, so it did not do all it was asked for"), True, kept)
+        return Failed(shorten_error(f"it was denied {tools}, so it did not do all it was asked for"), True, result)
     if reply.error is not None:
-        return Failed(shorten_error(reply.error), reply.permanent, kept)
-    return Completed(kept)
-
-
-def _kept(reply: Reply, name: str) -> dict[str, Any]:
-    """What is worth keeping; parts that the agent told nothing of are left out."""
-    spent = reply.spent
-    usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
-    parts = {
-        "text": reply.text,
-        "agent": name,
-        "outcome": reply.outcome,
-        "tool_calls": list(reply.tool_calls) or None,
-        "denied": list(reply.denied) or None,
-        "usage": {each: value for each, value in usage.items() if value} or None,
-        "exit_code": reply.exit_code,
-    }
-    return {each: value for each, value in parts.items() if value is not None}
+        return Failed(shorten_error(reply.error), reply.permanent, result)
+    return Completed(result)

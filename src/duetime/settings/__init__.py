@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from duetime.core.errors import InvalidInput
+from duetime.core.topics import is_topic
 from duetime.core.zones import known_zone
+from duetime.settings.checking import refuse_what_cannot_wake
 from duetime.settings.fitting import Source, fitted, names_of, read_file
 from duetime.settings.sections import (
     LOCAL,
@@ -80,7 +82,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     """Names, besides those of this machine itself, under which the HTTP server may be called."""
     url: str = ""
-    """Where woken agents reach the MCP server, such as http://127.0.0.1:8765/mcp; `duetime serve` knows its own."""
+    """Where woken agents reach the MCP server, such as https://duetime.example.org/mcp; else where `serve` listens."""
     tools: tuple[str, ...] = ()
     """Families of tools; empty means all."""
     issuer: str = "duetime"
@@ -90,13 +92,14 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     """Private hosts (names, addresses, networks) that a URL given by an agent may reach all the same."""
     pause_after: int = 10
-    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never."""
+    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never. Of schedules made
+    from now on, unless they say otherwise: each keeps what it was made with."""
     agent: str = "inbox"
     """Which agent a prompt wakes that names none."""
     model: str = ""
     """Of the built-in agents, such as anthropic:claude-sonnet-5-5."""
     prompts_per_day: int = 200
-    """Agent runs of one owner in a day; 0 means no limit."""
+    """Agent runs of one owner in a day, and prompts that come into an inbox; 0 means no limit."""
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
@@ -178,4 +181,8 @@ def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Sett
             raise InvalidInput(f"{source}: {name} must be at least {least}, not {value}", field=name)
     if made.notifications.backend not in (LOCAL, QSTASH):
         raise InvalidInput(f"{source}: notifications.backend must be {LOCAL} or {QSTASH}", field="notifications")
+    if not is_topic(made.notifications.alerts):
+        message = "must be the name of a channel, a topic such as home-alerts, or inbox"
+        raise InvalidInput(f"{source}: notifications.alerts {message}", field="notifications")
+    refuse_what_cannot_wake(made.agents, made.heartbeat, source)
     return replace(made, sources=(*settings.sources, source))

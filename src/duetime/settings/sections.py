@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from duetime.core.delivering import ALERTS
+
 LOCAL = "local"
 QSTASH = "qstash"
+HEARTBEAT = "heartbeat"
+"""By which prompts ask for it; no other agent is called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,8 @@ class NotificationSettings:
     """Put before every topic: topics of a public server can be read by whoever guesses them."""
     token: str = field(default="", repr=False)
     """Of the ntfy server."""
+    alerts: str = ALERTS
+    """Where alerts go, which say what needs a person: a topic, the name of a channel, or `inbox`."""
     qstash_url: str = ""
     """Where QStash answers; empty means its own address, or QSTASH_URL of the environment."""
     qstash_token: str = field(default="", repr=False)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from duetime.core.clock import DAY, Instant
 from duetime.stores.queries import whole_rows
+
+Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 FEW: Final = 2_000
 """Schedules that are quickly read and sorted. Of an owner who has more, the queue soon shows some."""
@@ -16,6 +19,10 @@ _ROWS: Final = (
 )
 _SOON: Final = " AND p.next <= ?"
 _LATEST_JITTER: Final = DAY
+
+
+def is_few(ask: Ask, owner: str) -> bool:
+    return bool(ask(OWN, (owner, FEW))[0][0] < FEW)
 
 
 def of_owner(owner: str, until: Instant | None, limit: int) -> tuple[str, list[Any]]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from duetime.core.clock import Instant
 from duetime.core.errors import WorkerGone
-from duetime.core.ledger import Cap, Used, reached
+from duetime.core.ledger import Cap, Left, Used, left, reached
 from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
@@ -21,10 +21,20 @@ from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, Schedule
 from duetime.stores import coming
 from duetime.stores.exchanging import charge, given_back, settle, take
 from duetime.stores.figures import FiguresReading
+from duetime.stores.firing import Placed, firing
 from duetime.stores.making import apply, fresh_of, key_of, known_by_key, over_limit, refuse_nul
 from duetime.stores.remotes import RemoteKeeping
 from duetime.stores.rows import held_of, schedule_of
-from duetime.stores.search import NEVER, make_cursor, run_count, run_page, runs_by_due, schedule_count, schedule_page
+from duetime.stores.search import (
+    NEVER,
+    make_cursor,
+    place_of,
+    run_count,
+    run_page,
+    runs_by_due,
+    schedule_count,
+    schedule_page,
+)
 from duetime.stores.transaction import Taken, Transaction
 
 P = ParamSpec("P")
@@ -159,13 +169,15 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
         self._announce()
         return len(held)
 
-    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | None:
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
         with self._write() as tx:
             tx.lock_owner(owner)
-            full = reached(caps, tx.spent(owner, day))
-            if full is None:
-                tx.add_spent(owner, day, [cap.subject for cap in caps], Used(runs=1))
-            return full
+            used = tx.spent(owner, day)
+            full = reached(caps, used)
+            if full is not None:
+                return full
+            tx.add_spent(owner, day, [cap.subject for cap in caps], Used(runs=1))
+            return left(caps, used)
 
     def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
         with self._write() as tx:
@@ -173,19 +185,19 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
             tx.add_spent(owner, day, [cap.subject for cap in caps], used)
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]:
-        rows = [schedule_of(row) for row in self._rows(*schedule_page(query))]
-        items = rows[: query.limit]
-        cursor = None
-        if len(rows) > query.limit:
-            definition, progress = items[-1]
-            moment = progress.next or progress.through or NEVER
-            cursor = make_cursor(*((moment, definition.id) if query.by_time else (definition.id,)))
+        found = firing(self._rows, query) if query.firing else self._listed(query)
+        items = [schedule for _, schedule in found[: query.limit]]
+        cursor = make_cursor(*found[query.limit - 1][0]) if len(found) > query.limit else None
         if query.cursor is None and cursor is None:
             return Page(items, None, len(items))
         return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
 
+    def _listed(self, query: ScheduleQuery) -> list[Placed]:
+        found = [schedule_of(row) for row in self._rows(*schedule_page(query))]
+        return [(place_of(query, schedule), schedule) for schedule in found]
+
     def coming(self, owner: str | None, lanes: Sequence[str], until: Instant | None, limit: int) -> list[Schedule]:
-        if owner is not None and self._rows(coming.OWN, (owner, coming.FEW))[0][0] < coming.FEW:
+        if owner is not None and coming.is_few(self._rows, owner):
             rows = self._rows(*coming.of_owner(owner, until, limit))
         else:
             rows = [row for lane in lanes for row in self._rows(*coming.in_lane(lane, owner, until, limit))]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from duetime.core.clock import Instant
-from duetime.core.model import Run, RunId, ScheduleId
+from duetime.core.model import Attempt, Run, RunId, ScheduleId
 
 
 class RunReading(ABC):
@@ -33,3 +33,7 @@ class RunReading(ABC):
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
         last = self._rows("last_manual_due", schedule, wanted)[0][0]
         return wanted if last is None else Instant(last + 1)
+
+    def attempts_kept(self, run: RunId) -> int:
+        rows = self._rows("attempts_of", run)
+        return Attempt._make(rows[-1]).number if rows else 0

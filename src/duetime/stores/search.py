@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from duetime.core.errors import InvalidInput
+from duetime.core.model import Schedule
 from duetime.core.store import RunQuery, ScheduleQuery
 from duetime.stores.queries import whole_rows
 
@@ -74,6 +75,8 @@ def schedule_filter(query: ScheduleQuery) -> Where:
         where.add(STATUSES[query.status])
     else:
         raise InvalidInput(f"Unknown status: {query.status}", field="status")
+    if query.firing:
+        where.add("p.state = 'active' AND p.next IS NOT NULL")
     if query.text:
         where.add("lower(s.name) LIKE ? ESCAPE '!'", f"%{_escape(_folded(query.text))}%")
     if query.due_from is not None:
@@ -113,6 +116,12 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
         f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     )
     return whole_rows(statement), [*where.values, query.limit + 1]
+
+
+def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
+    """Where it stands in such a list."""
+    definition, progress = schedule
+    return (progress.next or progress.through or NEVER, definition.id) if query.by_time else (definition.id,)
 
 
 def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
@@ -172,6 +181,9 @@ def run_filter(query: RunQuery) -> Where:
         where.add("status = 'waiting'")  # spelled out: only then is the index of waiting runs known to fit
         where.add("(holder IS NULL OR expires <= ?)", query.free_at)
         where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
+    if query.holder is not None:
+        where.add("status = 'waiting'")  # as above
+        where.equal("holder", query.holder)
     if query.due_from is not None:
         where.add("due >= ?", query.due_from)
     if query.due_to is not None:

@@ -17,6 +17,8 @@ from duetime.core.store import Store
 from duetime.core.waking import Access
 from duetime.kinds.waking import zone_of
 from duetime.settings import PREFIX, Settings
+from duetime.settings.fitting import names_of
+from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
     from duetime.faces.http.tokens import Tokens
@@ -25,8 +27,10 @@ RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
 """The variable in which a server over stdio finds whose run it serves."""
 RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
 """And the one with the folder of its worker: an agent works elsewhere, where other settings and modules may lie."""
-_HANDED_ON = (PREFIX, "PG", "QSTASH_", "XDG_DATA_HOME", "PYTHONPATH")
-"""Beginnings of what such a server needs of this environment: agents pass on little of theirs."""
+_ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", f"{PREFIX}CONFIG", f"{PREFIX}SECRET"))
+_SETTINGS = frozenset(f"{PREFIX}{name.upper()}" for name in names_of(Settings))
+_TABLES = (f"{PREFIX}NOTIFICATIONS_", f"{PREFIX}HEARTBEAT_")
+_TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
 """Seconds that a token outlives the patience with its run: what is over is refused anyway."""
 
@@ -50,9 +54,26 @@ class RunAccess:
         token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life, zone)
         if self.url is not None:
             return Access(self.url, token)
-        env = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
+        env = _handed_on(self._settings)
         env |= {RUN_TOKEN: token, RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(self._settings.path_of_db())}
         return Access(None, token, (*_program("-P"), *_options(self._settings)), env)
+
+
+def _handed_on(settings: Settings) -> dict[str, str]:
+    """What such a server needs of this environment: agents pass on little of theirs, and can read what they are given
+    for it. Deliveries are a worker's, so that their credentials stay here, unless notifications are kept elsewhere; the
+    secret that signs tokens is what it knows its own run's token by."""
+    elsewhere = settings.notifications.backend == QSTASH
+    in_postgres = settings.path_of_db().startswith("postgres")
+
+    def is_needed(name: str) -> bool:
+        if name in _TO_DELIVER or name.startswith("QSTASH_"):
+            return elsewhere
+        if name.startswith("PG"):
+            return in_postgres
+        return name in _ALWAYS or name in _SETTINGS or name.startswith(_TABLES)
+
+    return {name: value for name, value in os.environ.items() if is_needed(name)}
 
 
 def load_tokens(settings: Settings, clock: Clock) -> Tokens:

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from duetime.core.clock import SECOND, Clock
+from duetime.core.clock import Clock
 from duetime.core.errors import InvalidInput
-from duetime.core.kind import LOCAL, Caller
+from duetime.core.kind import LOCAL, Caller, Prepared
 from duetime.core.ledger import MICRO, Used
-from duetime.core.outcome import Completed, Failed, Returned
 from duetime.core.policy.claiming import Claim
-from duetime.core.result import Err
-from duetime.core.results import encode, shorten_error
-from duetime.core.scheduler import Scheduler
-from duetime.core.waking import Access, Agent, Errand, Reply, run_holder
+from duetime.core.waking import Access, Agent
 from duetime.faces.desk import Inboxes
 from duetime.kinds.prompt import INBOX, PromptKind
 from duetime.kinds.waking import Books, Waker, Waking
 from duetime.settings import AgentSettings, Settings
+from duetime.settings.sections import HEARTBEAT
+from duetime.wiring.hands import LetsGo, RunHands, SchedulerOf
 
 if TYPE_CHECKING:
-    from duetime.agents.heartbeat import DuePrompt
     from duetime.agents.webhook import Answered
 
 BUILTIN = "builtin"
-HEARTBEAT = "heartbeat"
-_MOST_DUE = 20
-"""Waiting prompts that one beat takes on."""
-
-SchedulerOf = Callable[[], Scheduler]
-"""The scheduler holds the kinds and these hold the agents, so that it is there only after them."""
 
 
 def prompt_kind(
@@ -44,16 +36,30 @@ def prompt_kind(
 ) -> PromptKind:
     """Where no agent is named, none is imported: every due prompt waits in the inbox."""
     inboxes = _inboxes(settings)
-    wakers = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
+    plain = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
+    wakers = {
+        name: replace(each, agent=LetsGo(each.agent, RunHands(scheduler_of, name))) for name, each in plain.items()
+    }
     if settings.heartbeat.every:
-        wakers[HEARTBEAT] = _heartbeat(settings, wakers, zone, scheduler_of)
+        wakers[HEARTBEAT] = _heartbeat(settings, plain, zone, scheduler_of)
     known = (INBOX, *inboxes, *wakers)
     if settings.agent not in known:
         raise InvalidInput(
             f"agent: the settings name no {settings.agent!r}; there is {', '.join(known)}", field="agent"
         )
-    waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day) if wakers else None
-    return PromptKind(waking, settings.agent, inboxes)
+    waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day, inboxes)
+    return Prompts(waking, settings.agent, tuple(inboxes))
+
+
+class Prompts(PromptKind):
+    """The heartbeat has the standing instructions of its owner: it is woken for nobody else."""
+
+    def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
+        prepared = super().prepare(payload, caller)
+        if prepared.subject == HEARTBEAT and caller.owner != LOCAL:
+            others = ", ".join(name for name in self.agents if name != HEARTBEAT)
+            raise InvalidInput(f"agent: the heartbeat is {LOCAL}'s own; choose another of {others}", field="agent")
+        return prepared
 
 
 def inboxes_of(settings: Settings) -> Inboxes:
@@ -61,8 +67,8 @@ def inboxes_of(settings: Settings) -> Inboxes:
     return Inboxes(frozenset((INBOX, *_inboxes(settings))), LOCAL if settings.heartbeat.every else None)
 
 
-def _inboxes(settings: Settings) -> tuple[str, ...]:
-    return tuple(name for name, each in settings.agents.items() if each.type == INBOX)
+def _inboxes(settings: Settings) -> dict[str, Used]:
+    return {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
 
 
 def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
@@ -74,8 +80,11 @@ def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
 
 
 def _waker(name: str, given: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Waker:
-    limit = Used(given.runs_per_day, given.tokens_per_day, round(given.dollars_per_day * MICRO))
-    return Waker(_agent(name, given, settings, clock, zone), given.timeout, limit)
+    return Waker(_agent(name, given, settings, clock, zone), given.timeout, _limit(given))
+
+
+def _limit(given: AgentSettings) -> Used:
+    return Used(given.runs_per_day, given.tokens_per_day, round(given.dollars_per_day * MICRO))
 
 
 def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Agent:
@@ -129,43 +138,6 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     if name not in wakers:
         raise InvalidInput(f"heartbeat.agent: the settings name no agent {name!r} that can be woken", field="heartbeat")
     inner = wakers[name]
-    waiting = WaitingPrompts(scheduler_of)
     instructions = Path(given.instructions).expanduser()
-    agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, waiting.take, waiting.finish)
+    agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunHands(scheduler_of, HEARTBEAT))
     return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
-
-
-class WaitingPrompts:
-    """What waits in the inbox, taken by a beat in the name of its own run."""
-
-    def __init__(self, scheduler_of: SchedulerOf) -> None:
-        self._scheduler_of = scheduler_of
-        self._holders: dict[int, Caller] = {}
-
-    def take(self, errand: Errand) -> Sequence[DuePrompt]:
-        from duetime.agents.heartbeat import DuePrompt
-
-        caller = Caller(errand.owner, holder=run_holder(errand.run, 0))
-        lease = int((errand.patience + 60) * SECOND)
-        due: list[DuePrompt] = []
-        while len(due) < _MOST_DUE:
-            taken = self._scheduler_of().take(caller, PromptKind.name, INBOX, lease)
-            if isinstance(taken, Err) or taken.value is None:
-                break
-            run, definition, _ = taken.value
-            self._holders[run.id] = caller
-            text = PromptKind.text_of(definition)
-            due.append(
-                DuePrompt(definition.id, run.id, definition.owner, text, run.due, definition.written, definition.depth)
-            )
-        return due
-
-    def finish(self, due: DuePrompt, reply: Reply | None) -> None:
-        """One of which nothing came goes back to where it waited."""
-        caller = self._holders.pop(due.run)
-        outcome: Completed | Failed | Returned = Returned("the heartbeat did not come to it")
-        if reply is not None and reply.error is None:
-            outcome = Completed(encode({"text": reply.text, "agent": HEARTBEAT}))
-        elif reply is not None and reply.error is not None:
-            outcome = Failed(shorten_error(reply.error))
-        self._scheduler_of().finish(caller, due.run, outcome, PromptKind.name)

@@ -20,4 +20,4 @@ def courier_of(settings: Settings, clock: Clock) -> Courier:
     channels = {
         name: ChannelSpec(each.url, each.method, each.headers, each.body) for name, each in settings.channels.items()
     }
-    return RoutingCourier(clock, settings.threads, server, channels)
+    return RoutingCourier(clock, settings.threads, server, channels, given.alerts)

@@ -6,7 +6,8 @@ import re
 
 from duetime.core.delivering import INBOX
 from duetime.settings import Settings
-from duetime.wiring.agents import HEARTBEAT, woken_agents
+from duetime.settings.sections import HEARTBEAT
+from duetime.wiring.agents import woken_agents
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
 Named = dict[str, str]

@@ -21,9 +21,10 @@ from duetime.core.model import (
     Schedule,
     ScheduleState,
 )
+from duetime.core.outcome import Returned
 from duetime.core.policy.claiming import LEAD
 from duetime.core.policy.ending import Held, Reader, end_run, release
-from duetime.core.policy.following import NO_PAYLOAD
+from duetime.core.policy.following import GONE, NO_PAYLOAD
 from duetime.core.policy.occurrences import span_between, span_without
 from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
 from duetime.core.policy.settling import Finished, settle
@@ -164,8 +165,9 @@ def cancel(change: Change) -> Decision:
     return _done(writes)
 
 
-def delete(change: Change) -> Decision:
-    """Leaves a tombstone without payload, which keeps the id from being used again and the history readable.
+def delete(change: Change, kept: str = NO_PAYLOAD) -> Decision:
+    """Leaves a tombstone, which keeps the id from being used again and the history readable; of the payload it has no
+    more than what is to be `kept`.
 
     Its idempotency key is free again: whoever repeats the create wants a schedule, not the memory of one.
     """
@@ -173,7 +175,7 @@ def delete(change: Change) -> Decision:
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
-    tombstone = definition._replace(payload=NO_PAYLOAD, key=f"~gone-{definition.id}", version=definition.version + 1)
+    tombstone = definition._replace(payload=kept, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now))
     return _done(writes)
 
@@ -226,8 +228,8 @@ def edit(change: Change, patch: Edit) -> Decision:
     }
     edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
     writes = Writes(definitions=[edited])
-    in_line = progress.state == ScheduleState.ACTIVE
-    if in_line:  # its runs stay where they are: a receiver may have said when to try again
+    in_line = progress.state != ScheduleState.BROKEN
+    if in_line:  # its runs stay where they are: a receiver may have said when, or a person asked for one amid a pause
         writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
     else:
         writes.due_gone_of.append(definition.id)
@@ -309,10 +311,11 @@ def retry(change: Change, run: Run) -> Decision:
         until=None,
         expires=None,
     )
-    writes = Writes(runs={run.id: pending})
-    if run.attempt:  # its last attempt stands in the run's own row, which the retry will overwrite
-        ended_at = change.now if run.finished is None else run.finished
-        writes.attempts.append(Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error))
+    ended_at = change.now if run.finished is None else run.finished
+    # How it ended stands in the run's own row, which the retry will overwrite. That it is kept also shows from now on
+    # that somebody brought this run back.
+    life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
+    writes = Writes(runs={run.id: pending}, attempts=[life_before])
     writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
@@ -353,6 +356,11 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
     writes = Writes()
     policy = policy_for_ending(definition.policy)
     writes.due_gone.append(run_entry(definition, policy, run, change.now))
+    if isinstance(item.outcome, Returned) and run.until is None:  # to where it waited: it need not be let in again
+        error = item.outcome.reason or run.error
+        back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
+        writes.runs[run.id] = back._replace(holder=None, expires=None)
+        return _done(writes, writes.runs[run.id])
     settle(writes, Held(run._replace(holder=None, expires=None), definition, progress), item, change.now, change.reader)
     return _done(writes, writes.runs[run.id])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from duetime.core.clock import Instant
-from duetime.core.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
+from duetime.core.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.core.policy.following import alert, failing, follow_ups, is_failing
 from duetime.core.policy.rows import ended, run_entry
 from duetime.core.policy.values import Overlap, Policy
@@ -24,6 +24,9 @@ class Reader(Protocol):
 
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
         """The first microsecond at or after `wanted` that no manual run of this schedule has."""
+
+    def attempts_kept(self, run: RunId) -> int:
+        """The number of the latest attempt of a run that is kept beside its own row; 0 where there is none."""
 
 
 class Held(NamedTuple):
@@ -54,23 +57,19 @@ def end_run(writes: Writes, held: Held, policy: Policy, closed: Run, now: Instan
     if policy.deliver_to is not None or policy.callbacks:
         writes.follow_ups += follow_ups(held.definition, policy, closed, now)
     if paused:
-        progress = _pause_failing(writes, held.definition, policy, progress, closed, now)
+        note = f"paused after {failures} failures in a row; resume it once the cause is mended"
+        progress = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
     if progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     writes.progress[progress.schedule] = ended(progress)
 
 
-def _pause_failing(
-    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, now: Instant
+def pause_and_tell(
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str, now: Instant
 ) -> Progress:
-    """Said once: what is paused does not fail again until somebody resumes it."""
-    note = f"paused after {progress.failures} failures in a row; resume it once the cause is mended"
+    """By Duetime itself: nothing more of the schedule starts until a person resumes it, and so a person has to hear of
+    it. Said once, for what is paused does not come here again."""
     writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), now, policy.deliver_to))
-    return pause(writes, progress, note)
-
-
-def pause(writes: Writes, progress: Progress, note: str) -> Progress:
-    """By Duetime itself, so that nothing more of the schedule starts until a person resumes it."""
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 

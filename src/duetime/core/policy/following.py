@@ -18,8 +18,10 @@ from duetime.core.triggers import OnceTrigger, trigger_to_json
 LONGEST = 4000
 """Characters of a result or an error that a message quotes; a channel may cut it further."""
 
+GONE = "~gone-"
+"""How the key of a schedule begins that was deleted."""
 NO_PAYLOAD = "null"
-"""Of a schedule that was deleted: what a callback would have to tell of is not kept."""
+"""What is usually kept of its payload."""
 
 _HEARD = {
     RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS),
@@ -39,10 +41,10 @@ def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -
     heard = _HEARD.get(RunStatus(run.status), ())
     if policy.deliver_to is not None and policy.notify_on in heard:
         went_well = run.status == RunStatus.COMPLETED
-        title, text = _headline(run), _told(run)
-        yield _message(definition.owner, _key(run), policy.deliver_to, title, text, now, went_well=went_well)
+        title, text, tag = _headline(run), _told(run), _tag(run)
+        yield _message(definition.owner, _key(run), policy.deliver_to, title, text, now, tag, went_well=went_well)
     for number, callback in enumerate(policy.callbacks):
-        if callback.on in heard and definition.payload != NO_PAYLOAD:
+        if callback.on in heard and not definition.key.startswith(GONE):  # what it would tell of is not kept
             yield _callback(definition, run, f"{_key(run)}:{number}", callback, now)
 
 
@@ -59,6 +61,11 @@ def alert(owner: str, told: Alert, now: Instant, topic: str | None = None) -> Dr
 def _key(run: Run) -> str:
     """A run that is tried again by hand ends again, under another fence."""
     return f"~run:{run.id}.{run.fence}"
+
+
+def _tag(run: Run) -> str:
+    """By which whoever reads the message can ask for the run: channels show tags, or pass them on."""
+    return f"run-{run.id}"
 
 
 def _headline(run: Run) -> str:
@@ -92,12 +99,14 @@ def _parsed(result: str | None) -> Any:
         return result
 
 
-def _message(owner: str, key: str, topic: str, title: str, text: str, now: Instant, *, went_well: bool) -> Draft:
+def _message(
+    owner: str, key: str, topic: str, title: str, text: str, now: Instant, *tags: str, went_well: bool
+) -> Draft:
     payload = {
         "message": text if len(text) <= LONGEST else f"{text[:LONGEST]} …",
         "topic": topic,
         "title": title[:200],
-        "tags": ["white_check_mark" if went_well else "rotating_light"],
+        "tags": ["white_check_mark" if went_well else "rotating_light", *tags],
         "priority": 3 if went_well else 4,
     }
     policy = make_policy({"max_attempts": ATTEMPTS})

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from duetime.core.clock import Instant
-from duetime.core.model import Attempt, Run, RunId, RunStatus, ScheduleState, WorkerId
+from duetime.core.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.core.policy.ending import Held, Reader, end_run, pause
+from duetime.core.policy.ending import Held, Reader, end_run, pause_and_tell
 from duetime.core.policy.following import alert
 from duetime.core.policy.retries import backoff
 from duetime.core.policy.rows import run_entry
@@ -82,14 +82,28 @@ def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Rea
     elif isinstance(outcome, Waiting):
         _wait(writes, held, run, outcome, now, reader)
     elif isinstance(outcome, Returned):
-        given_back = held.run._replace(attempt=run.attempt - 1, started=None, error=outcome.reason or held.run.error)
-        _go_on(writes, held, given_back, Instant(now + outcome.after), now, reader)
-        if outcome.alert is not None:
-            _hold_visibly(writes, held, outcome.alert, now)
+        _give_back(writes, held, run, outcome, now, reader)
     elif isinstance(outcome, Failed | Retry):
         _retry_or_fail(writes, held, run, outcome, now, reader)
     else:
         assert_never(outcome)
+
+
+def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
+    """Until when it may be given back for such a reason is kept with the run: workers come and go meanwhile."""
+    until = held.run.until
+    if outcome.patience is not None:
+        until = Instant(now + outcome.patience) if until is None else until
+        if until <= now:
+            _retry_or_fail(writes, held, run, Retry(outcome.reason or "given back", outcome.after), now, reader)
+            return
+    error = outcome.reason or held.run.error
+    back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
+    _go_on(writes, held, back, Instant(now + outcome.after), now, reader)
+    if outcome.after and outcome.reason is not None:
+        _say_why(writes, held, outcome.reason)
+    if outcome.alert is not None:
+        _hold_visibly(writes, held, outcome.alert, now)
 
 
 def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
@@ -129,7 +143,8 @@ def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry
 
 
 def _go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
-    """Back into the queue while the schedule is active; parked while it is paused; over when it was cancelled."""
+    """Back into the queue while the schedule is active; parked while it is paused, unless somebody asked for this very
+    run; over when it was cancelled."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
     if state in _GONE or run.stop:
@@ -138,14 +153,26 @@ def _go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, read
         return
     pending = run._replace(status=RunStatus.PENDING)
     writes.runs[run.id] = pending
-    if state == ScheduleState.ACTIVE:
+    if state == ScheduleState.ACTIVE or (state == ScheduleState.PAUSED and _by_hand(held.run, reader)):
         writes.due_new.append(run_entry(held.definition, policy, pending, at))
+
+
+def _by_hand(run: Run, reader: Reader) -> bool:
+    """Run now, or retried, by somebody who would otherwise never hear of it again. A retry counts its attempts from one
+    again, so that those of the life before are ahead of it."""
+    return run.cause == Cause.MANUAL or reader.attempts_kept(run.id) >= run.attempt
+
+
+def _say_why(writes: Writes, held: Held, note: str) -> None:
+    """The schedule tells why it waits, until it is taken up again; of one that is over there is nothing to tell."""
+    progress = writes.progress_of(held.progress)
+    if progress.state == ScheduleState.ACTIVE:
+        writes.progress[progress.schedule] = progress._replace(note=note)
 
 
 def _hold_visibly(writes: Writes, held: Held, told: Alert, now: Instant) -> None:
     """The schedule says why it waits, and its owner hears of it once."""
-    progress = writes.progress_of(held.progress)
-    writes.progress[progress.schedule] = progress._replace(note=told.text)
+    _say_why(writes, held, told.text)
     writes.follow_ups.append(
         alert(held.definition.owner, told, now, policy_for_ending(held.definition.policy).deliver_to)
     )
@@ -177,8 +204,9 @@ def _quarantine(writes: Writes, held: Held, run: Run, now: Instant, reader: Read
     """Its schedule is paused too: the next occurrence would only kill again."""
     policy = policy_for_ending(held.definition.policy)
     error = f"quarantined: {run.deaths} workers died while they held it"
-    end_run(writes, held, policy, run._replace(status=RunStatus.FAILED, finished=now, error=error), now, reader)
+    closed = run._replace(status=RunStatus.FAILED, finished=now, error=error)
+    end_run(writes, held, policy, closed, now, reader)
     progress = writes.progress[run.schedule]
     if progress.state == ScheduleState.ACTIVE:
-        note = f"paused because run {run.id} was {error}; resume it once the cause is mended"
-        writes.progress[run.schedule] = pause(writes, progress, note)
+        note = f"paused because run {run.id} was quarantined; resume it once the cause is mended"
+        writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)

@@ -17,6 +17,13 @@ def format_local(instant: Instant, zone: str) -> str:
     return f"{month} {local.day}, {local.year} {hour}:{local.minute:02d} {half} {local.tzname()}"
 
 
+def clock_local(instant: Instant, zone: str) -> str:
+    """`Feb 10, 2026 15:00 PST`: the same beside what else schedules say, which is on a clock of 24 hours."""
+    local = datetime_of(instant).astimezone(known_zone(zone))
+    month, clock = _MONTH_NAMES[local.month - 1], f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+    return f"{month} {local.day}, {local.year} {clock} {local.tzname()}"
+
+
 def iso_local(instant: Instant, zone: str) -> str:
     """ISO 8601 with offset; microseconds only when there are any."""
     return datetime_of(instant).astimezone(known_zone(zone)).isoformat()

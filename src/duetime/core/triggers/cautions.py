@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.times import format_local
+from duetime.core.times import clock_local
 from duetime.core.triggers.base import Trigger
 from duetime.core.triggers.cron import CronTrigger
 from duetime.core.triggers.rrule import RRuleTrigger
@@ -58,7 +58,7 @@ def _at_change(trigger: WallTrigger, change: Change) -> list[str]:
     if local is None or local >= at + max(before, after):
         return []
     shown = datetime_of(Instant(local * SECOND)).strftime("%Y-%m-%d %H:%M")
-    when = format_local(Instant(at * SECOND), trigger.timezone)
+    when = clock_local(Instant(at * SECOND), trigger.timezone)
     if after > before:
         outcome = "it does not run then" if trigger.follows else f"it runs at {when} instead"
         return [f"{shown} does not exist in {trigger.timezone} (clocks go forward): {outcome}."]

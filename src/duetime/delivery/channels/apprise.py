@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.core.delivering import Parcel
 from duetime.core.outcome import Completed, Failed, Outcome, Retry
@@ -16,7 +17,16 @@ from duetime.delivery.muffling import muffled
 
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
 _PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
+_CUT = " … (cut)"
+_AROUND_A_TITLE = 32
+"""Characters that come with a title where it has to share the room of the text: marks, line ends, tags."""
+_OWN_OVERFLOW = re.compile(r"[?&]overflow=", re.IGNORECASE)
 _helpers = Helpers(32)
+
+
+class Taken(NamedTuple):
+    arrived: bool
+    cut: bool = False
 
 
 class AppriseChannel:
@@ -65,34 +75,52 @@ class AppriseChannel:
     def _tried(self, parcel: Parcel) -> Tried:
         """Its own timeouts count from byte to byte and from step to step; the helper's end counts for everything."""
         try:
-            arrived = _helpers.run(lambda: self._notify(parcel), parcel.patience)
+            taken = _helpers.run(lambda: self._notify(parcel), parcel.patience)
         except Abandoned:
             said = f"channel {self._name} did not take it within {parcel.patience:g} s"
             return Tried(Retry(said), Sign.FAILED)
-        if not arrived:
+        if not taken.arrived:
             return Tried(Retry(f"channel {self._name} did not take it; Apprise does not say why"), Sign.FAILED)
-        return Tried(Completed(json.dumps({"channel": self._name})), Sign.ANSWERED)
+        told = {"channel": self._name, **({"cut": True} if taken.cut else {})}
+        return Tried(Completed(json.dumps(told)), Sign.ANSWERED)
 
-    def _notify(self, parcel: Parcel) -> bool:
+    def _notify(self, parcel: Parcel) -> Taken:
         apprise = self._apprise
         assert apprise is not None
         fields = parcel.fields
+        written_in = "markdown" if fields.get("markdown") else "text"
         with muffled():
             try:
                 service = self._service(apprise)
                 service.socket_connect_timeout = min(service.socket_connect_timeout, parcel.patience)
                 service.socket_read_timeout = min(service.socket_read_timeout, parcel.patience)
+                text, title = text_of(fields), fields.get("title", "")
+                body = text
+                if not _OWN_OVERFLOW.search(self._url):  # without one, Apprise leaves it to the service to refuse it
+                    service.overflow_mode = apprise.OverflowMode.TRUNCATE
+                    body = fitted(apprise, service, text, title, written_in)
                 sender = apprise.Apprise(service, asset=service.asset)
-                return bool(
-                    sender.notify(
-                        body=text_of(fields),
-                        title=fields.get("title", ""),
-                        notify_type=type_of(fields),
-                        body_format="markdown" if fields.get("markdown") else "text",
-                    )
-                )
+                arrived = sender.notify(body=body, title=title, notify_type=type_of(fields), body_format=written_in)
+                return Taken(bool(arrived), cut=body != text)
             except Exception:  # its words may quote the address, so that none of them is kept
-                return False
+                return Taken(arrived=False)
+
+
+def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in: str) -> str:
+    """What the service takes of it, with a mark where that is less. Cut before it is converted, so that no tag is torn;
+    what the conversion adds counts."""
+    lines = text.splitlines(keepends=True)
+    most_lines = service.body_max_line_count or len(lines)
+    kept = "".join(lines[:most_lines])
+    shown = text if kept == text else kept.rstrip() + _CUT
+    room = service.body_maxlen
+    if title and (service.title_maxlen <= 0 or service.overflow_amalgamate_title):
+        room -= len(title) + _AROUND_A_TITLE
+    shown_in = service.resolve_format(written_in)
+    while kept and (length := len(apprise.conversion.convert_between(written_in, shown_in, shown))) > room:
+        kept = kept[: max(0, min(len(kept) * room // length, len(kept) - len(_CUT)))]
+        shown = kept.rstrip() + _CUT
+    return shown
 
 
 def text_of(fields: Mapping[str, Any]) -> str:

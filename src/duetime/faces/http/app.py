@@ -17,6 +17,7 @@ from duetime.faces.http.bearer import Bearer
 from duetime.faces.http.bodies import BodyLimit
 from duetime.faces.http.browsers import Browsers, Unasked
 from duetime.faces.http.guard import Guard
+from duetime.faces.http.strays import NoPage, Strays
 from duetime.faces.http.tokens import Tokens
 from duetime.faces.mcp.server import McpFace
 from duetime.faces.mcp.watching import Watcher
@@ -30,11 +31,12 @@ def http_app(
     watcher: Watcher,
     tokens: Tokens | None,
     browsers: Browsers,
+    no_page: NoPage,
     hosts: Sequence[str] = (),
     more: Sequence[BaseRoute] = (),
 ) -> Starlette:
-    """Without `tokens` nobody is asked who they are; the command line allows that on a loopback address alone. `more`
-    are the routes besides MCP's."""
+    """Without `tokens` nobody is asked who they are; the command line allows that on a loopback address alone.
+    `no_page` answers a browser that strayed, `more` are the routes besides MCP's."""
     # The guard below checks Host and Origin for every route; the SDK would check its own alone.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = face.server.streamable_http_app(transport_security=unchecked, max_request_body_size=LARGEST)
@@ -46,6 +48,7 @@ def http_app(
 
     answers = OpenAnswers()
     doorkeepers = [Middleware(Guard, hosts=tuple(hosts)), Middleware(Answers, open_answers=answers)]
+    doorkeepers.append(Middleware(Strays, no_page=no_page))
     if tokens is None:
         doorkeepers.append(Middleware(Unasked, browsers=browsers))
     else:

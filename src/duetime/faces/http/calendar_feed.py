@@ -13,16 +13,13 @@ from starlette.routing import Route
 
 from duetime.core.errors import DuetimeError
 from duetime.core.kind import LOCAL, Caller
-from duetime.core.model import Schedule
-from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
-from duetime.core.store import ScheduleQuery
 from duetime.faces.calendar import calendar_of
 from duetime.faces.http.tokens import InvalidToken, Tokens
 
 MOST = 2000
 """Schedules of one feed, the next to fire first: a calendar program reads all of it again and again."""
-_PAGE = 500
+CUT = f"The {MOST:,} schedules that fire next. There are more, which this calendar leaves out."
 _HEADERS = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
 
@@ -45,19 +42,6 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
 
 
 def _calendar(scheduler: Scheduler, owner: str) -> bytes:
-    return calendar_of(_coming(scheduler, owner), scheduler.clock.now(), name=f"Duetime: {owner}")
-
-
-def _coming(scheduler: Scheduler, owner: str) -> list[Schedule]:
-    found: list[Schedule] = []
-    cursor = None
-    while len(found) < MOST:
-        query = ScheduleQuery(status="living", by_time=True, limit=_PAGE, cursor=cursor)
-        page = scheduler.search(Caller(owner), query)
-        if isinstance(page, Err):
-            raise DuetimeError(page.message)
-        found += page.value.items
-        cursor = page.value.cursor
-        if cursor is None:
-            break
-    return found[:MOST]
+    found = scheduler.coming(Caller(owner), None, MOST + 1)
+    about = CUT if len(found) > MOST else None
+    return calendar_of(found[:MOST], scheduler.clock.now(), name=f"Duetime: {owner}", about=about)

@@ -12,6 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.faces.http.addresses import url_for
 
 LINGER = 0.5
 """Seconds that a stopping server leaves to answers; streams would never end by themselves."""
@@ -66,14 +67,8 @@ def _why(error: OSError, host: str, port: int) -> str:
 
 
 def url_of(bound: socket.socket) -> str:
-    """As a client on this machine writes it: an address that means all of them is none."""
     address, port = bound.getsockname()[:2]
     return url_for(address, port)
-
-
-def url_for(address: str, port: int) -> str:
-    named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 - compared, not bound
-    return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
 
 
 class _Server(uvicorn.Server):

@@ -27,6 +27,8 @@ from duetime.faces.http.private import create_private, make_private, read_privat
 ALGORITHM = "HS512"
 OPERATOR = "operator"
 SCOPES = (OPERATOR,)
+BROWSER = "browser"
+CALENDAR = "calendar"
 LOCAL_LIFE = 3650 * DAY
 """The local token stands in the configuration of clients: one that ends would silence them all."""
 LONGEST_LIFE = 3650 * DAY
@@ -79,13 +81,18 @@ class Record(NamedTuple):
     zone: str | None
     issued: int
     expires: int
+    purpose: str = ""
+    """BROWSER, CALENDAR, or nothing: for programs that send it with every request."""
     revoked: bool = False
 
 
 class Tokens:
-    def __init__(self, secret: bytes, folder: Path, clock: Clock, *, issuer: str, audience: str) -> None:
+    def __init__(
+        self, secret: bytes, folder: Path, clock: Clock, *, issuer: str, audience: str, purpose: str = ""
+    ) -> None:
         self._secret, self._clock = secret, clock
-        self._issuer, self._audience = issuer, audience
+        self._issuer, self._purpose = issuer, purpose
+        self._audience = f"{audience}#{purpose}" if purpose else audience
         self._folder, self._records = folder, folder / "tokens"
         self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
         """Whether a run is in the hands that its token was made for; whoever has the store at hand says so."""
@@ -166,6 +173,7 @@ class Tokens:
             "zoneinfo": grant.zone,
             "iat": grant.issued,
             "exp": grant.expires,
+            "for": self._purpose,
         }
         create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
 
@@ -210,16 +218,16 @@ class Tokens:
 
     def of_browsers(self) -> Tokens:
         """Those that cookies hold."""
-        return self._apart("browser")
+        return self._apart(BROWSER)
 
     def of_calendars(self) -> Tokens:
         """Those that stand in the address of a calendar feed, and open nothing else."""
-        return self._apart("calendar")
+        return self._apart(CALENDAR)
 
     def _apart(self, purpose: str) -> Tokens:
         """Another audience: neither serves in the place of the other."""
-        audience = f"{self._audience}#{purpose}"
-        return Tokens(self._secret, self._folder, self._clock, issuer=self._issuer, audience=audience)
+        named = {"issuer": self._issuer, "audience": self._audience}
+        return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose)
 
     def proof(self, purpose: str, words: str) -> str:
         """That words come from here, for what is no token. The colons keep it apart from what signs tokens."""
@@ -249,7 +257,7 @@ class Tokens:
             named = (kept["sub"], kept["owner"], scopes, kept["zoneinfo"], int(kept["iat"]), int(kept["exp"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
-        return Record(path.stem, *named, self.is_revoked(path.stem))
+        return Record(path.stem, *named, str(kept.get("for", "")), self.is_revoked(path.stem))
 
 
 def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

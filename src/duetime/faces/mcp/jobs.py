@@ -138,7 +138,8 @@ def schedule_job(call: Call, given: Arguments) -> Reply:
     if isinstance(made, Err):
         return _failed(made)
     view = summary(made.value, zone)
-    return Reply(with_warnings(call, {name: view[name] for name in ("job_id", "name", "next_run", "status")}))
+    answer = {name: view[name] for name in ("job_id", "name", "next_run", "status")}
+    return Reply(with_warnings(call, answer, made.value.definition))
 
 
 @_told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duetime.core.delivering import ATTEMPTS
 from duetime.core.topics import TOPIC as TOPIC_PATTERN
 from duetime.faces.mcp.shared import KEY, POLICY
 from duetime.faces.mcp.tool import Schema, number, optional, text
@@ -50,8 +51,18 @@ TIMES: dict[str, Schema] = {
         )
     ),
 }
-RETRIES = {"max_attempts": POLICY["max_attempts"]}
-ONCE_POLICY = {name: POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
+CRON_POLICY = {
+    **POLICY,
+    "max_attempts": optional(number(f"How often it is tried in all, with growing waits; {ATTEMPTS} if absent.")),
+    "overlap": optional(
+        text(
+            "When due while an earlier one is still being tried: allow (default: each goes out), skip, queue.",
+            enum=["skip", "queue", "allow"],
+        )
+    ),
+}
+RETRIES = {"max_attempts": CRON_POLICY["max_attempts"]}
+ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
 IDEMPOTENCY = {"idempotency_key": KEY}
 
 _LINK = {"type": "string"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.faces.mcp import notification_creating as creating
 from duetime.faces.mcp import notification_keeping as keeping
 from duetime.faces.mcp import notification_words as words
-from duetime.faces.mcp.shared import POLICY, ZONE
+from duetime.faces.mcp.shared import ZONE
 from duetime.faces.mcp.tool import Tool, object_schema, optional, result_schema
 
 FAMILY = "notifications"
@@ -101,7 +101,7 @@ TOOLS = [
                 "cron": words.CRON,
                 "timezone": words.CRON_ZONE,
                 "label": words.LABEL,
-                **POLICY,
+                **words.CRON_POLICY,
                 **words.IDEMPOTENCY,
             },
             ("message", "notification_topic", "cron", "timezone"),

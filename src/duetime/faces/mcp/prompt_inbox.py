@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from duetime.core.model import Run, RunStatus
+from duetime.core.model import RunStatus
 from duetime.core.outcome import Completed, Failed
-from duetime.core.result import Err, Result
+from duetime.core.result import Err
 from duetime.core.results import encode, shorten_error
 from duetime.core.waking import run_holder
 from duetime.faces.mcp.prompt_words import (
@@ -62,9 +62,10 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
         outcome = Failed(shorten_error(given["error"]) or "it failed without a word")
     else:
         outcome = Completed(encode(given["result"]))
-    ended = _finished(call, number, outcome)
+    await_handover(call, number)
+    ended = call.scheduler.finish(call.caller, number, outcome, KIND)
     if isinstance(ended, Err) and ended.code in ("not_yours", "not_found"):
-        if _is_under_way(call, number):
+        if is_under_way(call, number):
             words = "is your own and ends with your last message; finish_prompt is for what you took"
             raise Refusal(f"Run {number} {words}.")
         raise Refusal(f"Run {number} is not yours to finish.")
@@ -72,17 +73,16 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
     return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")
 
 
-def _finished(call: Call, number: int, outcome: Completed | Failed) -> Result[Run]:
+def await_handover(call: Call, number: int) -> None:
     """Whoever answered that its result comes later may be done before that answer is on record: it waits for it. Looked
     at before it is finished: the record may come between a refusal and a look after it."""
     for _ in range(_LOOKS):
-        if not _is_under_way(call, number):
+        if not is_under_way(call, number):
             break
         threading.Event().wait(_LOOK)
-    return call.scheduler.finish(call.caller, number, outcome, KIND)
 
 
-def _is_under_way(call: Call, number: int) -> bool:
+def is_under_way(call: Call, number: int) -> bool:
     """The run that the caller's own token is for, still in the hands of a worker."""
     run = call.scheduler.run(call.caller, number)
     if run is None or run.status != RunStatus.RUNNING:

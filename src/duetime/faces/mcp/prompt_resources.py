@@ -7,10 +7,11 @@ from typing import Any
 from duetime.core.model import Run
 from duetime.core.result import Err
 from duetime.core.store import EVERY_ONE, Page, RunQuery
-from duetime.faces.mcp.prompt_words import FAMILY, KIND, payload_of
+from duetime.faces.mcp.prompt_results import run_of_prompt, whole_view
+from duetime.faces.mcp.prompt_words import FAMILY, KIND
 from duetime.faces.mcp.resource import Resource
 from duetime.faces.mcp.tool import Call
-from duetime.faces.present import attempt_view, instant_view, run_view
+from duetime.faces.present import instant_view
 
 MOST = 100
 
@@ -37,24 +38,12 @@ def _due_digest(call: Call, _: str) -> object:
 
 
 def _run(call: Call, hole: str) -> Run | None:
-    number = int(hole) if hole.isascii() and hole.isdigit() and len(hole) < 20 else 0
-    run = call.scheduler.run(call.caller, number)
-    return run if run is not None and run.kind == KIND else None
+    return run_of_prompt(call, int(hole) if hole.isascii() and hole.isdigit() and len(hole) < 20 else 0)
 
 
 def _read_run(call: Call, hole: str) -> dict[str, Any] | None:
     run = _run(call, hole)
-    if run is None:
-        return None
-    found = call.scheduler.find(call.caller, str(run.schedule), KIND)
-    view = run_view(run, call.zone)
-    return {
-        "id": run.schedule,
-        **view,
-        "prompt": None if found is None else payload_of(found.definition).get("prompt"),
-        "expires_at": instant_view(run.expires, call.zone),
-        "attempts": [attempt_view(each, call.zone) for each in call.scheduler.attempts(call.caller, run.id)],
-    }
+    return None if run is None else whole_view(call, run, call.zone)
 
 
 RESOURCES = [
@@ -74,8 +63,9 @@ RESOURCES = [
         family=FAMILY,
         title="A run of a prompt",
         description=(
-            "One run of a scheduled prompt: its prompt as stored now, when it was due, its status, the result or error "
-            "that an agent gave, and earlier attempts. Read it before answering a reply to that result."
+            "One run of a scheduled prompt: its prompt (null where it was edited since), when it was due, its status, "
+            "the result or error that an agent gave with its tool calls, and earlier attempts. The tool prompt_result "
+            "tells the most of it, and finds the run by its task. Read it before answering a reply to that result."
         ),
         read=_read_run,
         digest=_run,

@@ -7,12 +7,12 @@ from typing import Any
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.model import Schedule, ScheduleState, status_of
+from duetime.core.model import RunStatus, Schedule, ScheduleState, status_of
 from duetime.core.result import Err
-from duetime.core.store import EVERY_ONE, ScheduleQuery
+from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.core.triggers import trigger_from_json, warnings_for
 from duetime.faces.mcp.prompt_agents import Doer, doer_of
-from duetime.faces.mcp.prompt_times import When, past, range_in, read_ahead, rule_in, trigger_in
+from duetime.faces.mcp.prompt_times import RULES, When, past, range_in, read_ahead, rule_in, trigger_in
 from duetime.faces.mcp.prompt_words import (
     KIND,
     Refusal,
@@ -75,7 +75,8 @@ def _names(when: When) -> dict[str, str]:
 
 def _scheduled(call: Call, made: Schedule, doer: Doer, note: str | None, zone: str) -> Reply:
     first, rule = _first_time(made), repeats(made.definition)
-    view = with_warnings(call, {**task_view(made, zone), "fire_at": instant_view(first, zone), "timezone": zone})
+    view = {**task_view(made, zone), "fire_at": instant_view(first, zone), "timezone": zone}
+    view = with_warnings(call, view, made.definition)
     cautions = warnings_for(trigger_from_json(made.definition.trigger), made.definition.created)
     waits = [] if doer.warning is None else [doer.warning]
     if warnings := [*view.get("warnings", []), *cautions, *waits]:
@@ -132,15 +133,16 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
 @refusing
 def schedule_edit(call: Call, given: Arguments) -> Reply:
     number = number_in(given, "id")
-    if not any(name in given for name in ("at", "prompt", "cron", "rrule", "every")):
+    if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
         raise error("provide at least one of 'at' or 'prompt' to edit.")
     zone, now = zone_in(call, given), call.scheduler.clock.now()
     rule = rule_in(given, zone, now)
     moved = read_ahead(given["at"], zone, now) if rule is None and "at" in given else None
     found = _own(call, number)
-    if found is None or status_of(found.progress) not in _EDITABLE:
+    stuck = found is not None and _waits_for_its_agent(call, found, given)
+    if found is None or not (status_of(found.progress) in _EDITABLE or stuck):
         raise _not_editable(number, "edited")
-    changes = _changes(given, found, rule, zone)
+    changes = replace(_changes(given, found, rule, zone), amid_runs=stuck)
     if moved is not None:
         # `now` means as soon as possible, and the core takes only what lies ahead.
         changes = replace(changes, next=Instant(now + SECOND) if moved.instant == now else moved.instant)
@@ -151,12 +153,25 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     return _updated(given, accepted(result, **names), rule, moved and moved.note, zone)
 
 
+def _waits_for_its_agent(call: Call, found: Schedule, given: Arguments) -> bool:
+    """Due, and given back each time, as when the settings name its agent no more: nothing of it has begun, and another
+    agent is what it needs."""
+    if "agent" not in given or any(name in given for name in RULES) or status_of(found.progress) != "running":
+        return False
+    query = RunQuery(schedule=found.definition.id, status="live", count_to=0)
+    live = accepted(call.scheduler.runs(call.caller, query)).items
+    return bool(live) and all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live)
+
+
 def _changes(given: Arguments, found: Schedule, rule: When | None, zone: str) -> Changes:
     changes = Changes()
-    if "prompt" in given:
-        payload = {**payload_of(found.definition), "prompt": given["prompt"]}
-        name = headline(given["prompt"]) or KIND
+    parts: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
+    if "agent" in parts and payload_of(found.definition).get("remind"):
+        raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
+    if parts:
+        name = (headline(given["prompt"]) or KIND) if "prompt" in parts else None
         # The rest of the payload is written back as it was read, so nobody may have changed it meanwhile.
+        payload = {**payload_of(found.definition), **parts}
         changes = replace(changes, name=name, payload=payload, version=found.definition.version)
     if rule is not None:
         # Without a zone of its own, a new rule lives in the zone of the old one, if that can still be read.
@@ -174,6 +189,8 @@ def _updated(given: Arguments, edited: Schedule, rule: When | None, note: str | 
         note = rule.first and rule.first.note
     if "prompt" in given:
         parts.append(f'prompt → "{headline(given["prompt"])}"')
+    if "agent" in given:
+        parts.append(f"agent → {edited.definition.subject}")
     view = {**task_view(edited, zone), "timezone": zone}
     if note is not None:
         view["note"] = note

@@ -1,17 +1,15 @@
-"""The prompts family as agents see it: six tools with their words, schemas and hints."""
+"""The prompts family as agents see it: its tools with their words, schemas and hints."""
 
 from __future__ import annotations
 
 from duetime.faces.mcp.prompt_inbox import finish_prompt, take_prompt
+from duetime.faces.mcp.prompt_results import RESULT_TOOL
 from duetime.faces.mcp.prompt_schedules import STATUSES, schedule, schedule_cancel, schedule_edit, schedule_list
-from duetime.faces.mcp.prompt_words import FAMILY
+from duetime.faces.mcp.prompt_words import ERROR, FAMILY, TASK_ID, TIME
 from duetime.faces.mcp.shared import DELIVERY, KEY, POLICY, WARNINGS, ZONE
 from duetime.faces.mcp.tool import Schema, Tool, number, object_schema, optional, result_schema, text
 
-TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
-TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
-ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 AT = (
     "When: 2026-02-10T15:00, '2026-02-10 3:00 PM', 'Feb 10, 2026 3:00 PM', '15:30', 'in 2 hours', 'tomorrow 9am'; "
     "read in the time zone. The answer shows how it was understood; a past time is refused."
@@ -28,6 +26,8 @@ TASK: dict[str, Schema] = {
     "remind": {"type": "boolean", "description": "Instead of an agent: a mere reminder."},
     "repeats": {"type": "string", "description": "The rule of a recurring one, in words."},
     "deliver_to": {"type": "string"},
+    "last_run": {"type": "string", "description": "When it last ran, if it did; prompt_result tells what came of it."},
+    "last_status": {"type": "string", "description": "How that ended."},
     "last_error": {"type": "string"},
     "held": {"type": "string", "description": "Why it does not go on just now: a limit, a pause, what broke it."},
 }
@@ -111,8 +111,8 @@ TOOLS = [
         description=(
             "The caller's scheduled prompts in the order in which they fire, one row each: number, local time, "
             "status, beginning of the prompt. Only pending ones unless another status is asked for; 'all' shows "
-            "every one. Use it to find the number that schedule_edit and schedule_cancel take. For everything "
-            "that fires next, jobs and notifications included, use list_upcoming."
+            "every one. Use it to find the number that schedule_edit, schedule_cancel and prompt_result take. For "
+            "everything that fires next, jobs and notifications included, use list_upcoming."
         ),
         input=object_schema(
             {
@@ -141,16 +141,17 @@ TOOLS = [
         family=FAMILY,
         title="Change a scheduled prompt",
         description=(
-            "Change the time, the rule or the text of a pending prompt; what is not given stays. at moves the "
-            "next time: a recurring prompt goes on by its rule after that. cron, rrule or every (with at as its "
+            "Change the time, the rule, the text or the agent of a pending prompt; what is not given stays. at moves "
+            "the next time: a recurring prompt goes on by its rule after that. cron, rrule or every (with at as its "
             "first time) replace the rule. A prompt that is due, done or cancelled cannot be changed: schedule a "
-            "new one."
+            "new one. Only one that waits because its agent is not there (held says so) can be given another agent."
         ),
         input=object_schema(
             {
                 "id": TASK_ID,
                 "at": optional(text(AT)),
                 "prompt": optional(text("The new instructions; they replace the old ones.")),
+                "agent": optional(text("Which agent is woken from now on, by name; inbox: none, it waits for one.")),
                 "cron": optional(text(CRON)),
                 "rrule": optional(text(RRULE)),
                 "every": optional(text(EVERY)),
@@ -176,6 +177,7 @@ TOOLS = [
         destructive=True,
         idempotent=True,
     ),
+    RESULT_TOOL,
     Tool(
         name="take_prompt",
         family=FAMILY,
@@ -183,8 +185,8 @@ TOOLS = [
         description=(
             "Take the oldest prompt that is due and waits for an agent, and do what it says. It is yours alone "
             "until expires_at; then another agent may take it. End it with finish_prompt. prompts://due shows "
-            "what waits. The prompt was stored by its owner: follow it as you would follow that user, not as a "
-            "message of this server."
+            "what waits; a run that Duetime woke is not given what runs like itself have scheduled. The prompt was "
+            "stored by its owner: follow it as you would follow that user, not as a message of this server."
         ),
         input=object_schema(
             {"agent": optional(text("Only prompts for this agent; any of the caller's if absent.")), "timezone": ZONE}
@@ -209,12 +211,11 @@ TOOLS = [
         description=(
             "Say what became of a prompt that you took: result if it is done, or error if it could not be done, "
             "which counts as a failed attempt and is tried again where the task allows for it. Only whoever took "
-            "it can finish it, and only until it expires. The result is kept and can be read at "
-            "prompts://runs/{run_id}."
+            "it can finish it, and only until it expires. The result is kept: prompt_result shows it."
         ),
         input=object_schema(
             {
-                "run_id": number("The run_id that take_prompt answered; not the task's id."),
+                "run_id": number("The run_id that take_prompt or a heartbeat's message gave; not the task's id."),
                 "result": optional(text("What was done or found; beyond 64 KiB it is cut.")),
                 "error": optional(text("Why it could not be done; beyond 2000 characters it is cut.")),
             },

@@ -16,13 +16,16 @@ from duetime.core.result import Err, Result
 from duetime.core.times import format_local
 from duetime.core.triggers import describe, trigger_from_json
 from duetime.faces.mcp.shared import zone_of
-from duetime.faces.mcp.tool import Arguments, Call, Reply, ToolProblem
+from duetime.faces.mcp.tool import Arguments, Call, Reply, Schema, ToolProblem, number
 from duetime.faces.present import instant_view
 
 T = TypeVar("T")
 
 FAMILY = "prompts"
 KIND = "prompt"
+TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
+TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
+ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 CUT = 60
 """Characters of a prompt in a table."""
 KEPT = 1000
@@ -130,6 +133,8 @@ def task_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     extras = {
         "repeats": rule,
         "deliver_to": policy_for_ending(definition.policy).deliver_to,
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
         "last_error": progress.last_error,
         "held": progress.note,
     }

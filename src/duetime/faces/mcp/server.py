@@ -32,7 +32,8 @@ INSTRUCTIONS = (
     "instructions (schedule), notifications reach a person's phone (schedule_notification, "
     "schedule_cron_notification). Pass the user's `timezone` (IANA) whenever you know it: without it, times are read "
     "in the zone of the caller's token or of the server. After scheduling, tell the user the local time that the "
-    "answer shows, and any warnings it carries. A due prompt waits until an agent calls take_prompt."
+    "answer shows, and any warnings it carries. A due prompt waits until an agent calls take_prompt; prompt_result "
+    "tells what came of one."
 )
 
 

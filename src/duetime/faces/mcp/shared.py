@@ -7,6 +7,7 @@ from typing import Any
 
 from duetime.core.clock import SECOND
 from duetime.core.errors import DuetimeError
+from duetime.core.model import Definition
 from duetime.core.triggers import known_zone
 from duetime.faces.mcp.tool import Arguments, Call, Schema, ToolProblem, number, optional, text
 
@@ -54,7 +55,7 @@ DELIVERY: dict[str, Schema] = {
 WARNINGS: Schema = {
     "type": "array",
     "items": {"type": "string"},
-    "description": "Why this might not fire. Tell the user.",
+    "description": "Why this might not fire, or its result not arrive. Tell the user.",
 }
 
 
@@ -86,7 +87,7 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
     return {**view, "owner": owner} if call.caller.operator else view
 
 
-def with_warnings(call: Call, structured: dict[str, Any]) -> dict[str, Any]:
-    """Where nothing would fire what was created, the result says so."""
-    warnings = call.desk.warnings()
+def with_warnings(call: Call, structured: dict[str, Any], made: Definition) -> dict[str, Any]:
+    """Where nothing would fire what was created, or nobody hear of its result, the answer says so."""
+    warnings = [*call.desk.warnings(), *call.desk.result_warnings(made)]
     return {**structured, "warnings": warnings} if warnings else structured

@@ -59,7 +59,7 @@ class Density:
             definition, progress = schedule
             alike = (definition.trigger, definition.policy, progress.next, progress.run_count)
             if alike not in known:  # thousands that fire together cost one walk
-                known[alike] = _counted(schedule, self.window, max(now, self.window.start), share)
+                known[alike] = _counted(schedule, self.window, now, share)
             bins, about = known[alike]
             if bins:
                 row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
@@ -95,7 +95,7 @@ class Density:
         return sorted(rows, key=lambda row: (row.first, row.name))
 
 
-def _counted(schedule: Schedule, window: Window, after: Instant, share: int) -> tuple[Counter[int], bool]:
+def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tuple[Counter[int], bool]:
     """What a schedule has ahead in a window, and whether that is an estimate."""
     first = schedule.progress.next
     try:
@@ -103,18 +103,19 @@ def _counted(schedule: Schedule, window: Window, after: Instant, share: int) -> 
         most = policy_from_json(schedule.definition.policy).max_runs
     except DuetimeError:
         return Counter(), False
-    if first is None:
+    due = None if first is None else max(first, now)  # one that is overdue is due now
+    if due is None or due >= window.end:
         return Counter(), False
-    start = max(first, after)  # one that is overdue is due now
-    bins: Counter[int] = Counter()
-    if start >= window.end:
-        return bins, False
-    if first >= after or window.start <= after:
-        bins[max(0, window.bin_of(start))] += 1
-    if most is None and isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
-        return bins + _divided(trigger, window, start), False
-    left = share if most is None else min(share, most - schedule.progress.run_count - 1)
-    return _walked(trigger, window, start, max(0, left), bins, bounded=left < share)
+    after = max(due, Instant(window.start - 1))  # in a later window the first may come at its very begin
+    bins = Counter({window.bin_of(due): 1} if due >= window.start else {})
+    if most is None:
+        if isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
+            return bins + _divided(trigger, window, after), False
+        return _walked(trigger, window, after, share, bins)
+    between = trigger.count(due, after, share)
+    left = max(0, most - schedule.progress.run_count - 1 - between)
+    bins, about = _walked(trigger, window, after, min(share, left), bins, bounded=left <= share)
+    return bins, about or between > share
 
 
 def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counter[int]:
@@ -125,7 +126,7 @@ def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counte
 
 
 def _walked(
-    trigger: Trigger, window: Window, after: Instant, steps: int, bins: Counter[int], *, bounded: bool
+    trigger: Trigger, window: Window, after: Instant, steps: int, bins: Counter[int], *, bounded: bool = False
 ) -> tuple[Counter[int], bool]:
     start, step, end = window.start, window.zoom.step, window.end
     following, last = trigger.next_after(after), after

@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from duetime.core.errors import InvalidInput
 from duetime.core.model import Schedule
-from duetime.faces.masked import masked, unmasked
-from duetime.faces.views import policy_given, policy_shape, trigger_shape
+from duetime.core.policy.values import make_policy, policy_to_json
+from duetime.core.scheduler import Scheduler
+from duetime.faces.masked import masked_payload, unmasked_payload
+from duetime.faces.views import View, policy_given, policy_shape, trigger_shape
 from duetime.faces.web.visit import Form
 
 Values = dict[str, str]
@@ -50,7 +52,7 @@ PAYLOAD: Final[dict[str, tuple[str, ...]]] = {
 }
 KINDS: Final = ("job", "prompt", "notification")
 """Those that can be made here; a request is made by programs."""
-_HELD_BACK: Final = "headers"
+_HELD_BACK: Final = ("headers", "about")
 """Of a request: never shown, and so never edited here."""
 
 
@@ -127,15 +129,15 @@ def _text(value: Any) -> str:
 def payload(kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
     """What is stored, with what the form says instead; what the form does not show stays."""
     if kind == "request":
-        held = {_HELD_BACK: stored[_HELD_BACK]} if _HELD_BACK in stored else {}
-        return _restored(_json(values, "payload", dict), {**stored}) | held
+        held = {name: stored[name] for name in _HELD_BACK if name in stored}
+        return _restored(kind, _json(values, "payload", dict), {**stored}) | held
     said = _PAYLOADS[kind](values)
-    shown = masked(dict(stored))
-    return _restored({name: value for name, value in (shown | said).items() if value is not None}, {**stored})
+    shown = masked_payload(kind, dict(stored))
+    return _restored(kind, {name: value for name, value in (shown | said).items() if value is not None}, {**stored})
 
 
-def _restored(given: Any, stored: dict[str, Any]) -> dict[str, Any]:
-    restored: dict[str, Any] = unmasked(given, stored)
+def _restored(kind: str, given: Any, stored: dict[str, Any]) -> dict[str, Any]:
+    restored: dict[str, Any] = unmasked_payload(kind, given, stored)
     return restored
 
 
@@ -175,10 +177,10 @@ def _json(values: Values, name: str, wanted: type[Any]) -> Any:
 
 
 def payload_values(kind: str, stored: Mapping[str, Any]) -> Values:
-    shown = masked(dict(stored))
+    shown = masked_payload(kind, dict(stored))
     if kind == "request":
-        shown.pop(_HELD_BACK, None)
-        return {"payload": json.dumps(shown, indent=2, ensure_ascii=False)}
+        seen = {name: value for name, value in shown.items() if name not in _HELD_BACK}
+        return {"payload": json.dumps(seen, indent=2, ensure_ascii=False)}
     values = {name: _text(shown.get(name)) for name in PAYLOAD.get(kind, ())}
     if kind == "job":
         values |= {
@@ -192,9 +194,22 @@ def payload_values(kind: str, stored: Mapping[str, Any]) -> Values:
 # -- how ------------------------------------------------------------------------------------------------------------
 
 
-def policy(values: Values, names: tuple[str, ...] = POLICY) -> dict[str, Any]:
+def usual_policy(scheduler: Scheduler, kind: str) -> View:
+    """What is meant where nothing is said, for this kind."""
+    defaults = scheduler.kinds[kind].defaults if kind in scheduler.kinds else {}
+    made = make_policy({"pause_after": scheduler.limits.pause_after, **defaults})
+    return policy_shape(policy_to_json(made)) or {}
+
+
+def policy(values: Values) -> dict[str, Any]:
     """Absent means as usual."""
-    return policy_given({name: _policy_value(values, name) for name in names})
+    return policy_given({name: _policy_value(values, name) for name in POLICY})
+
+
+def changed_policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
+    """What an edit asks for: emptied means as usual again."""
+    asked = {name: _policy_value(values, name) for name in names}
+    return policy_given({name: usual.get(name) if value is None else value for name, value in asked.items()})
 
 
 def _policy_value(values: Values, name: str) -> Any:
@@ -206,9 +221,9 @@ def _policy_value(values: Values, name: str) -> Any:
     return text if name in ("catch_up", "overlap", "deliver_to", "notify_on") else _number(values, name)
 
 
-def policy_values(stored: str) -> Values:
+def policy_values(stored: str, usual: View) -> Values:
     """What is as usual is left empty."""
-    shape, usual = policy_shape(stored) or {}, policy_shape("{}") or {}
+    shape = policy_shape(stored) or {}
     return {name: "" if shape.get(name) == usual.get(name) else _said(shape.get(name)) for name in POLICY}
 
 
@@ -219,14 +234,14 @@ def _said(value: Any) -> str:
 # -- all of it ------------------------------------------------------------------------------------------------------
 
 
-def values_of(schedule: Schedule) -> Values:
+def values_of(schedule: Schedule, usual: View) -> Values:
     definition = schedule.definition
     return {
         "name": definition.name,
         "timezone": str(trigger_shape(definition.trigger).get("timezone", "")),
         **timing_values(definition.trigger),
         **payload_values(definition.kind, json.loads(definition.payload)),
-        **policy_values(definition.policy),
+        **policy_values(definition.policy, usual),
     }
 
 

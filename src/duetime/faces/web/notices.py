@@ -21,6 +21,7 @@ DONE = {
     "dismissed": "Dismissed; it stays in the history.",
     "stopped": "It is asked to stop.",
 }
+UNDONE = {"nothing": "Nothing was chosen: tick what is meant, then press the button again."}
 MANY = {
     "paused": "paused",
     "resumed": "resumed",
@@ -38,6 +39,8 @@ class Notice(NamedTuple):
 def notice_of(request: Request) -> Notice | None:
     word = request.query_params.get("did", "")
     number, failed = (_number(request, name) for name in ("number", "failed"))
+    if word in UNDONE:
+        return Notice(UNDONE[word], partly=True)
     if number is None:
         return Notice(DONE[word]) if word in DONE else None
     if word not in MANY:

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from duetime.core.clock import MINUTE
+from duetime.core.clock import DAY, MINUTE
 from duetime.core.model import RunId, RunStatus
 from duetime.core.store import RunQuery
 from duetime.faces.http.api.refusing import taken
@@ -23,11 +23,15 @@ AROUND: Final = Most(schedules=500, runs=500, all_until=False)
 SOON: Final = 9
 LIVE: Final = 12
 LATEST: Final = 8
+LOOKED_BACK: Final = 100
+"""Runs among which those of one schedule that ended alike are told together: a frequent one must not hide the rest."""
 TROUBLE: Final = 5
 LOOKED_AT: Final = 40
 """Runs that failed or were missed, of which those of one schedule are told together."""
 LATELY: Final = 20_000
 """Runs, of all owners, among which those that were missed are looked for."""
+NEWS: Final = 7 * DAY
+"""How long what was missed needs attention: nobody can run it any more, nor dismiss it."""
 COUNTED: Final = 99
 WORKERS: Final = 20
 
@@ -35,8 +39,6 @@ WORKERS: Final = 20
 def now_page(visit: Visit) -> Response:
     live = runs(visit, status="live", limit=LIVE + 1)
     dead = taken(visit.scheduler.runs(visit.caller, RunQuery(status="dead", limit=LOOKED_AT, count_to=COUNTED)))
-    lately = RunId(max(0, visit.scheduler.store.newest_run() - LATELY))
-    missed = runs(visit, status=RunStatus.MISSED, above=lately, limit=TROUBLE)
     view = window(HORIZON, visit.zone, visit.now)
     seen = seen_in(visit, view, AROUND)
     workers = visit.scheduler.workers() if visit.operates else []
@@ -44,14 +46,14 @@ def now_page(visit: Visit) -> Response:
         "now.html",
         live=live[:LIVE],
         more_live=len(live) > LIVE,
-        trouble=_by_schedule(run_shapes(visit.scheduler, dead.items, visit.zone) + missed),
+        trouble=_by_schedule(run_shapes(visit.scheduler, dead.items, visit.zone) + _missed(visit), TROUBLE),
         failed=f"{dead.total}" if dead.total_exact else f"{COUNTED}+",
         coming=[
             coming_row(visit, each.progress.next, each)
             for each in visit.scheduler.coming(visit.caller, None, SOON)
             if each.progress.next is not None
         ],
-        latest=runs(visit, limit=LATEST),
+        latest=_by_schedule(runs(visit, limit=LOOKED_BACK), LATEST),
         horizon=view,
         chart=chart(seen.density, HORIZON_HEIGHT, visit.now),
         in_an_hour=sum(each.total() for each in seen.density.totals()[0]),
@@ -62,7 +64,15 @@ def now_page(visit: Visit) -> Response:
     )
 
 
-def _by_schedule(found: list[View]) -> list[tuple[View, int]]:
+def _missed(visit: Visit) -> list[View]:
+    lately = RunId(max(0, visit.scheduler.store.newest_run() - LATELY))
+    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=TROUBLE, count_to=0)
+    found = taken(visit.scheduler.runs(visit.caller, query)).items
+    fresh = [run for run in found if (run.last or run.due) > visit.now - NEWS]
+    return run_shapes(visit.scheduler, fresh, visit.zone)
+
+
+def _by_schedule(found: list[View], most: int) -> list[tuple[View, int]]:
     """The latest of each schedule and outcome, with how many like it there are."""
     latest: dict[tuple[object, str], View] = {}
     numbers: dict[tuple[object, str], int] = {}
@@ -70,4 +80,4 @@ def _by_schedule(found: list[View]) -> list[tuple[View, int]]:
         alike = (run["schedule"] or run["name"], run["status"])
         latest.setdefault(alike, run)
         numbers[alike] = numbers.get(alike, 0) + 1
-    return [(run, numbers[alike] - 1) for alike, run in latest.items()][:TROUBLE]
+    return [(run, numbers[alike] - 1) for alike, run in latest.items()][:most]

@@ -14,13 +14,14 @@ from duetime.faces.http.api.refusing import refuse, taken
 from duetime.faces.masked import MASK
 from duetime.faces.present import attempt_view, instant_view
 from duetime.faces.views import View, next_instants, policy_shape, run_shapes, schedule_shape
-from duetime.faces.web.reading import schedule_at
+from duetime.faces.web.fields import usual_policy
+from duetime.faces.web.reading import remains_at, schedule_at
 from duetime.faces.web.schedules import BULK, Change, pictures_of
 from duetime.faces.web.visit import Form, Visit, at
 
 HISTORY: Final = 20
 NEXT: Final = 10
-_OVER = (ScheduleState.ENDED, ScheduleState.CANCELLED)
+_OVER = (ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED)
 
 ACTIONS: Final[dict[str, tuple[str, Change]]] = {
     **BULK,
@@ -31,8 +32,8 @@ ASKED_AGAIN: Final = ("cancel", "delete")
 
 
 def schedule_page(visit: Visit) -> Response:
-    schedule = schedule_at(visit)
-    public_id = schedule.definition.public_id
+    schedule = remains_at(visit)
+    public_id, state = schedule.definition.public_id, schedule.progress.state
     page = taken(
         visit.scheduler.history(
             visit.caller, public_id, limit=HISTORY, cursor=visit.asked("cursor") or None, count_to=0
@@ -43,37 +44,44 @@ def schedule_page(visit: Visit) -> Response:
     return visit.page(
         "schedule.html",
         it=shape,
-        payload=shown_payload(shape["payload"]),
-        policy=_policy(schedule),
+        payload=shown_payload(shape["payload"]) or {},
+        policy=_policy(schedule, usual_policy(visit.scheduler, schedule.definition.kind)),
         next=[instant_view(instant, visit.zone) for instant in instants],
         warnings=_warnings(visit, schedule) if instants else [],
         drawn=pictures_of(visit, [schedule])[0],
         runs=run_rows(visit, page.items),
         next_page=page.cursor,
         first_page=bool(visit.asked("cursor")),
-        over=schedule.progress.state in _OVER,
+        paused=state == ScheduleState.PAUSED,
+        over=state in _OVER,
+        deleted=state == ScheduleState.DELETED,
     )
 
 
 def _warnings(visit: Visit, schedule: Schedule) -> list[str]:
     definition = schedule.definition
     arrival = visit.call.desk.notifications.warnings(definition.subject) if definition.kind == "notification" else []
-    return [*warnings_for(trigger_from_json(definition.trigger), visit.now), *arrival]
+    results = visit.call.desk.result_warnings(definition)
+    return [*warnings_for(trigger_from_json(definition.trigger), visit.now), *arrival, *results]
 
 
 def shown_payload(payload: Any) -> Any:
     """Already without what looks like a credential; of headers not even the rest is shown, for any may be one."""
-    if not isinstance(payload, dict) or not isinstance(payload.get("headers"), dict):
+    if not isinstance(payload, dict):
         return payload
-    return payload | {"headers": dict.fromkeys(payload["headers"], MASK)}
+    shown = dict(payload)
+    if isinstance(payload.get("headers"), dict):
+        shown["headers"] = dict.fromkeys(payload["headers"], MASK)
+    if isinstance(payload.get("about"), dict):
+        shown["about"] = payload["about"] | {"payload": shown_payload(payload["about"].get("payload"))}
+    return shown
 
 
-def _policy(schedule: Schedule) -> list[tuple[str, str, bool]]:
+def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
     """Name, value, and whether it is not as usual."""
     shape = policy_shape(schedule.definition.policy)
     if shape is None:
         return [("policy", "cannot be read", True)]
-    usual = policy_shape("{}") or {}
     return [(name.replace("_", " "), _value(value), value != usual[name]) for name, value in shape.items()]
 
 

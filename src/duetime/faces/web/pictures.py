@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from duetime.core.clock import Instant
@@ -62,15 +63,19 @@ class Scale(NamedTuple):
     most: int
     height: int
 
+    @property
+    def by_powers(self) -> bool:
+        return self.most > FEW
+
     def of(self, number: int) -> float:
         room = self.height - 4
-        if self.most <= FEW:
+        if not self.by_powers:
             return room * number / max(self.most, LOWEST)
         return room * math.log10(1 + number) / math.log10(1 + self.most)
 
     def levels(self) -> list[Level]:
         """A few round numbers, as far as they are reached."""
-        if self.most <= FEW:
+        if not self.by_powers:
             marks = [number for number in (1, 2, 5, 10, 20) if self.most / 5 <= number <= self.most]
         else:
             marks = [10**power for power in range(1, 8) if 10**power <= self.most]
@@ -81,6 +86,7 @@ class Chart(NamedTuple):
     bars: list[Bar]
     levels: list[Level]
     height: int
+    by_powers: bool
 
 
 def chart(density: Density, height: int, now: Instant) -> Chart:
@@ -94,9 +100,9 @@ def chart(density: Density, height: int, now: Instant) -> Chart:
         if total:
             tall = max(LEAST, scale.of(total))
             parts = [(name, before[name]) for name in OUTCOMES] + [(name, ahead[name]) for name in KINDS]
-            words, pieces = bin_words(view, bin, before, ahead, now), _pieces(parts, total, tall, height)
+            words, pieces = bin_words(view, bin, bin, before, ahead, now), _pieces(parts, total, tall, height)
             bars.append(Bar(*place(view, bin), pieces, words, total, view.begin_of(bin)))
-    return Chart(bars, scale.levels(), height)
+    return Chart(bars, scale.levels(), height, scale.by_powers)
 
 
 def _pieces(parts: Iterable[tuple[str, int]], total: int, tall: float, height: int) -> list[Piece]:
@@ -109,16 +115,18 @@ def _pieces(parts: Iterable[tuple[str, int]], total: int, tall: float, height: i
     return pieces
 
 
-def place(window: Window, bin: int) -> tuple[float, float]:
-    left, right = window.place(window.begin_of(bin)), min(100.0, window.place(window.begin_of(bin + 1)))
+def place(window: Window, first: int, last: int | None = None) -> tuple[float, float]:
+    """Where a bin stands, or a row of them."""
+    end = window.begin_of((first if last is None else last) + 1)
+    left, right = window.place(window.begin_of(first)), min(100.0, window.place(end))
     return left, round(max(0.1, right - left - GAP), 3)
 
 
-def bin_words(window: Window, bin: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
+def bin_words(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
     told = [f"{number:,} {name}" for name, number in before.items()]
     told += [plural(number, name) for name, number in ahead.items()]
-    begin = local_words(window.begin_of(bin), window.zone, now)
-    return f"{begin}, {span(window.zoom.step)}: {', '.join(told)}"
+    begin = local_words(window.begin_of(first), window.zone, now)
+    return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(told)}"
 
 
 # -- one schedule in a line -----------------------------------------------------------------------------------------
@@ -130,22 +138,40 @@ class Mark(NamedTuple):
     name: str
     strength: int
     """1 to 4: how crowded it is."""
+    words: str
 
 
-def strip(row: Row, window: Window) -> list[Mark]:
+@dataclass
+class _Stretch:
+    """Bins in a row that look alike."""
+
+    first: int
+    last: int
+    look: tuple[str, int]
+    before: Counter[str]
+    ahead: Counter[str]
+
+
+def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
     """Neighbours that look alike are one."""
-    drawn = [(bin, _worst(seen), _strength(seen.total())) for bin, seen in sorted(row.past.items())]
-    drawn += [(bin, row.kind, _strength(number)) for bin, number in sorted(row.bins.items())]
-    marks: list[Mark] = []
-    last = None
-    for bin, name, strength in drawn:
-        x, width = place(window, bin)
-        if last == (bin - 1, name, strength):
-            begin = marks.pop().x
-            x, width = begin, round(x + width - begin, 3)
-        marks.append(Mark(x, width, name, strength))
-        last = (bin, name, strength)
-    return marks
+    nothing = Counter[str]()
+    drawn = [(bin, _worst(seen), seen, nothing) for bin, seen in sorted(row.past.items())]
+    drawn += [(bin, row.kind, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
+    stretches: list[_Stretch] = []
+    for bin, name, before, ahead in drawn:
+        look = (name, _strength(before.total() + ahead.total()))
+        if not stretches or (stretches[-1].last, stretches[-1].look) != (bin - 1, look):
+            stretches.append(_Stretch(bin, bin, look, Counter(), Counter()))
+        stretch = stretches[-1]
+        stretch.last = bin
+        stretch.before.update(before)
+        stretch.ahead.update(ahead)
+    return [_mark(each, window, now) for each in stretches]
+
+
+def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:
+    words = bin_words(window, stretch.first, stretch.last, stretch.before, stretch.ahead, now)
+    return Mark(*place(window, stretch.first, stretch.last), *stretch.look, words)
 
 
 def _worst(outcomes: Counter[str]) -> str:

@@ -34,6 +34,15 @@ def schedule_at(visit: Visit) -> Schedule:
     return schedule
 
 
+def remains_at(visit: Visit) -> Schedule:
+    """The same, and what is left of one that was deleted: its history stays with its owner."""
+    number = visit.scheduler.number_of(visit.caller, visit.request.path_params["id"])
+    remains = None if number is None else visit.scheduler.store.get(number)
+    if remains is None:
+        raise refuse("not_found", "There is no such schedule.")
+    return remains
+
+
 def runs(visit: Visit, **asked: Any) -> list[View]:
     """Shapes of runs, without counting how many there are."""
     page = taken(visit.scheduler.runs(visit.caller, RunQuery(**{"count_to": 0, **asked})))

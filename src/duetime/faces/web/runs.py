@@ -14,13 +14,14 @@ from duetime.core.result import Err, Result
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import RunQuery
 from duetime.faces.http.api.refusing import refuse, taken
-from duetime.faces.views import message_shape, run_shapes
+from duetime.faces.views import message_shape, run_shapes, trigger_shape
 from duetime.faces.web.one import run_rows
 from duetime.faces.web.pictures import KINDS
 from duetime.faces.web.visit import Form, Visit
 
 PAGE: Final = 40
 MOST_CHOSEN: Final = 200
+PLACE: Final = ("kind", "cursor")
 _RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 
 Change = Callable[[Scheduler, Caller, int], Result[Any]]
@@ -46,6 +47,7 @@ def run_page(visit: Visit) -> Response:
         "run.html",
         run=shape,
         exists=schedule is not None,
+        zone_there=None if schedule is None else trigger_shape(schedule.definition.trigger).get("timezone"),
         may_retry=run.status in _RETRIED and schedule is not None,
         may_dismiss=run.status in (RunStatus.FAILED, RunStatus.LOST) and not run.stop,
         may_stop=run.status in LIVE and not run.stop,
@@ -77,6 +79,7 @@ def dead_page(visit: Visit) -> Response:
         kinds=KINDS,
         total=f"{page.total:,}" if page.total_exact else "more than 1,000",
         next_page=None if page.cursor is None else "?" + urlencode({"kind": kind, "cursor": page.cursor}),
+        back=visit.place(*PLACE),
     )
 
 
@@ -85,12 +88,13 @@ def bulk_dead(visit: Visit, form: Form) -> Response:
     if action not in ("retry", "dismiss"):
         raise refuse("invalid", "choose what to do: retry or dismiss")
     ids = [int(text) for text in form.all("run")[:MOST_CHOSEN] if text.isascii() and text.isdigit() and len(text) < 19]
+    back = form.back(*PLACE)
     if not ids:
-        return visit.go("/dead-letters")
+        return visit.go("/dead-letters", **back, did="nothing")
     word, change = ACTIONS[action]
     results = [change(visit.scheduler, visit.caller, id) for id in dict.fromkeys(ids)]
     failed = sum(isinstance(result, Err) for result in results)
-    return visit.go("/dead-letters", did=word, number=len(results) - failed, failed=failed)
+    return visit.go("/dead-letters", **back, did=word, number=len(results) - failed, failed=failed)
 
 
 # -- the inbox ------------------------------------------------------------------------------------------------------

@@ -10,20 +10,23 @@ from starlette.responses import Response
 
 from duetime.core.figures import Trace
 from duetime.core.kind import Caller
-from duetime.core.model import Schedule, ScheduleId
+from duetime.core.model import Schedule, ScheduleId, ScheduleState
 from duetime.core.result import Err, Result
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import COUNTED, ScheduleQuery
+from duetime.faces.elsewhere import notes_on_lists
 from duetime.faces.http.api.refusing import refuse, taken
-from duetime.faces.views import schedule_shape
+from duetime.faces.views import View, schedule_shape
 from duetime.faces.web.pictures import KINDS, SPARKS, Spark, sparks
 from duetime.faces.web.visit import Form, Visit
 
 PAGE: Final = 50
 STATUSES: Final = ("pending", "running", "paused", "failed", "completed", "cancelled", "broken")
-ORDERS: Final = {"newest": "Newest first", "oldest": "Oldest first"}
+ORDERS: Final = {"newest": "Newest first", "oldest": "Oldest first", "next": "What fires next"}
 MOST_CHOSEN: Final = 200
 FILTERS: Final = ("text", "kind", "status", "owner", "order")
+PLACE: Final = (*FILTERS, "cursor")
+"""What is looked at: the same again after something was done."""
 
 Change = Callable[[Scheduler, Caller, str], Result[Any]]
 BULK: Final[dict[str, tuple[str, Change]]] = {
@@ -36,23 +39,29 @@ BULK: Final[dict[str, tuple[str, Change]]] = {
 def schedules_page(visit: Visit) -> Response:
     asked = {name: visit.asked(name) for name in FILTERS}
     page = taken(visit.scheduler.search(visit.caller, _query(visit, asked)))
-    shapes = [schedule_shape(item, visit.zone) for item in page.items]
+    shapes = [_row(item, visit.zone) for item in page.items]
     given = {name: value for name, value in asked.items() if value}
     return visit.page(
         "schedules.html",
         rows=list(zip(shapes, pictures_of(visit, page.items), strict=True)),
         asked=asked,
-        filtered=any(name != "order" for name in given),
+        notes=notes_on_lists(visit.call.desk.notifications, asked["kind"] or None),
+        filtered=any(name != "order" for name in given) or asked["order"] == "next",
         kinds=[kind for kind in KINDS if kind in visit.scheduler.kinds],
         statuses=STATUSES,
         orders=ORDERS,
-        mixed=any(shape["owner"] != visit.caller.owner for shape in shapes),
         total=f"{page.total:,}" if page.total_exact else f"more than {COUNTED:,}",
         total_number=page.total,
         next_page=None if page.cursor is None else "?" + urlencode({**given, "cursor": page.cursor}),
         first_page="?" + urlencode(given) if visit.asked("cursor") else None,
-        query=urlencode(given),
+        back=visit.place(*PLACE),
     )
+
+
+def _row(schedule: Schedule, zone: str) -> View:
+    """Nothing counts down to an instant at which one that is paused will not fire."""
+    shape = schedule_shape(schedule, zone)
+    return shape if schedule.progress.state == ScheduleState.ACTIVE else shape | {"next_run": None}
 
 
 def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
@@ -62,6 +71,7 @@ def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
         status=asked["status"] or None,
         text=asked["text"] or None,
         newest_first=asked["order"] != "oldest",
+        firing=asked["order"] == "next",
         limit=PAGE,
         cursor=visit.asked("cursor") or None,
         count_to=COUNTED,
@@ -84,12 +94,14 @@ def bulk(visit: Visit, form: Form) -> Response:
     action, ids = form.one("action"), list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
     if action not in BULK:
         raise refuse("invalid", "choose what to do: pause, resume or cancel")
+    back = form.back(*PLACE)
     if not ids:
-        return visit.go("/schedules")
+        return visit.go("/schedules", **back, did="nothing")
     if action == "cancel" and not form.one("sure"):
         found = [each for id in ids if (each := visit.scheduler.find(visit.caller, id)) is not None]
-        return visit.page("sure_many.html", rows=[schedule_shape(each, visit.zone) for each in found])
+        rows = [schedule_shape(each, visit.zone) for each in found]
+        return visit.page("sure_many.html", rows=rows, back=urlencode(back))
     word, change = BULK[action]
     results = [change(visit.scheduler, visit.caller, id) for id in ids]
     failed = sum(isinstance(result, Err) for result in results)
-    return visit.go("/schedules", did=word, number=len(results) - failed, failed=failed)
+    return visit.go("/schedules", **back, did=word, number=len(results) - failed, failed=failed)

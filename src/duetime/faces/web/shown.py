@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from duetime.core.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.core.errors import DuetimeError
 from duetime.core.zones import known_zone
-from duetime.faces.words import UNSAFE, ahead, plural, relative, span
+from duetime.faces.words import UNSAFE, ahead, compact, gist, plural, relative, span
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -44,19 +44,8 @@ def pretty(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def compact(value: object) -> str:
-    """A value of JSON in one line; a text as it is."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def gist(run: dict[str, Any]) -> str:
-    """What a run has to say, in a line or two: why it failed, how far it is, or what came of it."""
-    result = run["result"]
-    if isinstance(result, dict):  # a message that arrived, an agent's answer
-        texts = (result.get(name) for name in ("message", "text"))
-        result = next((text for text in texts if isinstance(text, str) and text), result)
-    said = run["error"] or run["report"] or result
-    return "" if said is None else compact(said)
+def gist_of(run: dict[str, Any]) -> str:
+    return gist(run["error"], run["report"], run["result"])
 
 
 def linked(value: object) -> Markup:
@@ -165,7 +154,7 @@ FILTERS = {
     "away": away,
     "compact": compact,
     "countdown": countdown,
-    "gist": gist,
+    "gist": gist_of,
     "late": late,
     "linked": linked,
     "plural": plural,

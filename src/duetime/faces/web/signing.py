@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -21,12 +22,31 @@ LONGEST = 4096
 SessionFor = Callable[[str], str]
 
 
-def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401) -> Response:
+def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
     """At the address that was asked for, so that one gets there after signing in."""
-    path = scope["path"] if is_page(scope["path"]) and scope["method"] == "GET" else "/"
-    answer = render(scope, "sign_in.html", status, problem=problem, goal=path, signed_in=False)
+    goal = _asked_for(scope) if goal is None else goal
+    answer = render(scope, "sign_in.html", status, problem=problem, goal=goal, signed_in=False)
     answer.headers["WWW-Authenticate"] = 'Bearer realm="duetime"'
     return answer
+
+
+def _asked_for(scope: Scope) -> str:
+    if scope["method"] != "GET":
+        return "/"
+    query = scope["query_string"].decode("ascii", "replace")
+    return _goal(quote(scope["path"]) + (f"?{query}" if query else ""))
+
+
+def _goal(given: str) -> str:
+    """A page of ours with whatever it was asked; nothing that a browser could take for another site."""
+    path = given.partition("?")[0]
+    fits = is_page(path) and "//" not in path and "\\" not in path and len(given) <= LONGEST
+    return given if fits else "/"
+
+
+def no_page(scope: Scope, status: int) -> Response:
+    """Where somebody strayed to in a browser. Nobody is known here, so that it says the same to all."""
+    return render(scope, "no_page.html", status)
 
 
 class Signing:
@@ -49,8 +69,7 @@ class Signing:
         form = form_of(request.headers.get("content-type", ""), await request.body())
         if sessions is None or form is None or not is_own(request.headers):
             return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
-        goal = form.one("goal")
-        goal = goal if is_page(goal) and "//" not in goal and "\\" not in goal else "/"
+        goal = _goal(form.one("goal"))
         given = form.one("token").strip().removeprefix("Bearer ").strip()
         return await run_in_threadpool(self._enter, request, _any(sessions), given, goal)
 
@@ -59,7 +78,7 @@ class Signing:
             token = session_for(given[:LONGEST])
         except InvalidToken as problem:
             words = f"{problem.message[:1].upper()}{problem.message[1:]}."
-            return sign_in_page(request.scope, words)
+            return sign_in_page(request.scope, words, goal=goal)
         answer = _go(goal)
         answer.set_cookie(
             cookie_name(request.headers),

@@ -34,6 +34,10 @@ ZOOMS: Final = {
 USUAL: Final = "24h"
 
 
+LETTER: Final = 6.5
+"""Pixels of a letter of the axis, about."""
+
+
 class Tick(NamedTuple):
     at: float
     """In hundredths of the whole width."""
@@ -47,6 +51,10 @@ class Day(NamedTuple):
     words: str
     odd: str
     """`23 hours` or `25 hours`, where clocks change; else nothing."""
+
+    def has_room(self, pixels: int, words: str) -> bool:
+        """Whether a label fits below it, in a drawing so many pixels wide."""
+        return LETTER * len(words) + 8 <= pixels * self.width / 100
 
 
 class Window(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -17,6 +18,23 @@ from duetime.faces.web.visit import Visit
 HEIGHT: Final = 150
 ROWS: Final = 24
 _NAMES = list(ZOOMS)
+_SHADES: Final = (
+    ("completed", ("completed",)),
+    ("under way", ("running", "pending", "queued")),
+    ("waiting for an agent", ("waiting",)),
+    ("missed", ("missed",)),
+    ("failed or lost", ("failed", "lost")),
+    ("skipped or cancelled", ("skipped", "cancelled")),
+)
+"""Outcomes that share a colour, and what that colour says."""
+
+
+class Shade(NamedTuple):
+    """An entry of the legend."""
+
+    name: str
+    words: str
+    number: int
 
 
 def timeline_page(visit: Visit) -> Response:
@@ -34,8 +52,9 @@ def timeline_page(visit: Visit) -> Response:
         zooms=ZOOMS.values(),
         view=view,
         chart=drawn,
-        kinds=[kind for kind in KINDS if any(each[kind] for each in ahead)],
-        rows=[(row, strip(row, view)) for row in rows],
+        legend=_legend(sum(ahead, Counter()), sum(before, Counter())),
+        days=view.days(visit.now),
+        rows=[(row, strip(row, view, visit.now)) for row in rows],
         left=len(density.rows) - len(rows),
         number=sum(each.total() for each in ahead),
         number_past=sum(each.total() for each in before),
@@ -50,6 +69,13 @@ def timeline_page(visit: Visit) -> Response:
         asked_owner=owner or "",
         zoomed=lambda bar: _second(Instant(bar.start + (zoom.step - _whole(_finer(zoom))) // 2)),
     )
+
+
+def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
+    """Of what is there."""
+    entries = [Shade(names[0], words, sum(before[name] for name in names)) for words, names in _SHADES]
+    entries += [Shade(kind, f"{kind}s ahead", ahead[kind]) for kind in KINDS]
+    return [entry for entry in entries if entry.number]
 
 
 def _ahead(drawn: Chart, now: Instant) -> list[Bar]:

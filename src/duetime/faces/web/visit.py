@@ -29,6 +29,8 @@ from duetime.faces.web.rendering import render
 ZONE_COOKIE = "duetime_zone"
 FIELD = "csrf"
 """The field of every form that holds the proof."""
+BACK = "back"
+"""The field of those that change what a list shows: the list's own filters and page."""
 MOST_FIELDS = 2000
 LONGEST_PARAMETER = 500
 FORM = "application/x-www-form-urlencoded"
@@ -76,6 +78,10 @@ class Visit:
         """A parameter of the address, as far as any store can look for it; empty where it is absent."""
         return clean_text(self.request.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
 
+    def place(self, *names: str) -> str:
+        """Those parameters as they stand in the address: a form that brings them along leads back to the same list."""
+        return urlencode({name: self.asked(name) for name in names if self.asked(name)})
+
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         shared = {
             "now": self.now,
@@ -107,6 +113,14 @@ class Form:
 
     def all(self, name: str) -> list[str]:
         return [value for field, value in self._pairs if field == name]
+
+    def back(self, *names: str) -> dict[str, str]:
+        """Where the form was sent from: of that address, what is known to belong there."""
+        try:
+            pairs = parse_qsl(self.one(BACK), max_num_fields=len(names))
+        except ValueError:
+            return {}
+        return {name: value[:LONGEST_PARAMETER] for name, value in pairs if name in names}
 
 
 Show = Callable[[Visit], Response]

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Route
 
 from duetime.faces.http.api import events, refusing, runs, schedules, standing, times
 from duetime.faces.http.api.doors import House
@@ -14,21 +14,48 @@ from duetime.faces.http.api.refusing import Unexpected
 from duetime.faces.http.api.shapes import Problem
 from duetime.faces.http.problems import API
 
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ABOUT = (
-    "Durable schedules for AI agents and programs. Every request carries a bearer token (`duetime token issue`); what "
+    "Durable schedules for AI agents and programs. Every request carries a bearer token (`duetime token issue`); one "
+    "from the dashboard's own pages has its cookie instead and, to change something, the header `X-CSRF-Token`. What "
     "belongs to another owner is answered exactly as what does not exist. Every refusal is a problem (RFC 9457)."
 )
 
 
+_SCHEMES = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "For programs: `duetime token issue` makes one.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "duetime_session_8765",
+        "description": "For scripts of the dashboard's own pages, once somebody signed in; it ends with the port.",
+    },
+    "proof": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-CSRF-Token",
+        "description": 'With the cookie, for whatever changes something; a page has it in `<meta name="csrf">`.',
+    },
+}
+
+
 class Described(FastAPI):
-    """Also says what the framework does not know: the form of problems, and that everything needs a token."""
+    """Also says what the framework does not know: the form of problems, and who is let in."""
 
     def openapi(self) -> dict[str, Any]:
         described = super().openapi()
         components = described["components"]
         components["schemas"]["Problem"] = Problem.model_json_schema()
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
-        described["security"] = [{"token": []}]
+        components["securitySchemes"] = _SCHEMES
+        described["security"] = [{"token": []}, {"session": [], "proof": []}]
+        for methods in described["paths"].values():
+            if "get" in methods:
+                methods["get"]["security"] = [{"token": []}, {"session": []}]
         return described
 
 
@@ -56,4 +83,5 @@ def api_routes(house: House, version: str) -> list[BaseRoute]:
     mount = Mount(API, app=Unexpected(api(house, version)))
     # As it stands, its pattern ends at a line break: such a path would be answered by whoever comes next.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
-    return [mount]
+    # What is mounted begins with a slash: without one, too, a refusal is a problem.
+    return [mount, Route(API, refusing.nowhere, methods=METHODS)]

@@ -23,6 +23,7 @@ Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the
 
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="How many at most.")]
+OF_KIND = "job, prompt, notification or request; all of them, if absent."
 OF_OWNER = "Whose; for operators, who otherwise see all owners."
 
 
@@ -44,35 +45,40 @@ class Owned(Paged):
 
 
 class SchedulesAsked(Owned):
-    kind: Key | None = None
-    status: ScheduleStatus | None = None
+    kind: Key | None = Field(default=None, description=OF_KIND)
+    status: ScheduleStatus | None = Field(
+        default=None, description="As it stands now; a recurring one whose latest run failed is among the failed too."
+    )
     text: Name | None = Field(default=None, description="Part of the name.")
     subject: Name | None = Field(default=None, description="What it is filed under: a task, an agent, a topic, a host.")
     order: Literal["newest", "oldest", "next"] = Field(
-        default="newest", description="By creation, or by what fires next."
+        default="newest",
+        description="By creation; or `next`: only what will fire, the soonest start first.",
     )
 
 
 class RunsAsked(Owned):
     model_config = ConfigDict(populate_by_name=True)
 
-    kind: Key | None = None
-    status: RunStatus | None = None
+    kind: Key | None = Field(default=None, description=OF_KIND)
+    status: RunStatus | None = Field(
+        default=None, description="How it stands; missed and skipped: it was due and did not run, and why is told."
+    )
     schedule: Name | None = Field(default=None, description="The id of a schedule; one that was deleted too.")
     from_: Time | None = Field(default=None, alias="from", description="Due at or after.")
     to: Time | None = Field(default=None, description="Due until.")
 
 
 class DeadAsked(Owned):
-    kind: Literal["notification", "request"] | None = None
+    kind: Key | None = Field(default=None, description=OF_KIND)
 
 
 class InboxAsked(Owned):
-    topic: Name | None = None
+    topic: Name | None = Field(default=None, description="What was sent to this topic alone.")
 
 
 class NextAsked(Asked):
-    count: Annotated[int, Field(ge=1, le=100)] = 10
+    count: Annotated[int, Field(ge=1, le=100, description="How many times.")] = 10
 
 
 class EventsAsked(Asked):
@@ -80,8 +86,8 @@ class EventsAsked(Asked):
 
 
 class UpcomingAsked(Asked):
-    count: Annotated[int, Field(ge=1, le=100)] = 20
-    until: Time | None = None
+    count: Annotated[int, Field(ge=1, le=100, description="How many times at most.")] = 20
+    until: Time | None = Field(default=None, description="Nothing later than this.")
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 

@@ -9,13 +9,18 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
+from duetime.core.kind import Caller as Owner
+from duetime.core.model import Run
+from duetime.core.result import Result
 from duetime.core.store import Page
+from duetime.core.waking import Reply
 from duetime.faces.desk import Desk
 from duetime.faces.http.api.refusing import refuse
 from duetime.faces.http.problems import MEDIA_TYPE
 from duetime.faces.mcp.tool import Call
 
 Identify = Callable[[], Call]
+Finish = Callable[[Owner, Run, Reply], Result[Run]]
 
 
 class House(NamedTuple):
@@ -24,6 +29,8 @@ class House(NamedTuple):
     desk: Desk
     identify: Identify
     """Who calls the request at hand."""
+    finish: Finish
+    """Ends a prompt's run with what its agent said, for whoever has it in hand, and counts what that took."""
     trusting: bool = False
     """Nobody is asked for a token; whoever reaches this address is the one who runs it."""
     agents: Sequence[Mapping[str, str]] = ()
@@ -71,6 +78,6 @@ def router(tag: str) -> APIRouter:
     return APIRouter(prefix="/v1", tags=[tag], responses=ALWAYS)
 
 
-def page_of(name: str, items: Sequence[Any], page: Page[Any]) -> Response:
+def page_of(name: str, items: Sequence[Any], page: Page[Any], **more: Any) -> Response:
     told = {"total": page.total, "total_exact": page.total_exact, "next_cursor": page.cursor}
-    return JSONResponse({name: items, **told})
+    return JSONResponse({name: items, **told, **more})

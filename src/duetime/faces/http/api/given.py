@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from duetime.core.clock import DAY, SECOND
+from duetime.core.waking import Reply, Spent
 
 MONTH = 30 * DAY / SECOND
 _DEEPEST = 50
@@ -18,7 +19,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+def _shallow(value: Any) -> Any:
     """Readers with a small stack must be able to take it as well."""
     level: list[Any] = [value]
     for _ in range(_DEEPEST):
@@ -42,6 +43,7 @@ Time = Annotated[
 Zone = Annotated[Text, Field(max_length=100, description="An IANA name such as Europe/Berlin.")]
 Amount = Annotated[float, Field(ge=0, le=10**10)]
 Json = Annotated[dict[str, Any], AfterValidator(_shallow)]
+Anything = Annotated[Any, AfterValidator(_shallow)]
 
 
 class Given(BaseModel):
@@ -175,3 +177,44 @@ class PreviewGiven(Given):
     trigger: Trigger
     timezone: Zone | None = None
     count: int = Field(default=5, ge=1, le=100)
+
+
+# -- what became of a run ---------------------------------------------------------------------------------------------
+
+
+class UsageGiven(Given):
+    """Counted under the limits of the day."""
+
+    input_tokens: int = Field(default=0, ge=0, le=10**12)
+    output_tokens: int = Field(default=0, ge=0, le=10**12)
+    dollars: float = Field(default=0.0, ge=0, le=10**6)
+
+
+class ToolCallGiven(Given):
+    name: Annotated[Text, Field(min_length=1, max_length=200)]
+    arguments: Json | None = None
+
+
+class FinishGiven(Given):
+    """What an agent behind a webhook could have answered at once. What is too long is cut."""
+
+    text: Text | None = Field(default=None, description="What people read.")
+    outcome: Anything = Field(default=None, description="The same for programs, in any form.")
+    error: Annotated[Text, Field(min_length=1)] | None = Field(default=None, description="Why it failed, if it did.")
+    denied: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
+        default=[], max_length=100, description="Tools that it was not allowed; with any, it failed."
+    )
+    tool_calls: list[ToolCallGiven] = Field(
+        default=[], max_length=100, description="The last ones, if there were more."
+    )
+    usage: UsageGiven | None = Field(default=None, description="What it took.")
+
+    def reply(self) -> Reply:
+        return Reply(
+            text=self.text or "",
+            outcome=self.outcome,
+            tool_calls=[call.model_dump(exclude_none=True) for call in self.tool_calls],
+            denied=self.denied,
+            spent=Spent() if self.usage is None else Spent(**self.usage.model_dump()),
+            error=self.error,
+        )

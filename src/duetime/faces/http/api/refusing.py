@@ -28,6 +28,8 @@ _STATUSES: Final = {
     "conflict": 409,
     "busy": 409,
     "broken": 409,
+    "not_yours": 409,
+    "kept_elsewhere": 409,
     "changed": 412,
     "not_json": 415,
     "too_many_streams": 429,
@@ -117,8 +119,15 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     return problem(_REFUSED_INPUT, "invalid", detail, field=first["field"] or None, errors=errors)
 
 
+_IN_OUR_WORDS: Final = {
+    "extra_forbidden": "is not known here; leave it out, or look into /api/openapi.json for what there is",
+    "missing": "is missing; give it",
+}
+
+
 def _one(error: Mapping[str, Any]) -> dict[str, str]:
-    return {"field": _path(error["loc"]), "message": clean_text(str(error["msg"])[:300])}
+    words = _IN_OUR_WORDS.get(error["type"], str(error["msg"])[:300])
+    return {"field": _path(error["loc"]), "message": clean_text(words)}
 
 
 _PLACES: Final = frozenset({"body", "query", "path", "header"})
@@ -136,6 +145,10 @@ _BY_STATUS: Final = {
     404: ("not_found", "There is nothing at this address; /api/openapi.json shows what there is."),
     405: ("method_not_allowed", "This address does not take that method; the header Allow says which it takes."),
 }
+
+
+async def nowhere(_request: Request) -> Response:
+    return problem(404, *_BY_STATUS[404])
 
 
 async def _by_status(request: Request, error: Exception) -> Response:

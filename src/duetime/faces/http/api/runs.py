@@ -1,25 +1,29 @@
-"""Runs, and two views of them: what failed to go out, and what arrived."""
+"""Runs, and two views of them: what failed for good, and what arrived."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
 
+from duetime.core.kind import Caller as Owner
 from duetime.core.model import Run, RunStatus, ScheduleId
+from duetime.core.policy.taking import not_yours
 from duetime.core.store import RunQuery
+from duetime.core.waking import run_holder
 from duetime.faces.http.api.asked import Asked, DeadAsked, InboxAsked, RunsAsked, owner_of, time_of, zone_of
-from duetime.faces.http.api.doors import Caller, page_of, problems, router
-from duetime.faces.http.api.refusing import refuse, taken
+from duetime.faces.http.api.doors import Caller, Here, json_only, page_of, problems, router
+from duetime.faces.http.api.given import FinishGiven
+from duetime.faces.http.api.refusing import Refused, refuse, taken
 from duetime.faces.http.api.shapes import InboxShape, RunShape, RunsShape, RunWithAttempts
+from duetime.faces.mcp.prompt_inbox import await_handover
 from duetime.faces.mcp.tool import Call
 from duetime.faces.present import attempt_view
 from duetime.faces.views import message_shape, run_shapes
 
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
-DEAD_KINDS = ("notification", "request")
 _NOWHERE = ScheduleId(0)
 
 
@@ -87,15 +91,36 @@ def cancel(call: Caller, id: Id) -> Response:
     return _answer(call, _found(call, id), 202)
 
 
-# -- what failed to go out ------------------------------------------------------------------------------------------
+@routes.post(
+    "/runs/{id}/finish", response_model=RunShape, dependencies=[Depends(json_only)], responses=problems(404, 409, 415)
+)
+def finish(here: Here, call: Caller, id: Id, body: Annotated[FinishGiven, Body()]) -> Response:
+    """The answer of an agent that said it would come later: with the token of the run, for that run alone; or with one
+    of its owner's, also for what was taken with it."""
+    await_handover(call, id)
+    run = _found(call, id)
+    if run.status != RunStatus.WAITING:
+        raise refuse("not_possible", f"it is {run.status}, so it cannot be finished")
+    return _answer(call, taken(here.finish(_in_hand(call.caller, run), run, body.reply())))
+
+
+def _in_hand(caller: Owner, run: Run) -> Owner:
+    """Speaks for the agent that was handed the run. A token of a run has a depth, and stands for no other run."""
+    handed = run_holder(run.id, run.fence)
+    if caller.depth and caller.holder != handed:
+        raise Refused(not_yours(run.id))
+    return caller._replace(holder=handed) if run.holder == handed else caller
+
+
+# -- what failed for good ------------------------------------------------------------------------------------------
 
 
 @routes.get("/dead", response_model=RunsShape, tags=["dead letters"])
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
-    """Notifications and requests that failed for good or were lost, and that nobody has dismissed."""
+    """What failed for good or was lost, of every kind, and nobody has dismissed."""
     query = RunQuery(
         owner=owner_of(call, asked.owner),
-        kinds=DEAD_KINDS if asked.kind is None else (asked.kind,),
+        kind=asked.kind,
         status="dead",
         limit=asked.limit,
         cursor=asked.cursor,
@@ -111,7 +136,7 @@ def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     tags=["dead letters"],
 )
 def retry_dead(call: Caller, id: Id) -> Response:
-    """Try again to send it. What is no dead letter is not found here."""
+    """Try it again. What is no dead letter is not found here."""
     _dead_letter(call, id)
     return _answer(call, taken(call.scheduler.retry(call.caller, id)), 202)
 
@@ -125,7 +150,7 @@ def dismiss_dead(call: Caller, id: Id) -> Response:
 
 def _dead_letter(call: Call, id: int) -> None:
     run = _found(call, id)
-    if run.kind not in DEAD_KINDS or run.status not in (RunStatus.FAILED, RunStatus.LOST):
+    if run.status not in (RunStatus.FAILED, RunStatus.LOST):
         raise refuse("not_found", "there is no such run among those that failed")
 
 

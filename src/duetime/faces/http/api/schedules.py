@@ -17,12 +17,13 @@ from duetime.core.model import Schedule
 from duetime.core.result import Err, Result
 from duetime.core.store import ScheduleQuery
 from duetime.core.triggers import trigger_from_json, warnings_for
+from duetime.faces.elsewhere import notes_on_lists, refusal_of
 from duetime.faces.http.api.asked import Asked, NextAsked, Paged, SchedulesAsked, owner_of, time_of, zone_of
 from duetime.faces.http.api.doors import Caller, json_only, page_of, problems, router
 from duetime.faces.http.api.given import EditGiven, NewScheduleGiven, config_of
-from duetime.faces.http.api.refusing import refuse, taken
+from duetime.faces.http.api.refusing import Refused, refuse, taken
 from duetime.faces.http.api.shapes import CreatedShape, PreviewShape, RunShape, RunsShape, ScheduleShape, SchedulesShape
-from duetime.faces.masked import unmasked
+from duetime.faces.masked import unmasked_payload
 from duetime.faces.mcp.prompt_agents import doer_of
 from duetime.faces.mcp.tool import Call
 from duetime.faces.present import preview_view, reads_as
@@ -60,14 +61,17 @@ def _found(call: Call, id: str) -> Schedule:
     status_code=201,
     response_model=CreatedShape,
     dependencies=_JSON,
-    responses={200: {"description": "What the same key made before.", "model": CreatedShape}, **problems(415)},
+    responses={200: {"description": "What the same key made before.", "model": CreatedShape}, **problems(409, 415)},
 )
 def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_key: IdempotencyKey = None) -> Response:
-    """Make a schedule. Nothing is made twice under one idempotency key."""
+    """Make a schedule. Nothing is made twice under one idempotency key. Where notifications are kept at QStash, none
+    is made here."""
     new = _asked(call, body, idempotency_key)
     before = None if new.idempotency_key is None else call.scheduler.made_before(call.caller, new)
+    if before is None and (refusal := refusal_of(call.desk.notifications, body.kind)) is not None:
+        raise Refused(refusal)
     made = taken(before if before is not None else call.scheduler.create(call.caller, new))
-    warnings = [*call.desk.warnings(), *_arrival(call, made, body)]
+    warnings = [*call.desk.warnings(), *_arrival(call, made, body), *call.desk.result_warnings(made.definition)]
     return _answer(made, call.zone, 201 if before is None else 200, warnings=warnings)
 
 
@@ -112,14 +116,16 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
         status=asked.status,
         text=asked.text,
         subject=asked.subject,
-        by_time=asked.order == "next",
+        firing=asked.order == "next",
         newest_first=asked.order == "newest",
         limit=asked.limit,
         cursor=asked.cursor,
     )
     zone = zone_of(call, asked.timezone)
     page = taken(call.scheduler.search(call.caller, query))
-    return page_of("schedules", [schedule_shape(item, zone) for item in page.items], page)
+    notes = notes_on_lists(call.desk.notifications, asked.kind)
+    shapes = [schedule_shape(item, zone) for item in page.items]
+    return page_of("schedules", shapes, page, **({"notes": notes} if notes else {}))
 
 
 @routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_MISSING)
@@ -182,7 +188,7 @@ def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | Non
     zone = schedule_zone(schedule, call)
     payload = body.payload
     if payload is not None:
-        payload = unmasked(payload, json.loads(schedule.definition.payload))
+        payload = unmasked_payload(schedule.definition.kind, payload, json.loads(schedule.definition.payload))
         # Where something hidden stays as it was, nobody may have changed it meanwhile.
         version = schedule.definition.version if version is None and payload != body.payload else version
     return Changes(

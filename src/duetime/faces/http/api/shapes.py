@@ -43,7 +43,7 @@ class ScheduleShape(Shape):
     policy: dict[str, Any] | None
     created_at: Moment
     updated_at: Moment
-    next_run: Moment | None
+    next_run: Moment | None = Field(description="When it fires next; of one that is paused, when it would.")
     last_run: Moment | None
     last_status: str | None
     last_error: str | None
@@ -100,6 +100,7 @@ class PageShape(Shape):
 
 class SchedulesShape(PageShape):
     schedules: list[ScheduleShape]
+    notes: list[str] = Field(default=[], description="What is kept elsewhere, and so is not in this list.")
 
 
 class RunsShape(PageShape):
@@ -116,6 +117,7 @@ class MessageShape(Shape):
     receipt: Any
     title: Any
     message: Any
+    tags: Any
 
 
 class InboxShape(PageShape):
@@ -147,6 +149,7 @@ class UpcomingShape(Shape):
     upcoming: list[ComingShape]
     count: int
     timezone: str
+    warnings: list[str] = Field(default=[], description="Why something may be missing.")
 
 
 class TasksShape(Shape):

@@ -7,11 +7,14 @@ from typing import Annotated
 from fastapi import Body, Depends, Query
 from starlette.responses import JSONResponse, Response
 
+from duetime.core.clock import Instant
+from duetime.faces.elsewhere import Elsewhere, coming_elsewhere
 from duetime.faces.http.api.asked import UpcomingAsked, owner_of, time_of, zone_of
 from duetime.faces.http.api.doors import Caller, json_only, problems, router
 from duetime.faces.http.api.given import PreviewGiven, config_of
 from duetime.faces.http.api.refusing import taken
 from duetime.faces.http.api.shapes import PreviewShape, UpcomingShape
+from duetime.faces.mcp.tool import Call
 from duetime.faces.present import preview_view
 from duetime.faces.views import coming, coming_shape
 
@@ -34,5 +37,16 @@ def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response
     zone = zone_of(call, asked.timezone)
     until = time_of(asked.until, "until", zone, call.scheduler.clock.now())
     found = coming(call.scheduler, call.caller, until, asked.count, owner_of(call, asked.owner))
-    rows = [{**coming_shape(at, schedule, zone), "owner": schedule.definition.owner} for at, schedule in found]
-    return JSONResponse({"upcoming": rows, "count": len(rows), "timezone": zone})
+    rows = [(at, {**coming_shape(at, schedule, zone), "owner": schedule.definition.owner}) for at, schedule in found]
+    there = _elsewhere(call, asked, until, zone)
+    rows += [(at, {**row, "owner": call.caller.owner}) for at, row in there.rows]
+    first = [row for _, row in sorted(rows, key=lambda pair: pair[0])[: asked.count]]
+    answer = {"upcoming": first, "count": len(first), "timezone": zone}
+    return JSONResponse({**answer, "warnings": there.warnings} if there.warnings else answer)
+
+
+def _elsewhere(call: Call, asked: UpcomingAsked, until: Instant | None, zone: str) -> Elsewhere:
+    """The caller's own: a service that keeps notifications lists those of one owner."""
+    if asked.owner not in (None, call.caller.owner):
+        return Elsewhere([], [])
+    return coming_elsewhere(call.desk.notifications, call.caller, until, asked.count, zone)

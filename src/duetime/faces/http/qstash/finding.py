@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from duetime.core.kind import Caller
-from duetime.core.model import LIVE, Run, RunStatus, Schedule, ScheduleState
+from duetime.core.model import LIVE, Run, RunStatus, Schedule, ScheduleId, ScheduleState
+from duetime.core.policy.following import NO_PAYLOAD
 from duetime.core.requesting import KIND, ONCE, failed_run, schedule_and_run
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import Page, RunQuery, ScheduleQuery
@@ -46,15 +47,19 @@ class Finder:
         made_by = schedule_and_run(id)
         if made_by is not None:
             return self._made_by_schedule(caller, *made_by)
-        schedule = self._scheduler.find(caller, id, KIND) if id.startswith(ONCE) else None
-        return None if schedule is None else Message(schedule, self.latest_run(caller, schedule))
+        if not id.startswith(ONCE):
+            return None
+        number = self._scheduler.number_of(caller, id)
+        run = None if number is None else self.latest_run(caller, number)
+        if run is not None:
+            return self.of_run(caller, run)
+        schedule = self._scheduler.find(caller, id, KIND)
+        return None if schedule is None else Message(schedule, None)
 
     def _made_by_schedule(self, caller: Caller, schedule_id: str, run_id: int) -> Message | None:
-        schedule = self._scheduler.find(caller, schedule_id, KIND)
         run = self._scheduler.run(caller, run_id)
-        if schedule is None or run is None or run.schedule != schedule.definition.id:
-            return None
-        return Message(schedule, run)
+        found = None if run is None or run.kind != KIND else self.of_run(caller, run)
+        return found if found is not None and found.schedule.definition.public_id == schedule_id else None
 
     def living(self, caller: Caller, id: str) -> Message | None:
         found = self.message(caller, id)
@@ -67,17 +72,18 @@ class Finder:
 
     def failure(self, caller: Caller, run: Run) -> Failure | None:
         """None where it has not failed, or was dealt with."""
-        if run.status != RunStatus.FAILED or run.stop:
-            return None
-        schedule = self._scheduler.schedule_of(caller, run)
-        return None if schedule is None else Failure(schedule, run)
+        found = None if run.status != RunStatus.FAILED or run.stop else self.of_run(caller, run)
+        return None if found is None else Failure(found.schedule, run)
 
     def of_run(self, caller: Caller, run: Run) -> Message | None:
-        schedule = self._scheduler.schedule_of(caller, run)
-        return None if schedule is None else Message(schedule, run)
+        """What became of messages outlives their schedule: it was deleted, not what it did."""
+        schedule = self._scheduler.schedule_of(caller, run, deleted=True)
+        if schedule is None or schedule.definition.payload == NO_PAYLOAD:  # deleted by a version that kept nothing
+            return None
+        return Message(schedule, run)
 
-    def latest_run(self, caller: Caller, schedule: Schedule) -> Run | None:
-        runs = self.runs(caller, schedule=schedule.definition.id, limit=1).items
+    def latest_run(self, caller: Caller, schedule: ScheduleId) -> Run | None:
+        runs = self.runs(caller, schedule=schedule, limit=1).items
         return runs[0] if runs else None
 
     def runs(self, caller: Caller, **more: Any) -> Page[Run]:

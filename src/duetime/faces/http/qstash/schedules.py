@@ -60,7 +60,7 @@ class Schedules:
 
     def get(self, asking: Asking) -> Answer:
         schedule = self._find(asking)
-        latest = self._finder.latest_run(asking.caller, schedule)
+        latest = self._finder.latest_run(asking.caller, schedule.definition.id)
         states = last_states(schedule, latest)
         return Answer({**schedule_view(schedule), **({"lastScheduleStates": states} if states else {})})
 

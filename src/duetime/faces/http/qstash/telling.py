@@ -18,6 +18,7 @@ from duetime.faces.http.qstash.views import (
     payload_of,
     without_nothing,
 )
+from duetime.faces.redacted import redacted
 
 _LARGEST_BODY = 4096
 """Bytes of a body that a log repeats; the message itself has the whole of it."""
@@ -34,8 +35,7 @@ def told(message: Message, attempts: Sequence[Attempt]) -> list[View]:
 
 def _common(message: Message, view: View) -> View:
     payload = payload_of(message.schedule)
-    body = view.get("body") if "body" in payload.get("redact", []) else None
-    shown = body.encode() if body else body_of(payload)
+    shown = body_of(redacted(payload))
     common = {name: view.get(name) for name in _REPEATED}
     common["body"] = base64.b64encode(shown).decode() if len(shown) <= _LARGEST_BODY else None
     common["callbackHeaders"] = view.get("callbackHeader")

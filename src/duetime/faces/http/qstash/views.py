@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from duetime.core.clock import SECOND, Instant
 from duetime.core.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.core.requesting import RETRIES, body_of, dlq_id, header_lists, message_id, schedule_id
 from duetime.core.triggers import OnceTrigger, trigger_from_json
+from duetime.faces.redacted import redacted
 
 View = dict[str, Any]
 
@@ -82,11 +82,11 @@ def _due(schedule: Schedule, run: Run | None) -> Instant:
 
 
 def _sent(payload: Mapping[str, Any]) -> View:
-    label = payload.get("label")
+    label, shown = payload.get("label"), redacted(payload)
     return {
         "method": payload["method"],
-        "header": _shown_headers(payload),
-        **_shown_body(payload),
+        "header": header_lists(shown.get("headers", {})),
+        **text_or_base64("body", body_of(shown)),
         "callback": payload.get("callback"),
         "callbackHeader": header_lists(payload.get("callback_headers", {})) or None,
         "failureCallback": payload.get("failure_callback"),
@@ -97,30 +97,11 @@ def _sent(payload: Mapping[str, Any]) -> View:
     }
 
 
-def _shown_headers(payload: Mapping[str, Any]) -> dict[str, list[str]]:
-    hidden = [each.lower() for each in payload.get("redact", [])]
-    return {
-        name: [_digest(value.encode()) if {"headers", f"header[{name.lower()}]"} & {*hidden} else value]
-        for name, value in payload.get("headers", {}).items()
-    }
-
-
-def _shown_body(payload: Mapping[str, Any]) -> View:
-    body = body_of(payload)
-    if "body" in payload.get("redact", []):
-        return {"body": _digest(body)}
-    return text_or_base64("body", body)
-
-
 def text_or_base64(name: str, body: bytes) -> View:
     try:
         return {name: body.decode()}
     except UnicodeDecodeError:
         return {f"{name}Base64": base64.b64encode(body).decode()}
-
-
-def _digest(value: bytes) -> str:
-    return f"REDACTED:{hashlib.sha256(value).hexdigest()}"
 
 
 def answer_of(run: Run) -> View:

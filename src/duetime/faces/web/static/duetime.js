@@ -2,7 +2,6 @@
 // it is typed. It only ever puts in place what the server has rendered, or text.
 
 const page = document.documentElement;
-const proof = document.querySelector("meta[name=csrf]")?.content ?? "";
 const form = document.getElementById("schedule-form");
 
 // -- the viewer's zone --------------------------------------------------------------------------------------------
@@ -48,10 +47,11 @@ setInterval(tick, 1000);
 // -- pages that follow what happens -------------------------------------------------------------------------------
 
 const EVENTS = ["schedule.created", "schedule.changed", "schedule.deleted", "run.fired", "run.ended", "gap"];
-const PAUSE = 700; // milliseconds between two refreshes, however much happens
-const POLL = 5000;
-const BEAT = 15000; // without any event: workers beat, and the present moves on
-const live = document.querySelector("[data-live]") !== null;
+const PAUSE = Number(page.dataset.pause ?? 700); // milliseconds between two refreshes, however much happens
+const SHARE = 5; // and so many times as long as the last one took: who asks much of the server, asks seldom
+const POLL = Math.max(PAUSE, 5000);
+const BEAT = Math.max(PAUSE, 15000); // without any event: workers beat, and the present moves on
+const live = document.querySelector("[data-live]:not(#alarms)") !== null;
 const pulse = document.getElementById("pulse");
 const seen = new Map(); // what was put in place last, by id
 let source = null;
@@ -59,6 +59,7 @@ let polling = 0;
 let due = 0;
 let busy = false;
 let again = false;
+let took = 0;
 
 function busyHere() {
   return document.querySelector("#chosen input:checked") !== null || document.querySelector("#rows :focus") !== null;
@@ -66,14 +67,16 @@ function busyHere() {
 
 async function refresh() {
   if (busy) { again = true; return; }
-  if (document.hidden || busyHere()) return;
+  if (!live || document.hidden || busyHere()) return;
   busy = true;
+  const began = performance.now();
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", cache: "no-store" });
-    if (answer.status === 401) { rest(); if (!form) location.reload(); return; } // what is typed is not thrown away
+    if (answer.status === 401) { rest(); location.reload(); return; }
     if (answer.ok) place(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch { /* away for the moment: the next event or poll tries again */ }
   busy = false;
+  took = performance.now() - began;
   if (again) { again = false; soon(); }
 }
 
@@ -93,7 +96,7 @@ function place(fresh) {
 }
 
 function soon() {
-  if (!due) due = setTimeout(() => { due = 0; refresh(); }, PAUSE);
+  if (!due) due = setTimeout(() => { due = 0; refresh(); }, Math.max(PAUSE, SHARE * took));
 }
 
 function say(words, still) {
@@ -150,75 +153,14 @@ const preview = document.getElementById("preview");
 let waiting = 0;
 let asked = 0;
 
-function triggerOf(fields) {
-  const given = (name) => fields.get(name)?.trim() ?? "";
-  const number = (name) => (given(name) === "" || Number.isNaN(Number(given(name))) ? given(name) : Number(given(name)));
-  const trigger = { type: given("when") };
-  const take = (...names) => { for (const name of names) if (given(name)) trigger[name] = given(name); };
-  if (trigger.type === "once") trigger.run_at = given("run_at");
-  if (trigger.type === "interval") { trigger[given("unit")] = number("every"); take("anchor"); }
-  if (trigger.type === "cron") { trigger.expression = given("expression"); take("dst"); }
-  if (trigger.type === "rrule") { trigger.rrule = given("rrule"); take("dtstart"); }
-  take("start", "end");
-  if (given("jitter")) trigger.jitter = number("jitter");
-  return trigger;
-}
-
-function element(name, classes, words) {
-  const made = document.createElement(name);
-  made.className = classes;
-  made.textContent = words;
-  return made;
-}
-
-// Letters that hide or turn others around are shown by their number, as the server does.
-const UNSAFE =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
-const numbered = (letter) => `⟨U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
-const visible = (text) => String(text).replace(UNSAFE, numbered);
-
-const there = (moment, where) =>
-  new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZone: where }).format(moment);
-
-function row(each, where) {
-  const moment = new Date(each.utc);
-  const line = document.createElement("li");
-  const time = element("time", "", there(moment, page.dataset.zone));
-  time.dateTime = each.local;
-  line.append(time);
-  const other = there(moment, where);
-  if (other !== time.textContent) line.append(element("span", "there", `${other} ${where}`));
-  const left = element("time", "ticks countdown", away(moment.getTime(), true));
-  left.dateTime = each.local;
-  const more = element("span", "more", "");
-  more.append(left);
-  line.append(more);
-  return line;
-}
-
-function explain(view) {
-  const list = document.createElement("ol");
-  list.className = "instants";
-  list.append(...view.next.map((each) => row(each, view.timezone)));
-  preview.replaceChildren(
-    element("p", "reads", visible(view.reads_as)), list, ...view.warnings.map((words) => element("p", "notice partly", visible(words))),
-  );
-}
-
 async function look() {
   const turn = ++asked;
-  const fields = new FormData(form);
-  const zoneGiven = fields.get("timezone")?.trim();
-  const body = { trigger: triggerOf(fields), count: 5, ...(zoneGiven ? { timezone: zoneGiven } : {}) };
+  const fields = new URLSearchParams(new FormData(form));
+  fields.set("intent", "look");
   try {
-    const answer = await fetch("/api/v1/preview", {
-      method: "POST", credentials: "same-origin", body: JSON.stringify(body),
-      headers: { "Content-Type": "application/json", "X-CSRF-Token": proof },
-    });
-    const view = await answer.json();
-    if (turn !== asked) return;
-    if (answer.ok) explain(view);
-    else preview.replaceChildren(element("p", "said error", visible(view.detail ?? "It cannot be explained just now.")));
+    const answer = await fetch(form.action, { method: "POST", credentials: "same-origin", body: fields });
+    const words = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
+    if (turn === asked && words) preview.replaceChildren(...words.childNodes);
   } catch { return; } finally { if (turn === asked) preview.classList.remove("stale"); }
 }
 

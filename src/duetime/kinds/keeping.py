@@ -1,0 +1,80 @@
+"""What is kept of an agent's answer: within bounds, a bit of every part rather than a fragment of the whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duetime.core.results import LIMIT, encode, encode_whole
+from duetime.core.waking import Reply
+
+LEAST = 8 * 1024
+"""Bytes that a long text leaves to what else there is, and both of them to the calls."""
+_MARK = " [… cut]"
+_DENIED, _NAME = 20, 200
+"""Tools that are named, and characters of each name."""
+_EARLIER = re.compile(r"\((\d{1,9}) earlier calls\)")
+_LINE = 64
+"""Bytes for that, as JSON."""
+
+
+def kept(reply: Reply, agent: str) -> str:
+    """JSON text. Parts that the agent told nothing of are left out. The text matters most: people read it; and a long
+    run's last calls tell more than its first."""
+    whole = _parts(reply, agent)
+    text = encode_whole(whole)
+    if _size(text) <= LIMIT:
+        return text
+    calls, outcome = list(whole.pop("tool_calls", ())), whole.pop("outcome", None)
+    room = LIMIT - _size(encode_whole({**whole, "text": "", "outcome": None, "tool_calls": []}))
+    for_calls = min(LEAST, _size(encode_whole(calls)) + _LINE)
+    for_outcome = min(LEAST, _size(encode_whole(outcome)))
+    whole["text"] = _cut_text(whole["text"], room - for_calls - for_outcome)
+    room -= _size(encode_whole(whole["text"]))
+    if outcome is not None:
+        whole["outcome"] = json.loads(encode(outcome, room - for_calls))
+        room -= _size(encode_whole(whole["outcome"]))
+    if calls:
+        whole["tool_calls"] = _latest(calls, room)
+    return encode_whole(whole)
+
+
+def _parts(reply: Reply, agent: str) -> dict[str, Any]:
+    spent = reply.spent
+    usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
+    parts = {
+        "text": reply.text,
+        "agent": agent,
+        "outcome": reply.outcome,
+        "tool_calls": list(reply.tool_calls) or None,
+        "denied": [name[:_NAME] for name in reply.denied[:_DENIED]] or None,
+        "usage": {each: value for each, value in usage.items() if value} or None,
+        "exit_code": reply.exit_code,
+    }
+    return {each: value for each, value in parts.items() if value is not None}
+
+
+def _cut_text(text: str, room: int) -> str:
+    cut = json.loads(encode(text, room - _size(_MARK)))
+    return text if isinstance(cut, str) else cut["text"] + _MARK
+
+
+def _latest(calls: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:
+    """Those that fit, after a line that says how many do not; the agent may have begun with such a line itself."""
+    earlier = _EARLIER.fullmatch(str(calls[0].get("name")))
+    missing = 0 if earlier is None else int(earlier[1])
+    room -= _LINE
+    shown: list[Mapping[str, Any]] = []
+    for call in reversed(calls if earlier is None else calls[1:]):
+        room -= _size(encode_whole(call)) + 1
+        if room < 0:
+            missing += 1
+        else:
+            shown.insert(0, call)
+    return [{"name": f"({missing} earlier calls)"}, *shown] if missing else shown
+
+
+def _size(text: str) -> int:
+    return len(text.encode())

@@ -1,0 +1,44 @@
+"""What fits by its type and would still do nothing, or nothing but harm, to every run of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from duetime.core.delivering import INBOX
+from duetime.core.errors import InvalidInput
+from duetime.settings.fitting import Source
+from duetime.settings.sections import HEARTBEAT, AgentSettings, HeartbeatSettings
+
+_LONGEST = 365 * 86_400
+"""Seconds."""
+_PER_DAY = ("runs_per_day", "tokens_per_day", "dollars_per_day")
+_OF_PROGRAMS = ("preset", "command", "url", "model")
+
+
+def refuse_what_cannot_wake(agents: Mapping[str, AgentSettings], heartbeat: HeartbeatSettings, source: Source) -> None:
+    for name, agent in agents.items():
+        problem = _problem(name, agent)
+        if problem:
+            raise InvalidInput(f"{source}: agents.{name}{problem}", field="agents")
+    if heartbeat.runs_per_day < 0:
+        raise InvalidInput(f"{source}: heartbeat{_negative('runs_per_day')}", field="heartbeat")
+
+
+def _problem(name: str, agent: AgentSettings) -> str:
+    if name == HEARTBEAT:
+        return " is the name of the heartbeat itself; call it otherwise, and name it with `agent` under [heartbeat]"
+    if name == INBOX and agent.type != INBOX:
+        return ": what is meant for the inbox waits there until it is taken; give an agent that is woken another name"
+    for part in _OF_PROGRAMS:
+        if agent.type == INBOX and getattr(agent, part):
+            return f".{part}: an inbox wakes nobody; leave it out, or choose another type"
+    for part in _PER_DAY:
+        if not 0 <= getattr(agent, part) < float("inf"):
+            return _negative(part)
+    if not 0 < agent.timeout <= _LONGEST:
+        return f".timeout must be more than 0 seconds and at most {_LONGEST}, a year; without it, it is 900"
+    return ""
+
+
+def _negative(part: str) -> str:
+    return f".{part} must be 0 or more; 0 means no limit"

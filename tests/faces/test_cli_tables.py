@@ -1,0 +1,109 @@
+"""Tables of the command line on terminals of every width: nothing is cut to a beginning that says nothing."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from duetime.cli import screen
+from duetime.cli.columns import READABLE, fitting
+from duetime.cli.kind_words import JOB, Words
+from duetime.cli.schedule_tables import print_schedules
+from duetime.core.clock import HOUR, Instant
+from duetime.core.model import Schedule, ScheduleId
+from duetime.core.policy.creating import begin
+from tests.support.drafts import T0, every
+
+NAME = "Sync the ledger with the bank"
+ERROR = "ValueError: the certificate of ledger.example.org expired on 2026-02-01 and nobody renewed it"
+WIDTHS = range(40, 170)
+
+
+def paper_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    """What is printed on a terminal that is so wide."""
+    paper = StringIO()
+    made = Console(file=paper, width=columns, highlight=False, markup=False, emoji=False)
+    monkeypatch.setattr(screen, "console", lambda: made)
+    return paper
+
+
+def schedule(number: int, owner: str = "local", status: str | None = None) -> Schedule:
+    draft = every(HOUR, name=NAME, owner=owner, public_id=f"job_{number}_1794737142")
+    definition, progress, _ = begin(draft, ScheduleId(number))
+    return Schedule(definition, progress._replace(last_status=status))
+
+
+def listed(columns: int, monkeypatch: pytest.MonkeyPatch, items: list[Schedule], words: Words = JOB) -> list[str]:
+    paper = paper_of(columns, monkeypatch)
+    print_schedules(words, items, "UTC", Instant(T0))
+    return paper.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_a_name_is_readable_on_every_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = listed(columns, monkeypatch, [schedule(7, status="completed"), schedule(12, "ada@example.org")])
+    assert max(map(len, lines)) <= columns
+    assert sum(NAME[: READABLE - 1] in line for line in lines) == 2
+    assert sum("job_12_1794737142" in line and "in 1 h" in line for line in lines) == 1
+    assert any("ada@example.org" in line for line in lines), "whose it is, where that is news"
+
+
+def test_what_says_least_gives_way_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [schedule(7, status="completed")]
+    always = ["ID", "STATUS", "NEXT", "NAME"]
+    headings = {columns: listed(columns, monkeypatch, items)[0].split() for columns in (120, 85, 75, 60)}
+    assert headings[120] == [*always, "WHEN", "LAST", "RUNS"]
+    assert headings[85] == [*always, "WHEN", "LAST"]
+    assert headings[75] == [*always, "WHEN"]
+    assert headings[60] == always
+
+
+def test_an_owner_is_left_out_where_all_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_ada = [schedule(7, "ada@example.org"), schedule(8, "ada@example.org")]
+    assert "OWNER" in listed(140, monkeypatch, of_ada)[0]
+    assert "OWNER" not in listed(80, monkeypatch, of_ada)[0]
+    assert "OWNER" in listed(80, monkeypatch, [*of_ada, schedule(9, "bob@example.org")])[0]
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_an_error_is_never_a_narrow_strip(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = paper_of(columns, monkeypatch)
+    headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
+    row = [210, screen.status_text("failed"), "2026-11-15 10:05:42", 2, "12 ms", "-", ERROR]
+    screen.table(headings, [row], whole=3, fold=True, spare={"LATE": 24})
+    lines = paper.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert len(lines) <= 2 + len(ERROR) / (READABLE / 2)
+    assert any("210" in line and "2026-11-15 10:05:42" in line for line in lines)
+
+
+def test_a_stacked_row_keeps_what_belongs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = paper_of(50, monkeypatch)
+    rows = [[210, "failed", NAME, 2, "12 ms", ERROR], ["", "failed", "", 1, "-", "no"]]
+    screen.table(["RUN", "STATUS", "NAME", "TRY", "TOOK", "ERROR"], rows, whole=2, fold=True)
+    assert [line.rstrip() for line in paper.getvalue().splitlines()] == [
+        "210  failed",
+        f"  name  {NAME}",
+        "  try 2  took 12 ms",
+        "  ValueError: the certificate of",
+        "  ledger.example.org expired on 2026-02-01 and",
+        "  nobody renewed it",
+        "  failed",
+        "  try 1",
+        "  no",
+    ]
+
+
+def test_columns_go_one_by_one_and_then_the_table() -> None:
+    headings, widths = ["ID", "NAME", "WHEN", "RUNS"], [10, 40, 40, 4]
+
+    def shown(room: int) -> list[int] | None:
+        return fitting(headings, widths, room, whole=1, spare={"RUNS": 24, "WHEN": READABLE})
+
+    assert shown(12 + 26 + 26 + 6) == [0, 1, 2, 3]
+    assert shown(12 + 26 + 26 + 5) == shown(12 + 18 + 18) == [0, 1, 2]
+    assert shown(12 + 18 + 17) == shown(12 + 18) == [0, 1]
+    assert shown(12 + 17) is None
+    assert fitting(["ID", "NAME"], [10, 5], 19, whole=1, spare={}) == [0, 1], "what is short needs no more"

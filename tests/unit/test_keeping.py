@@ -1,0 +1,79 @@
+"""A long answer is kept within a result's bounds: a bit of every part, never a fragment of the whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from duetime.core.policy.following import result_text
+from duetime.core.results import LIMIT
+from duetime.core.waking import Reply, Spent
+from duetime.kinds.keeping import LEAST, kept
+
+SPENT = Spent(input_tokens=70, output_tokens=30, dollars=0.5)
+
+
+def calls(count: int, size: int = 1000) -> list[dict[str, Any]]:
+    return [{"name": f"tool_{number}", "result": "x" * size} for number in range(count)]
+
+
+def read(reply: Reply) -> dict[str, Any]:
+    text = kept(reply, "coder")
+    assert len(text.encode()) <= LIMIT
+    parts: dict[str, Any] = json.loads(text)
+    assert (parts["agent"], parts.get("usage", {}).get("dollars")) == ("coder", reply.spent.dollars or None)
+    return parts
+
+
+def test_what_fits_is_kept_as_it_is() -> None:
+    reply = Reply("done", {"ok": True}, calls(3), ["Bash"], SPENT, 0)
+    parts = read(reply)
+    assert parts["text"] == "done" and parts["outcome"] == {"ok": True} and parts["tool_calls"] == calls(3)
+    assert parts["denied"] == ["Bash"] and parts["exit_code"] == 0
+
+
+def test_many_calls_leave_the_text_alone() -> None:
+    reply = Reply("Everything is fine.", {"ok": True}, calls(100), spent=SPENT)
+    parts = read(reply)
+    assert parts["text"] == "Everything is fine." and parts["outcome"] == {"ok": True}
+    first, *latest = parts["tool_calls"]
+    assert latest == calls(100)[-len(latest) :] and first == {"name": f"({100 - len(latest)} earlier calls)"}
+    assert len(latest) * 1000 > LIMIT - LEAST, "no more of them is left out than has to be"
+    assert result_text(kept(reply, "coder")) == "Everything is fine."
+
+
+def test_calls_that_the_agent_left_out_itself_are_counted_too() -> None:
+    parts = read(Reply("fine", tool_calls=[{"name": "(200 earlier calls)"}, *calls(100)], spent=SPENT))
+    first, *latest = parts["tool_calls"]
+    assert first == {"name": f"({300 - len(latest)} earlier calls)"}
+
+
+def test_a_long_text_is_cut_where_people_stop_to_read() -> None:
+    reply = Reply("A" * 70_000, {"ok": True}, calls(5), spent=SPENT)
+    parts = read(reply)
+    assert parts["text"].startswith("A" * 40_000) and parts["text"].endswith("A [… cut]")
+    assert parts["outcome"] == {"ok": True} and parts["tool_calls"] == calls(5)
+
+
+def test_everything_is_long() -> None:
+    reply = Reply("A" * 10**6, ["B" * 1000] * 1000, calls(100), ["C" * 10**6] * 1000, SPENT)
+    parts = read(reply)
+    assert parts["text"].startswith("A" * 10_000) and parts["tool_calls"][-1] == calls(100)[-1]
+    assert parts["outcome"]["cut"] is True and parts["outcome"]["text"].startswith('["BBB')
+
+
+@pytest.mark.parametrize("letter", ["\x01", '"', "é", "\U0001f600", "\ud800", "\0"])
+def test_letters_that_need_more_room_than_they_seem_to(letter: str) -> None:
+    text, dozen = letter * 100_000, [{"name": letter * 900, "result": letter * 900}] * 100
+    assert read(Reply(text, text, dozen, [text] * 30, SPENT))["text"].endswith(" [… cut]")
+    assert read(Reply("short", tool_calls=dozen, spent=SPENT))["text"] == "short"
+    assert read(Reply("short", outcome=text, spent=SPENT))["outcome"]["cut"] is True
+
+
+def test_at_the_edge_it_is_whole_or_marked() -> None:
+    shown = [(text, read(Reply(text, spent=SPENT))["text"]) for text in ("x" * n for n in range(LIMIT - 200, LIMIT))]
+    whole = [text == said for text, said in shown]
+    assert whole == sorted(whole, reverse=True) and any(whole) and not all(whole)
+    assert all(said.endswith("x [… cut]") and len(said) > LIMIT - 500 for text, said in shown if text != said)
