@@ -43,20 +43,26 @@ def private_postgres() -> Iterator[postgres.PostgresServer]:
 
 
 LONG = (
-    "test_docs.py",
+    "test_builtin_agents.py",
+    "test_xss.py",
+    "test_dashboard.py",
+    "test_xss_doors.py",
     "test_mcp_hostile.py",
     "test_mcp_tools.py",
-    "test_dashboard.py",
-    "test_xss.py",
-    "test_builtin_agents.py",
-    "test_mcp_subscriptions.py",
-    "test_api_schema.py",
     "test_qstash_trouble.py",
-    "test_prompt_tools.py",
+    "test_docs.py",
+    "test_mcp_subscriptions.py",
     "test_deliveries.py",
-    "test_prompts_wake.py",
+    "test_mcp_ownership.py",
+    "test_serve.py",
+    "test_prompt_tools.py",
+    "test_deaths.py",
+    "test_api_schema.py",
+    "test_heartbeats.py",
+    "test_stdio.py",
     "test_calendar.py",
-    "test_examples.py",
+    "test_postgres_alone.py",
+    "test_slots.py",
 )
 """Files that take longest. Files are spread over several processes, and one of these at the end keeps all waiting."""
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duetime.api import Duetime
+from duetime.core.carrying import InlineCarrier
 from duetime.core.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.core.executing import InHand
 from duetime.core.model import Run
 from duetime.core.store import RunQuery
-from duetime.core.worker import InlineCarrier, Worker, WorkerOptions
+from duetime.core.worker import Worker, WorkerOptions
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
 
@@ -96,7 +97,7 @@ class Simulation:
     def crash(self) -> None:
         """The worker claims what is due and dies before it carries anything out. A new one takes its place."""
         self.worker.beat()
-        self.worker.carrier = _Dead(self.worker)
+        self.worker.carrier = _Dead(self.worker.execute)
         self.worker.notice()
         self.worker.exchange()
         self.worker = self._new_worker()

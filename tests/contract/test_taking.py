@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.core.handing import LEASE
 from duetime.core.kind import Caller
 from duetime.core.model import Run, RunId, RunStatus, ScheduleId
 from duetime.core.outcome import Completed, Failed, Waiting
@@ -14,7 +15,7 @@ from duetime.core.policy import changing
 from duetime.core.policy.taking import LEFT, hold_of
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err
-from duetime.core.scheduler import LEASE, Scheduler
+from duetime.core.scheduler import Scheduler
 from duetime.core.store import RunQuery
 from duetime.core.waking import run_holder
 from duetime.simulation import SettableClock

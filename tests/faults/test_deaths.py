@@ -84,7 +84,7 @@ def test_a_job_that_kills_its_process_is_quarantined_and_its_neighbours_are_not(
 
     deaths = 0
     worker = team.start(1, wait=False, lease=1.0)[0]
-    while died_before_the_end(worker, team, 31):
+    while died_before_the_end(worker, team, 1 + len(neighbours) + 1):
         deaths += 1
         worker = team.start(1, wait=False, lease=1.0)[0]  # as a supervisor would
 
@@ -98,6 +98,7 @@ def test_a_job_that_kills_its_process_is_quarantined_and_its_neighbours_are_not(
     assert found is not None
     assert found.progress.state == "paused"
     assert "quarantined" in str(found.progress.note)
+    assert runs.keys() - {"killer", *neighbours} == {"killer is paused"}, "and its owner hears of it"
     assert {runs[key].status for key in neighbours} == {"completed"}
     assert max(runs[key].deaths for key in neighbours) <= 1
     team.check()

@@ -12,9 +12,9 @@ from duetime.cli.kind_words import Words
 from duetime.compose import App
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.notifications import KIND as NOTIFICATION
+from duetime.core.reading import could_be_an_id
 from duetime.core.remotes import RemoteKind
 from duetime.core.result import Err
-from duetime.core.scheduler import could_be_an_id
 from duetime.core.store import ScheduleQuery
 from duetime.faces.elsewhere import PLACE
 

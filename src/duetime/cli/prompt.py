@@ -21,12 +21,12 @@ from duetime.cli.text import clean, coming
 from duetime.core.clock import MINUTE
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import InvalidInput
+from duetime.core.handing import LEASE
 from duetime.core.outcome import Completed, Failed
 from duetime.core.policy.ending import Held
 from duetime.core.policy.taking import hold_of
 from duetime.core.result import Err
 from duetime.core.results import encode, shorten_error
-from duetime.core.scheduler import LEASE
 from duetime.faces.present import instant_view
 
 app = group("Prompts: instructions for an agent, scheduled.")

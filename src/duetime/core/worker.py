@@ -6,8 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
 
+from duetime.core.carrying import Carrier, InlineCarrier
 from duetime.core.clock import SECOND, Clock, Instant
 from duetime.core.errors import StoreUnavailable, WorkerGone
 from duetime.core.executing import InHand, carry_out, give_back
@@ -47,21 +47,6 @@ class WorkerOptions:
     """Microseconds that a run may be claimed ahead of its instant."""
 
 
-class Carrier(Protocol):
-    """What carries runs out: a pool of threads, or the calling thread itself."""
-
-    size: int
-
-    def put(self, items: Sequence[InHand]) -> None: ...
-
-    def take_back(self) -> list[InHand]: ...
-
-    def head(self) -> InHand | None: ...
-
-    @property
-    def free(self) -> int: ...
-
-
 class Worker:
     """Holds runs; knows nothing of threads. One thread at a time calls its steps."""
 
@@ -81,7 +66,7 @@ class Worker:
         self.claiming = True
         self.draining = False
         """True: nothing is begun any more; what was not started is given back."""
-        self.carrier: Carrier = InlineCarrier(self)
+        self.carrier: Carrier = InlineCarrier(self.execute)
         self._gone: WorkerId | None = None
         self._strays: list[InHand] = []
         self._doubt = False
@@ -381,26 +366,3 @@ class Worker:
         rescued = self.rescue()
         self.notice()
         return self.exchange() or bool(rescued)
-
-
-class InlineCarrier:
-    """Carries runs out in the calling thread, one after the other."""
-
-    size = 250
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-
-    def put(self, items: Sequence[InHand]) -> None:
-        for item in items:
-            self._worker.execute(item)
-
-    def take_back(self) -> list[InHand]:
-        return []
-
-    def head(self) -> InHand | None:
-        return None
-
-    @property
-    def free(self) -> int:
-        return 1

@@ -8,8 +8,8 @@ from duetime.core.clock import Instant
 from duetime.core.kind import Caller
 from duetime.core.masking import without_secrets
 from duetime.core.notifications import KIND, Message, NotificationService, Recurring
+from duetime.core.reading import upcoming
 from duetime.core.result import Err
-from duetime.core.scheduler import upcoming
 from duetime.core.triggers import CronTrigger, OnceTrigger, Trigger, describe
 from duetime.faces.present import instant_view
 from duetime.faces.views import EACH, View

@@ -13,7 +13,8 @@ from duetime.core.errors import DuetimeError
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, ScheduleId, ScheduleState, WorkerRow
 from duetime.core.policy.values import Policy, policy_from_json
-from duetime.core.scheduler import Scheduler, upcoming
+from duetime.core.reading import upcoming
+from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import trigger_from_json
 from duetime.faces.masked import masked, masked_payload
 from duetime.faces.present import instant_view, is_alive, reads_as, run_view, schedule_view

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.delivering import Parcel
+from duetime.core.reading import could_be_an_id
 from duetime.core.remotes import Remote, RemoteKind
-from duetime.core.scheduler import could_be_an_id
 from duetime.delivery.ntfy import NtfyServer, publish_call
 from duetime.delivery.qstash.rows import cron_of, fields_of
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from duetime.core.clock import Instant
 from duetime.core.kind import Caller
 from duetime.core.notifications import PATIENCE, Listing, Message, NewNotification, Recurring, Sent, told
+from duetime.core.reading import could_be_an_id, expected
 from duetime.core.remotes import Remote, RemoteKind, RemoteState
 from duetime.core.result import Err, Ok, Result
-from duetime.core.scheduler import Scheduler, could_be_an_id, expected
+from duetime.core.scheduler import Scheduler
 from duetime.delivery.http import Http
 from duetime.delivery.ntfy import NtfyServer
 from duetime.delivery.qstash.account import Account, problem_with
