@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CODE   := src tests $(wildcard bench evaluation examples reference)
-TOGETHER ?= 6
+TOGETHER ?= 4
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)

@@ -19,6 +19,7 @@ from tests.support.agents import Served, serving
 from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture
 from tests.support.drafts import every
 from tests.support.lively import TASKS, lively
+from tests.support.programs import processor_time
 
 HOUSEHOLD = (
     TASKS
@@ -76,8 +77,8 @@ PALE = """
 }
 """
 """What has less contrast than 4.5 to 1, which is what the accessibility guidelines ask of text of this size."""
-LONGEST = 5.0
-"""Seconds for a page about 10,000 schedules, on a machine that does other things as well."""
+LONGEST = 3.0
+"""Seconds that the server may work at a page about 10,000 schedules."""
 
 
 class House(NamedTuple):
@@ -359,8 +360,7 @@ def test_ten_thousand_schedules_on_one_timeline(browser: Browser, tmp_path: Path
         page = context.new_page()
         page.goto(link_of(served))
         for span in ("24h", "7d"):
-            # The best of three: other tests keep the same two cores busy.
-            took = min(seconds_for(page, address(served, f"/timeline?span={span}")) for _ in range(3))
+            took = server_time_for(page, served, f"/timeline?span={span}")
             assert took < LONGEST, f"{took:.1f} s for {span}"
             picture(page, f"ten-thousand-{span}")
         assert page.locator(".timeline .bar").count() > 100
@@ -368,12 +368,12 @@ def test_ten_thousand_schedules_on_one_timeline(browser: Browser, tmp_path: Path
         expect(page.locator("#total")).to_have_text("10,000 schedules")
 
 
-def seconds_for(page: Page, timeline: str) -> float:
-    clock = SystemClock()
-    began = clock.monotonic()
-    page.goto(timeline)
-    expect(page.get_by_text("The busiest 24 of 10,000")).to_be_visible(timeout=30_000)
-    return clock.monotonic() - began
+def server_time_for(page: Page, served: Served, timeline: str) -> float:
+    """Seconds of a processor: others keep the same cores busy, and a clock on the wall would measure them."""
+    before = processor_time(served.process.pid)
+    page.goto(address(served, timeline))
+    expect(page.get_by_text("The busiest 24 of 10,000")).to_be_visible(timeout=60_000)
+    return processor_time(served.process.pid) - before
 
 
 # -- everybody ------------------------------------------------------------------------------------------------------

@@ -6,9 +6,8 @@ have to step in, for what is escaped is no markup; and no page may hold an eleme
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -22,6 +21,7 @@ from duetime.core.store import RunQuery, ScheduleQuery
 from duetime.kinds.registry import Task
 from tests.support.browsing import page_of, working
 from tests.support.chromium import chromium
+from tests.support.size import FULL, some
 from tests.support.web import Site, site
 from tests.support.workers import eventually
 from tests.support.xss import packed, payloads
@@ -30,13 +30,6 @@ from tests.support.xss_visiting import FOUND, check, seen, visiting
 PAYLOADS = payloads()
 NAMES, BODIES = packed(PAYLOADS, 200), packed(PAYLOADS, 1500)
 """All of them: in names, which may have 200 characters, and in longer texts."""
-FULL = os.environ.get("DUETIME_FULL") == "1"
-T = TypeVar("T")
-
-
-def some(pages: list[T]) -> list[T]:
-    """A third, unless everything is wanted: pages of one schedule or run show all payloads in test_xss_doors."""
-    return pages if FULL else pages[::3]
 
 
 def echo(text: str) -> Any:
@@ -118,7 +111,7 @@ def test_nothing_runs_on_the_pages_of_all(browser: Browser, there: Site) -> None
 
 @pytest.mark.parametrize("part", ["", "edit", "delete"])
 def test_nothing_runs_on_the_page_of_each(browser: Browser, there: Site, part: str) -> None:
-    """All payloads as names in titles, headings and fields, and as what each kind does."""
+    """Payloads as names in titles, headings and fields, and as what each kind does; test_xss_doors has all of them."""
     schedules = there.room.store.search(ScheduleQuery(limit=len(NAMES))).items
     assert [each.definition.name for each in schedules] == NAMES
     visited = some(schedules)

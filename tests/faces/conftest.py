@@ -14,6 +14,7 @@ from duetime.settings import Settings
 from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Answer, Cli
 from tests.support.qstash import Counter, counter
+from tests.support.stage import Stage
 from tests.support.web import Site, site
 
 STORED = frozenset({"job", "prompt", "notify", "dead", "run", "import", "db"})
@@ -61,3 +62,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def local(served: Site) -> Browser:
     return signed_in(served)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(str(tmp_path / "duetime.db"))
+    yield made
+    made.time.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
+    made = Stage(url)
+    yield made
+    made.time.close()

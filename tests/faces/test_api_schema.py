@@ -6,7 +6,6 @@ status with a documented body, invalid requests have to be refused, and nothing 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,8 +20,8 @@ from schemathesis.schemas import APIOperation, BaseSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.support.api import Api, serving_api
+from tests.support.size import FULL
 
-FULL = os.environ.get("DUETIME_FULL") == "1"
 EXAMPLES = 65 if FULL else 8
 """Of each mode, for each operation, and once more for each that has an id."""
 PARTS, ROUNDS = (24, 4) if FULL else (1, 1)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from duetime.core.kind import Caller
 from duetime.core.outcome import Completed
@@ -23,21 +19,6 @@ ANSWER = {
     "usage": {"input_tokens": 7},
 }
 """As it is kept of an agent that was woken."""
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(str(tmp_path / "duetime.db"))
-    yield made
-    made.time.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
-    made = Stage(url)
-    yield made
-    made.time.close()
 
 
 def done(stage: Stage, answer: dict[str, Any] | None = None) -> int:

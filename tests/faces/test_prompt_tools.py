@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,6 @@ NOTHING = "No scheduled tasks found matching filters."
 PROMPTS = (
     "schedule", "schedule_list", "schedule_edit", "schedule_cancel", "prompt_result", "take_prompt", "finish_prompt",
 )  # fmt: skip
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(str(tmp_path / "duetime.db"))
-    yield made
-    made.time.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
-    made = Stage(url)
-    yield made
-    made.time.close()
 
 
 # -- schedule -----------------------------------------------------------------------------------------------------

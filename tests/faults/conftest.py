@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +10,13 @@ import pytest
 from duetime.compose import open_store
 from duetime.stores.postgres import PostgresStore
 from duetime.stores.sqlite import SqliteStore
+from tests.support.size import FULL
 from tests.support.workers import Crew, crew
 
 RealStore = SqliteStore | PostgresStore
 
 LEASE = 2.0
 
-FULL = bool(os.environ.get("DUETIME_FULL"))
 ONE_STORE = pytest.mark.parametrize("store_url", ["sqlite", "postgres"] if FULL else ["sqlite"], indirect=True)
 """For what no store has a part in: the other one is tried when DUETIME_FULL is set."""
 

@@ -12,8 +12,8 @@ from duetime.core.clock import SECOND, Instant
 from duetime.core.drafting import NewSchedule
 from duetime.core.model import WorkerId
 from duetime.core.result import Err
-from tests.faults.conftest import FULL
 from tests.support.postgres import PostgresServer
+from tests.support.size import FULL
 from tests.support.workers import CALLER, CLOCK, Crew, crew, eventually
 
 LEASE = 1.0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
@@ -20,8 +19,8 @@ from duetime.core.triggers import CronTrigger
 from duetime.core.triggers.cron import Dst
 from duetime.core.wallclock import Change, wall_clock
 from duetime.core.zones import known_zone
+from tests.support.size import FULL
 
-FULL = os.environ.get("DUETIME_FULL") == "1"
 MICROSECONDS = 1_000_000
 DST: tuple[Dst, ...] = ("debian", "literal")
 HOUR = 3600

@@ -11,7 +11,7 @@ import typer
 from duetime.api import LOCAL, taken
 from duetime.cli import notify_elsewhere, screen
 from duetime.cli.door import REFUSED
-from duetime.cli.frame import Db, Json, again, opened, worker_warnings
+from duetime.cli.frame import Cursor, Db, Json, Limit, again, opened, worker_warnings
 from duetime.cli.plain import PlainCommand, group
 from duetime.cli.run_words import (
     OVER,
@@ -42,10 +42,8 @@ app = group("Dead letters: runs of every kind that failed for good, or were lost
 @app.command("list", cls=PlainCommand)
 def list_(
     kind: Kind = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")] = 50,
-    cursor: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Go on where an earlier list with --json ended.")
-    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:

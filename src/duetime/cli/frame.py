@@ -27,6 +27,8 @@ Db = Annotated[
     typer.Option("--db", metavar="URL", help="A file, or postgresql://...; otherwise as the settings say."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")]
+Cursor = Annotated[str | None, typer.Option(metavar="TEXT", help="Go on where an earlier list with --json ended.")]
 Tasks = Annotated[
     list[str] | None,
     typer.Option("--tasks", metavar="MODULE", help="A module, or a .py file, that registers tasks. May be repeated."),

@@ -8,7 +8,7 @@ import typer
 
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
-from duetime.cli.frame import Db, Json, again, opened
+from duetime.cli.frame import Cursor, Db, Json, Limit, again, opened
 from duetime.cli.plain import PlainCommand, group
 from duetime.cli.run_words import Kind, found_run, known_kind, print_run, whole_view
 from duetime.cli.schedule_tables import said_of
@@ -31,10 +31,8 @@ def list_(
         str | None,
         typer.Option("--status", metavar="STATUS", help="Such as running, waiting, failed; live: all that may change."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")] = 20,
-    cursor: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Go on where an earlier list with --json ended.")
-    ] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ import typer
 from duetime.api import LOCAL, Refused, taken
 from duetime.cli import notify_elsewhere, screen
 from duetime.cli.finding import PAGE, found_here
-from duetime.cli.frame import Db, Json, opened, program
+from duetime.cli.frame import Cursor, Db, Json, Limit, opened, program
 from duetime.cli.kind_words import Words
 from duetime.cli.plain import PlainCommand
 from duetime.cli.schedule_tables import print_runs, print_schedule, print_schedules
@@ -28,9 +28,7 @@ Status = Annotated[
     str | None,
     typer.Option("--status", metavar="STATUS", help="pending, running, completed, failed, cancelled, paused, broken."),
 ]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")]
 Everything = Annotated[bool, typer.Option("--all", help="Every one, whatever the limit.")]
-Cursor = Annotated[str | None, typer.Option(metavar="TEXT", help="Go on where an earlier list with --json ended.")]
 Runs = Annotated[int, typer.Option("--runs", min=0, max=1000, help="How many runs of its history.")]
 HistoryLimit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many runs.")]
 
