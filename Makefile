@@ -24,6 +24,10 @@ if [ $$status -eq 0 ]; then printf '== %s passed in %s s\n' '$(1)' $$took; \
 else printf '== %s FAILED in %s s\n' '$(1)' $$took; exit $$status; fi
 endef
 
+# Types beside the tests, which wait for other things than a processor half of the time. Both have to pass.
+beside = { $(MAKE) --no-print-directory types & types=$$!; unit=0; $(MAKE) --no-print-directory unit || unit=$$?; \
+wait $$types && [ $$unit -eq 0 ]; }
+
 help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +36,7 @@ run: $(VENV)/.run ## dashboard, API, MCP and a worker with sample tasks, shown l
 	@$(BIN)/duetime serve --demo $(ARGS)
 
 test: $(VENV)/.dev ## lint, types, imports and unit: what has to pass before a merge
-	$(call stage,test,$(MAKE) --no-print-directory lint types imports unit)
+	$(call stage,test,$(MAKE) --no-print-directory lint imports && $(beside))
 
 lint: $(VENV)/.dev ## ruff: rules and formatting
 	$(call stage,lint,$(BIN)/ruff check -q --output-format concise $(CODE) && $(BIN)/ruff format -q --check $(CODE))

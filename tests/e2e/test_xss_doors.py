@@ -20,6 +20,7 @@ from duetime.kinds.registry import Task
 from tests.support.browsing import page_of, signed_in, working
 from tests.support.chromium import chromium
 from tests.support.raw import HttpLine, call
+from tests.support.size import some
 from tests.support.web import ACCEPT, Site, site
 from tests.support.workers import eventually
 from tests.support.xss import packed, payloads
@@ -120,18 +121,21 @@ def browser() -> Iterator[Browser]:
 def test_nothing_that_came_in_runs(door: Door, browser: Browser, tmp_path: Path) -> None:
     with site(tmp_path) as there:
         there.room.registry.add(Task(stumble, name="stumble", description=PACKS[0]))
-        for pack in PACKS:
+        packs = some(PACKS, 2)
+        for pack in packs:
             door(there, pack[:200], pack)
         with working(there), visiting(browser, there) as page:
             schedules = there.room.store.search(ScheduleQuery(limit=100)).items
-            assert len(schedules) >= len(PACKS)
+            assert len(schedules) >= len(packs)
             eventually(lambda: _under_way(there) == 0, 60, "all of them ran")
             runs = there.room.store.runs(RunQuery(limit=100)).items
             own = [check(page, there, page_of(each)) for each in schedules]
             own += [check(page, there, f"/runs/{run.id}") for run in runs]
             for path in ("/", "/schedules", "/inbox", "/dead-letters", "/timeline?span=1h", "/new"):
                 check(page, there, path)
-    assert [number for number in range(len(PAYLOADS)) if not seen(own, number)] == []
+    assert [
+        number for number, payload in enumerate(PAYLOADS) if payload in "".join(packs) and not seen(own, number)
+    ] == []
 
 
 def _under_way(there: Site) -> int:
