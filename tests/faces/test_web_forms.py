@@ -159,7 +159,8 @@ def test_what_is_typed_is_explained_to_the_second_and_the_year(local: Browser) -
     assert len(set(re.findall(r"\b\d\d:\d\d(?::\d0)?\b", words(reply)))) == 5
     yearly = local.send("/new", {**asked, "expression": "0 9 1 1 *"})
     years = [int(year) for year in re.findall(r"1 Jan (\d{4}) 09:00", words(yearly))]
-    assert years == list(range(years[0], years[0] + 5))
+    assert len(years) >= 4, "the first may be tomorrow, which is said in that word"
+    assert years == list(range(years[0], years[0] + len(years)))
 
 
 def test_a_preview_without_a_script(local: Browser) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, SECOND, Instant
+from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, instant_of
 from duetime.core.triggers import trigger_from_json
 from duetime.faces.web.density import Density
 from duetime.faces.web.pictures import strip
-from duetime.faces.web.spans import ZOOMS, window
+from duetime.faces.web.spans import ZOOMS, Zoom, window
 from tests.support.browsing import (
     Browser,
     made,
@@ -42,6 +42,17 @@ def test_a_crowded_hour_stays_readable(served: Site) -> None:
     assert "every second" in page
     assert "and 7 further schedules" in page
     assert len(reply.body) < 400_000
+
+
+@pytest.mark.parametrize("past", [0, 1, 11 * MINUTE, 14 * MINUTE + 59 * SECOND, 15 * MINUTE, HOUR - 1])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "Europe/Berlin"])
+@pytest.mark.parametrize("zoom", ZOOMS.values(), ids=list(ZOOMS))
+def test_all_that_lies_ahead_is_in_the_window(zoom: Zoom, zone: str, past: int) -> None:
+    """What comes again exactly a day after it last came is one of the next 24 hours, at any minute of the hour."""
+    now = Instant(instant_of(datetime(2026, 11, 15, 12, tzinfo=UTC)) + past)
+    view = window(zoom, zone, now)
+    assert view.start <= now - zoom.behind + zoom.step, "of the past, one step less at most"
+    assert now + zoom.ahead < view.end <= now + zoom.ahead + zoom.step
 
 
 COUNTED: list[tuple[str, dict[str, Any]]] = [

@@ -117,8 +117,9 @@ class Window(NamedTuple):
 
 
 def window(zoom: Zoom, zone: str, now: Instant, start: Instant | None = None) -> Window:
-    """Begins on a step of the viewer's wall clock."""
-    wanted = (now - zoom.behind if start is None else start) // SECOND
+    """Begins on a step of the viewer's wall clock: of now the following one, so that all that lies ahead is in it (what
+    comes at noon every day, a few minutes after noon) and a little less of the past."""
+    wanted = (now - zoom.behind + zoom.step if start is None else start) // SECOND
     offset, step = wall_clock(zone).stretch(wanted).offset, zoom.step // SECOND
     begin = Instant(((wanted + offset) // step * step - offset) * SECOND)
     return Window(zoom, begin, Instant(begin + zoom.behind + zoom.ahead), zone)
