@@ -64,7 +64,7 @@ conformance: $(VENV)/.dev ## the MCP conformance suite from npm, both protocol e
 evaluate: $(VENV)/.dev ## a model answers evaluation/evaluation.xml with the tools; needs ANTHROPIC_API_KEY
 	@$(BIN)/python -m evaluation $(ARGS)
 
-full: $(VENV)/.dev ## every test at its full size: all zones and their changes to 2037, both stores everywhere
+full: $(VENV)/.dev ## every test at its full size: all zones to 2037, both stores, fuzzing and all hostile text
 	$(call stage,full,DUETIME_FULL=1 $(BIN)/python -m pytest -q $(ARGS))
 
 bench: $(VENV)/.dev ## benchmarks on both stores; ARGS are passed on

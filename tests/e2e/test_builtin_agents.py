@@ -19,7 +19,6 @@ from tests.support.chatting import chat, chatting
 from tests.support.cli import Answer
 from tests.support.mcp import SAMPLES, World, unique, world
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say, together
-from tests.support.size import some
 from tests.support.waking import errand, over_stdio, succeeded
 
 MODELS = (EXAMPLE, "openai:gpt-5", "openai-chat:gpt-5", "google:gemini-2.5-pro")
@@ -61,7 +60,7 @@ def effects(there: World, owner: str) -> None:
         assert (job["name"], job["status"]) == ("greet", "pending")
 
 
-@pytest.mark.parametrize("model", some(MODELS))
+@pytest.mark.parametrize("model", MODELS)
 def test_a_woken_agent_over_http(model: str, shared_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = unique("owner")
     access = Access(shared_world.served.url, shared_world.token(owner))

@@ -20,7 +20,6 @@ from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chrom
 from tests.support.drafts import every
 from tests.support.lively import TASKS, lively
 from tests.support.programs import processor_time
-from tests.support.size import some
 
 HOUSEHOLD = (
     TASKS
@@ -380,9 +379,8 @@ def server_time_for(page: Page, served: Served, timeline: str) -> float:
 # -- everybody ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"), some([("light", DESK), ("dark", DESK), ("light", PHONE), ("dark", PHONE)])
-)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE], ids=["desk", "phone"])
 def test_every_page_fits_the_screen(house: House, browser: Browser, scheme: str, width: ViewportSize) -> None:
     """And is kept as a picture, to be looked at."""
     state = house.context.storage_state()

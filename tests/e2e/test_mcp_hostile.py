@@ -13,7 +13,6 @@ import pytest
 from tests.e2e.test_mcp_tools import CALLS
 from tests.support.mcp import ROUTES, World, leaks, unique, world
 from tests.support.raw import HttpLine, Line, StdioLine, call, stdio_line
-from tests.support.size import some
 
 MEGABYTE = 1024 * 1024
 SURROGATE = r'"\ud800"'
@@ -51,7 +50,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-@pytest.fixture(scope="module", params=some(ROUTES))
+@pytest.fixture(scope="module", params=ROUTES)
 def line(request: pytest.FixtureRequest, there: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     transport, _, era = request.param.partition("-")
     if transport == "stdio":

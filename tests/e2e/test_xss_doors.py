@@ -24,10 +24,9 @@ from tests.support.size import some
 from tests.support.web import ACCEPT, Site, site
 from tests.support.workers import eventually
 from tests.support.xss import packed, payloads
-from tests.support.xss_visiting import check, seen, visiting
+from tests.support.xss_visiting import check, missing, visiting
 
-PAYLOADS = payloads()
-PACKS = packed(PAYLOADS, 1500)
+PACKS = packed(payloads(), 1500)
 NOW = {"type": "once", "run_at": "now"}
 ONCE = {"max_attempts": 2, "backoff_seconds": 0.01}
 Door = Callable[[Site, str, str], None]
@@ -51,9 +50,10 @@ def by_http(there: Site, name: str, pack: str) -> None:
         "tags": [name, pack],
         "click": link,
         "icon": link,
+        "attach": link,
+        "filename": name.replace("/", "").replace("\\", ""),
+        "actions": [button],
     }
-    message |= {"click": link, "icon": link, "attach": link}
-    message |= {"filename": name.replace("/", "").replace("\\", ""), "actions": [button]}
     for kind, payload, policy in (
         ("notification", message, {}),
         ("job", {"task": "stumble", "kwargs": {"text": pack}}, ONCE),
@@ -121,7 +121,7 @@ def browser() -> Iterator[Browser]:
 def test_nothing_that_came_in_runs(door: Door, browser: Browser, tmp_path: Path) -> None:
     with site(tmp_path) as there:
         there.room.registry.add(Task(stumble, name="stumble", description=PACKS[0]))
-        packs = some(PACKS, 2)
+        packs = PACKS if door is by_http else some(PACKS, 2)  # all of it through the door with the most fields
         for pack in packs:
             door(there, pack[:200], pack)
         with working(there), visiting(browser, there) as page:
@@ -133,9 +133,7 @@ def test_nothing_that_came_in_runs(door: Door, browser: Browser, tmp_path: Path)
             own += [check(page, there, f"/runs/{run.id}") for run in runs]
             for path in ("/", "/schedules", "/inbox", "/dead-letters", "/timeline?span=1h", "/new"):
                 check(page, there, path)
-    assert [
-        number for number, payload in enumerate(PAYLOADS) if payload in "".join(packs) and not seen(own, number)
-    ] == []
+    assert missing(own, packs) == []
 
 
 def _under_way(there: Site) -> int:

@@ -14,6 +14,7 @@ from duetime.settings import Settings
 from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Answer, Cli
 from tests.support.qstash import Counter, counter
+from tests.support.qstash_standin import StandIn
 from tests.support.stage import Stage
 from tests.support.web import Site, site
 
@@ -50,6 +51,13 @@ def desk(tmp_path: Path) -> Iterator[Counter]:
     """QStash's API on a settable clock, with a receiver that is played."""
     with counter(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def qstash() -> Iterator[StandIn]:
+    """What misbehaves as told in QStash's place."""
+    with StandIn() as there:
+        yield there
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,8 @@ def test_enough_was_sent(world: World) -> None:
 
 
 def test_every_operation_is_there_to_be_tried(world: World) -> None:
-    labels = {operation.label for operation in world.operations()}
-    assert {"POST /v1/schedules", "PATCH /v1/schedules/{id}", "POST /v1/dead/{id}/retry", "GET /v1/inbox"} <= labels
-    assert "POST /v1/runs/{id}/finish" in labels
-    assert len(labels) >= 23
+    """None is left out because the tool could not read it."""
+    paths = world.api.described.document["paths"]
+    documented = {f"{verb.upper()} {path}" for path, verbs in paths.items() for verb in verbs if path != STREAM}
+    assert "POST /v1/runs/{id}/finish" in documented
+    assert {operation.label for operation in world.operations()} == documented

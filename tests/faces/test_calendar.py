@@ -13,7 +13,6 @@ from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, 
 from duetime.core.model import Definition, Progress, Schedule, ScheduleId, ScheduleState
 from duetime.core.triggers import IntervalTrigger, Trigger, build_trigger, trigger_to_json
 from duetime.faces.calendar import calendar_of, occurrences_of
-from tests.support.size import some
 
 NOW = instant_of(datetime(2026, 2, 10, 14, 7, 31, 250_000, tzinfo=UTC))
 SPAN = 290 * DAY
@@ -91,7 +90,7 @@ EXACT = (
 NEVER_BY_RULE = ("0 9 1 * 1", "0 9,10 LW * *", "0 9 * * 1,2#2", "0 9 L,LW * *")
 
 
-@pytest.mark.parametrize("zone", some(["Europe/Berlin", "America/New_York", "UTC", "Australia/Lord_Howe"]))
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
 @pytest.mark.parametrize("expression", EXACT)
 def test_cron_at_fixed_times(expression: str, zone: str) -> None:
     by_rule = agrees(cron(expression, zone), 800 * DAY if expression == "0 7 29 2 *" else SPAN)
@@ -164,7 +163,7 @@ RULES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("zone", some(["Europe/Berlin", "UTC", "Asia/Kolkata"], 2))
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_stay_rules(rule: str, zone: str) -> None:
     assert agrees(rrule(rule, zone), 800 * DAY) is True

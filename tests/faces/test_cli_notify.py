@@ -143,14 +143,13 @@ def test_what_cannot_be_used_is_refused(cli: Cli, name: str) -> None:
 
 
 @pytest.fixture
-def qstash(tmp_path: Path) -> Iterator[StandIn]:
-    """A stand-in for QStash, which the settings of the folder name."""
-    with StandIn() as there:
-        (tmp_path / "duetime.toml").write_text(
-            '[notifications]\nbackend = "qstash"\nserver = "https://ntfy.example.org"\nprefix = "p-"\n'
-            f'qstash_url = "{there.url}"\nqstash_token = "{TOKEN}"\n'
-        )
-        yield there
+def qstash(qstash: StandIn, tmp_path: Path) -> StandIn:
+    """The settings of the folder name it."""
+    (tmp_path / "duetime.toml").write_text(
+        '[notifications]\nbackend = "qstash"\nserver = "https://ntfy.example.org"\nprefix = "p-"\n'
+        f'qstash_url = "{qstash.url}"\nqstash_token = "{TOKEN}"\n'
+    )
+    return qstash
 
 
 def test_what_is_kept_elsewhere_is_made_listed_changed_and_deleted_there(cli: Cli, qstash: StandIn) -> None:

@@ -27,12 +27,6 @@ MAKE = "make one with `duetime notify add`"
 
 
 @pytest.fixture
-def qstash() -> Iterator[StandIn]:
-    with StandIn() as there:
-        yield there
-
-
-@pytest.fixture
 def kept_there(qstash: StandIn) -> NotificationSettings:
     return NotificationSettings(
         backend="qstash", server="https://ntfy.example.org", qstash_url=qstash.url, qstash_token=TOKEN

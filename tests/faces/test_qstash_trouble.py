@@ -44,9 +44,8 @@ PLAIN = {"message": "hi", "notification_topic": "alerts"}
 
 
 @pytest.fixture
-def there() -> Iterator[StandIn]:
-    with StandIn() as stand_in:
-        yield stand_in
+def there(qstash: StandIn) -> StandIn:
+    return qstash
 
 
 @pytest.fixture
@@ -785,3 +784,8 @@ def test_the_same_limits_hold_as_here(there: StandIn) -> None:
     finally:
         app.close()
     assert made_there(there) == 2
+
+
+def test_depth_is_no_limit_for_what_wakes_nobody(app: App, there: StandIn) -> None:
+    Agent(app, ANN._replace(depth=9)).once()
+    assert made_there(there) == 1

@@ -18,7 +18,7 @@ RealStore = SqliteStore | PostgresStore
 LEASE = 2.0
 
 ONE_STORE = pytest.mark.parametrize("store_url", ["sqlite", "postgres"] if FULL else ["sqlite"], indirect=True)
-"""For what no store has a part in: the other one is tried when DUETIME_FULL is set."""
+"""For what no store has a part in: the other one is tried with DUETIME_FULL=1."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

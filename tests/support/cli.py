@@ -30,8 +30,10 @@ class Cli(Protocol):
 
 
 def environment() -> dict[str, str]:
-    """Nothing of the caller's settings; our own source first."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+    """Nothing of the caller's settings, nor what `make` was told, which a `make` inside would hear too; our own source
+    first."""
+    foreign = ("DUETIME_", "MAKE", "MFLAGS", "ARGS")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return own | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
 
 

@@ -30,7 +30,8 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 CALLER = Caller("tests", operator=True)
 CLOCK = SystemClock()
-LOOK = 0.01
+LOOK = 0.025
+"""Often enough for a test, seldom enough to leave the processors to what it waits for."""
 
 
 class Event(NamedTuple):

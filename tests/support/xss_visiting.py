@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from duetime.faces.http.sessions import Sessions
 from tests.support.web import Site
+from tests.support.xss import payloads
 
 LOOK = """
 () => {
@@ -65,5 +66,9 @@ def check(page: Page, there: Site, path: str) -> str:
     return page.inner_text("body")
 
 
-def seen(texts: Sequence[str], number: int) -> bool:
-    return any(f"pwned({number})" in text for text in texts)
+def missing(texts: Sequence[str], given: Sequence[str]) -> list[int]:
+    """Payloads that were given whole and that none of the pages shows: those prove nothing."""
+    whole, shown = "".join(given), "".join(texts)
+    expected = [number for number, payload in enumerate(payloads()) if payload in whole]
+    assert expected
+    return [number for number in expected if f"pwned({number})" not in shown]

@@ -169,10 +169,13 @@ def test_one_failure_and_a_host_has_to_prove_itself_again(clock: SettableClock, 
     release(held)
 
 
-def test_a_lively_host_is_waited_for(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+@pytest.mark.parametrize("taken", [hold, hold_strangers], ids=["of the host", "among all hosts"])
+def test_a_slot_is_waited_for_while_answers_come(
+    clock: SettableClock, threads: ThreadPoolExecutor, taken: Callable[[ThreadPoolExecutor, Hosts, int], list[Held]]
+) -> None:
     hosts = Hosts(clock, 2)
     hosts.pass_(HOST, once(TAKEN))
-    [held] = hold(threads, hosts, 1)
+    [held] = taken(threads, hosts, 1)
     soon = threading.Timer(0.05, held.released.set)
     soon.start()
     assert hosts.pass_(HOST, once(BUSY)) == BUSY.outcome
@@ -342,19 +345,6 @@ def test_slow_hosts_leave_a_quarter_of_the_threads_to_others(
     assert isinstance(given_back, Returned)
     assert given_back.reason == "earlier calls to other hosts are still under way"
     release(held)
-
-
-def test_a_slot_among_all_hosts_is_waited_for_while_answers_come(
-    clock: SettableClock, threads: ThreadPoolExecutor
-) -> None:
-    hosts = Hosts(clock, 2)
-    hosts.pass_(HOST, once(TAKEN))
-    [held] = hold_strangers(threads, hosts, 1)
-    soon = threading.Timer(0.05, held.released.set)
-    soon.start()
-    assert hosts.pass_(HOST, once(BUSY)) == BUSY.outcome
-    assert held.outcome.result(LONG) == Completed()
-    soon.join()
 
 
 def test_a_burst_to_hosts_that_nobody_has_met_waits_for_the_first_answers(
