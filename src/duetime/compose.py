@@ -26,7 +26,7 @@ from duetime.kinds.loading import load, load_entry_points
 from duetime.kinds.notification import NotificationKind
 from duetime.kinds.registry import Registry, Task, default_registry
 from duetime.kinds.request import RequestKind
-from duetime.settings import Settings, data_folder, local_zone
+from duetime.settings import Settings, data_folder, is_postgres, local_zone
 from duetime.settings.sections import QSTASH
 from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
 from duetime.wiring.agents import inboxes_of, prompt_kind
@@ -85,25 +85,17 @@ class App:
             retention=self.settings.retention_days * DAY / SECOND or None,
         )
         if not session:
-            self._keep_heartbeat_at_work()
+            self.keep_heartbeat()
         for problem in self.courier.problems():
             log.error("%s; what is sent there fails until this is mended", problem)
         return Engine(self.store, self.kinds, self.clock, options)
 
-    def _keep_heartbeat_at_work(self) -> None:
-        """Of several workers, some may have settings without it: only one that works alone knows that none is left."""
-        if self.settings.heartbeat.every:
-            self.keep_heartbeat()
-        elif not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers()):
-            from duetime.agents.beating import end_unknown_beat
-
-            end_unknown_beat(self.scheduler, Caller(LOCAL))
-
     def keep_heartbeat(self) -> None:
-        """As the settings say, also when they say that there is none: for the one process that serves."""
+        """As the settings say, before this process works: a worker that lives by now is another one."""
         from duetime.agents.beating import keep_beat
 
-        keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every)
+        alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
+        keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
 
     def desk(self) -> Desk:
         """What faces work with."""
@@ -180,7 +172,7 @@ def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNoti
 
 
 def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
-    if url.startswith(("postgresql://", "postgres://")):
+    if is_postgres(url):
         from duetime.stores.postgres import PostgresStore
 
         return PostgresStore(url, clock)

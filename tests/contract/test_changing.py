@@ -9,8 +9,8 @@ import pytest
 
 from duetime.core.clock import HOUR, MINUTE, Instant
 from duetime.core.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState
-from duetime.core.outcome import Completed, Failed, Waiting
-from duetime.core.policy import changing
+from duetime.core.outcome import Completed, Failed, Returned, Waiting
+from duetime.core.policy import changing, taking
 from duetime.core.policy.changing import Change, Decision, Edit
 from duetime.core.policy.settling import Finished
 from duetime.core.result import Err, Result
@@ -322,7 +322,7 @@ def test_hold_gives_a_waiting_run_to_one_holder(store: FlowingStore, hand: Hand)
 
     def take(holder: str) -> Result[Run]:
         expires = Instant(T0 + MINUTE)
-        return store.change_run(run, T0, lambda change, seen: changing.hold(change, seen, holder, expires))
+        return store.change_run(run, T0, lambda change, seen: taking.hold(change, seen, holder, expires))
 
     taken = value_of(take("ann"))
     assert (taken.holder, taken.attempt, taken.expires) == ("ann", 1, T0 + MINUTE)
@@ -336,12 +336,12 @@ def test_hold_gives_a_waiting_run_to_one_holder(store: FlowingStore, hand: Hand)
 
 def finish(store: FlowingStore, run: Run, holder: str, now: int, outcome: Any) -> Result[Any]:
     item = Finished(run.id, run.fence, outcome, None, Instant(now))
-    return store.change_run(run.id, Instant(now), lambda c, seen: changing.finish_held(c, seen, holder, item))
+    return store.change_run(run.id, Instant(now), lambda c, seen: taking.finish_held(c, seen, holder, item))
 
 
 def hold(store: FlowingStore, run: RunId, holder: str, now: int, expires: int) -> Run:
     taken: Run = value_of(
-        store.change_run(run, Instant(now), lambda c, seen: changing.hold(c, seen, holder, Instant(expires)))
+        store.change_run(run, Instant(now), lambda c, seen: taking.hold(c, seen, holder, Instant(expires)))
     )
     return taken
 
@@ -366,6 +366,17 @@ def test_a_held_run_that_fails_is_tried_again(store: FlowingStore, hand: Hand) -
     hand.record([claim], T0 + 5, Waiting(Instant(T0 + HOUR)))
     kept = the_run(store, run.id)
     assert (kept.holder, kept.until, kept.expires) == (None, T0 + HOUR, None)
+
+
+def test_how_long_it_was_handed_over_for_is_no_patience_with_what_follows(store: FlowingStore, hand: Hand) -> None:
+    """Whoever took it gave it back; should its host be left alone after that, the wait for the host begins then."""
+    schedule = create_one(store, once())
+    run = hold(store, waiting_run(store, hand, schedule, T0, T0 + HOUR), "ann", T0, T0 + HOUR)
+    value_of(finish(store, run, "ann", T0 + 1, Returned("not me")))
+    (claim,) = hand.claim(T0 + HOUR)
+    hand.record([claim], T0 + HOUR, Returned("the host is left alone", MINUTE, patience=HOUR))
+    kept = the_run(store, run.id)
+    assert (kept.status, kept.attempt, kept.until) == (RunStatus.PENDING, 0, T0 + 2 * HOUR)
 
 
 def test_a_holder_beyond_the_patience_fails_the_run(store: FlowingStore, hand: Hand) -> None:
@@ -415,8 +426,20 @@ def test_changes_call_the_listeners(store: FlowingStore) -> None:
     schedule = create_one(store, every(HOUR))
     heard: list[int] = []
     store.on_change(lambda: heard.append(1))
-    value_of(store.change(schedule, T0, changing.fire))
+    fired = value_of(store.change(schedule, T0, changing.fire))
     assert heard == [1]
+    value_of(store.change_run(fired.id, T0, changing.cancel_run))
+    assert heard == [1, 1]
+
+
+def test_a_refusal_wakes_nobody(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    (claim,) = hand.claim(T0 + HOUR)
+    heard: list[int] = []
+    store.on_change(lambda: heard.append(1))
+    assert code_of(store.change(schedule, T0, changing.fire)) == "busy"
+    assert code_of(store.change_run(claim.run.id, T0, changing.retry)) == "not_possible"
+    assert heard == []
 
 
 def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: FlowingStore, hand: Hand) -> None:

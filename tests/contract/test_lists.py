@@ -8,13 +8,17 @@ import pytest
 
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.core.figures import BOUNDS, tally_of
+from duetime.core.kind import Caller
 from duetime.core.model import RunId, Schedule, ScheduleId
 from duetime.core.outcome import Failed, Retry
 from duetime.core.policy import changing
+from duetime.core.reading import Reading
 from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
-from duetime.stores import coming
+from duetime.core.triggers import IntervalTrigger
+from duetime.simulation import SettableClock
+from duetime.stores import firing
 from duetime.stores.flow import FlowingStore
-from tests.support.drafts import T0, every, once
+from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, create, create_one, the_run, value_of
 
 
@@ -113,35 +117,49 @@ def test_live_runs_and_runs_by_id(store: FlowingStore, hand: Hand) -> None:
 # -- what comes next ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("few", [0, 2_000])
-def test_what_comes_next_in_time_order(store: FlowingStore, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Along the due queue, or by the owner's own: the answer is the same."""
-    monkeypatch.setattr(coming, "FEW", few)
+@pytest.fixture(params=[0, 2_000])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Along the due queue, or by the owner's own: a list is the same."""
+    monkeypatch.setattr(firing, "FEW", request.param)
+    chosen: int = request.param
+    return chosen
+
+
+def coming(store: FlowingStore, owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
+    """As faces ask for it: None for all owners."""
+    reading = Reading(store, {}, SettableClock(T0), "UTC")
+    end = None if until is None else Instant(until)
+    found = reading.coming(Caller("op", operator=True), end, limit, owner)
+    if owner is not None:
+        assert found == reading.coming(Caller(owner), end, limit)
+    return [each.definition.id for each in found]
+
+
+@pytest.mark.usefixtures("few")
+def test_what_comes_next_in_time_order(store: FlowingStore) -> None:
     late = create_one(store, once(T0 + 3 * HOUR))
     soon = create_one(store, every(HOUR))
     other = create_one(store, once(T0 + 2 * HOUR, owner="bob", kind="prompt"))
     paused = create_one(store, every(MINUTE))
     store.change(paused, T0, changing.pause)
-    lanes = ("job", "job:exact", "prompt")
-
-    def ids(owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
-        end = None if until is None else Instant(until)
-        return [found.definition.id for found in store.coming(owner, lanes, end, limit)]
-
-    assert ids("ada") == [soon, late]
-    assert ids(None) == [soon, other, late]
-    assert ids(None, limit=2) == [soon, other]
-    assert ids(None, until=T0 + 2 * HOUR) == [soon, other]
-    assert ids("ada", until=T0 + 2 * HOUR) == [soon]
-    assert ids("nobody") == []
+    assert coming(store, "ada") == [soon, late]
+    assert coming(store, None) == [soon, other, late]
+    assert coming(store, None, limit=2) == [soon, other]
+    assert coming(store, None, until=T0 + 2 * HOUR) == [soon, other]
+    assert coming(store, "ada", until=T0 + 2 * HOUR) == [soon]
+    assert coming(store, "nobody") == []
 
 
-@pytest.fixture(params=[0, 2_000])
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Along the due queue, or by the owner's own: a list is the same."""
-    monkeypatch.setattr(coming, "FEW", request.param)
-    chosen: int = request.param
-    return chosen
+@pytest.mark.usefixtures("few")
+def test_what_jitter_puts_off_stands_where_people_expect_it(store: FlowingStore) -> None:
+    """And is found, though its start lies beyond what was asked for."""
+    after = create_one(store, once(T0 + HOUR + MINUTE))
+    spread_out = IntervalTrigger(timezone="UTC", period=2 * DAY, anchor=T0, jitter=DAY)
+    put_off = create_one(store, draft(spread_out, Instant(T0 + HOUR)))
+    [first, second] = store.search(ScheduleQuery(firing=True)).items
+    assert (first.definition.id, second.definition.id) == (after, put_off), "in the order of starts"
+    assert coming(store, "ada") == [put_off, after]
+    assert coming(store, "ada", until=T0 + HOUR) == coming(store, None, until=T0 + HOUR) == [put_off]
 
 
 @pytest.mark.usefixtures("few")

@@ -135,6 +135,22 @@ def test_what_is_given_back_for_longer_than_it_may_be_counts_as_an_attempt(store
     assert (run.status, run.error) == (RunStatus.FAILED, "the host is left alone")
 
 
+@pytest.mark.parametrize("attempted", [Failed("refused"), Retry("not now")], ids=["failed", "retry"])
+def test_a_real_attempt_ends_the_patience_of_those_before(store: FlowingStore, hand: Hand, attempted: Outcome) -> None:
+    """The host answered: should it be left alone once more, that is another silence than the one before."""
+    create(store, once(max_attempts=3, backoff=1))
+    given_back = Returned("the host is left alone", after=MINUTE, patience=HOUR)
+    hand.record(hand.claim(T0), T0, given_back)
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, attempted)
+    for at in (T0 + 2 * HOUR, T0 + 3 * HOUR - 1):
+        (claim,) = hand.claim(at)
+        hand.record([claim], at, given_back)
+        assert the_run(store, claim.run.id).attempt == 1, "given back, and no attempt"
+    (claim,) = hand.claim(T0 + 4 * HOUR)
+    hand.record([claim], T0 + 4 * HOUR, given_back)
+    assert the_run(store, claim.run.id).attempt == 2, "its patience ends too"
+
+
 def test_who_asks_for_it_again_is_given_the_same_patience(store: FlowingStore, hand: Hand) -> None:
     create(store, once())
     given_back = Returned("the host is left alone", patience=HOUR)

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from duetime.core.clock import MINUTE, SECOND, Instant
 from duetime.core.model import LIVE, Run, RunId, ScheduleId
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.core.policy import changing
+from duetime.core.policy import changing, taking
 from duetime.core.policy.changing import Edit
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft
@@ -194,12 +194,12 @@ class Machine(RuleBasedStateMachine):
 
     def hold(self, run: RunId) -> None:
         expires = Instant(self.now + 3 * SECOND)
-        self.store.change_run(run, Instant(self.now), lambda change, seen: changing.hold(change, seen, "ann", expires))
+        self.store.change_run(run, Instant(self.now), lambda change, seen: taking.hold(change, seen, "ann", expires))
 
     def finish(self, run: Run, outcome: Outcome) -> None:
         item = Finished(run.id, run.fence, outcome, None, Instant(self.now))
         self.store.change_run(
-            run.id, Instant(self.now), lambda change, seen: changing.finish_held(change, seen, "ann", item)
+            run.id, Instant(self.now), lambda change, seen: taking.finish_held(change, seen, "ann", item)
         )
 
     @rule()

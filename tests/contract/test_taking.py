@@ -12,11 +12,12 @@ from duetime.core.kind import Caller
 from duetime.core.model import Run, RunId, RunStatus, ScheduleId
 from duetime.core.outcome import Completed, Failed, Waiting
 from duetime.core.policy import changing
+from duetime.core.policy.changing import Edit
 from duetime.core.policy.taking import LEFT, hold_of
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
-from duetime.core.store import RunQuery
+from duetime.core.store import Page, RunQuery
 from duetime.core.waking import run_holder
 from duetime.simulation import SettableClock
 from duetime.stores.flow import FlowingStore
@@ -154,7 +155,39 @@ def test_a_run_takes_nothing_that_is_as_deep_as_what_it_schedules(
     assert taken(scheduler, run).schedule == flat
     assert take(scheduler, run) is None
     assert free(store) == [made.definition.id], "for a person, or a run that is deeper"
+    assert free(store, depth_below=1) == []
+    assert free(store, depth_below=2) == [made.definition.id]
     assert taken(scheduler, ANN._replace(depth=2)).schedule == made.definition.id
+
+
+def test_what_was_made_deeper_since_it_was_found_is_not_taken(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (schedule,) = due(store, hand)
+    find = scheduler.store.runs
+
+    def overtaken(query: RunQuery) -> Page[Run]:
+        found = find(query)
+        deeper = store.change(schedule, T0, lambda c: changing.edit(c._replace(depth=1), Edit(amid_runs=True)))
+        assert value_of(deeper).definition.depth == 1
+        return found
+
+    monkeypatch.setattr(scheduler.store, "runs", overtaken)
+    assert take(scheduler, ANN._replace(depth=1)) is None
+    assert take(scheduler, ANN._replace(depth=2)) is not None
+
+
+def test_what_is_too_deep_costs_no_write(
+    store: FlowingStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that looks for work again and again must not lock what it never gets."""
+    deep = once(T0, kind="prompt")
+    create(store, deep._replace(definition=deep.definition._replace(depth=1)))
+    hand.record(hand.claim(T0, lanes=LANES), T0, Waiting())
+    asked: list[RunId] = []
+    monkeypatch.setattr(scheduler.store, "change_run", lambda run, *_: asked.append(run))
+    assert take(scheduler, ANN._replace(depth=1)) is None
+    assert asked == []
 
 
 def test_agents_that_share_a_token_are_told_apart_by_the_hold(

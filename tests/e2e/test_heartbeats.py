@@ -7,6 +7,9 @@ import re
 import threading
 from pathlib import Path
 
+import pytest
+
+from duetime.core.clock import SECOND
 from duetime.core.delivering import ALERTS
 from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule
@@ -95,6 +98,18 @@ def held_back(there: House, beat: Schedule) -> None:
     waiting, skipped = runs()[-2:]
     assert waiting.error == f"the limit of {LIMIT} is reached"
     assert skipped.error == "an earlier run was still active"
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_server_without_a_heartbeat_leaves_it_to_those_who_have_it(tmp_path: Path, others: bool) -> None:
+    write_settings(tmp_path, '[heartbeat]\nevery = "1h"\n')
+    with opened(tmp_path) as app:
+        app.keep_heartbeat()
+        if others:
+            app.store.register("another", ["prompt"], session=False, now=app.clock.now(), lease=60 * SECOND)
+    with house(tmp_path, "") as there:
+        [beat] = there.prompts("local").values()
+        assert beat.progress.state == ("active" if others else "cancelled")
 
 
 def test_each_of_several_prompts_is_finished_for_itself(tmp_path: Path) -> None:

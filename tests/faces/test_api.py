@@ -536,6 +536,7 @@ def test_a_name_that_nobody_knows_is_told_what_to_do(ada: Client) -> None:
         [found] = [each for each in problem["errors"] if each["field"] == "colour"]
         assert found["message"].startswith("is not known here; leave it out")
     assert given["detail"] == "trigger: is missing; give it"
+    assert ada.refused("GET", "/runs?from_=today", 422)["field"] == "from_", "which only our own code says"
 
 
 def test_the_document_says_who_is_let_in(api: Api) -> None:

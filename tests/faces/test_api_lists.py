@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SystemClock
+from duetime.core.clock import Instant, SystemClock
 from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.stores import coming
 from duetime.stores.firing import firing_page
 from duetime.stores.search import make_cursor, run_count, run_page, schedule_count, schedule_page
 from duetime.stores.sqlite import SqliteStore
@@ -88,15 +87,18 @@ def test_an_operators_first_pages_follow_the_rows_themselves(store: SqliteStore)
     assert "TEMP B-TREE" not in plan(store, *run_page(RunQuery()))
 
 
-def test_what_comes_next_is_read_along_the_queue(store: SqliteStore) -> None:
-    told = plan(store, *coming.in_lane("job", OWNER, None, 20))
-    assert told.startswith("SEARCH d USING PRIMARY KEY (lane=?)")
+@pytest.mark.parametrize("owner", [OWNER, None])
+def test_what_fires_by_then_is_read_from_the_queue_no_further_than_needed(
+    store: SqliteStore, owner: str | None
+) -> None:
+    told = plan(store, *firing_page(ScheduleQuery(owner=owner, firing=True, due_to=Instant(5)), "job"))
+    assert told.startswith("SEARCH d USING PRIMARY KEY (lane=? AND at<?)")
     assert "TEMP B-TREE" not in told
 
 
 @pytest.mark.parametrize("cursor", [None, make_cursor(5, 5)])
 @pytest.mark.parametrize("owner", [OWNER, None])
-def test_so_is_a_list_of_what_fires_next(store: SqliteStore, owner: str | None, cursor: str | None) -> None:
+def test_what_fires_next_is_read_along_the_queue(store: SqliteStore, owner: str | None, cursor: str | None) -> None:
     query = ScheduleQuery(owner=owner, firing=True, cursor=cursor)
     told = plan(store, *firing_page(query, "job"))
     begun = "" if cursor is None else " AND (at,schedule)>(?,?)"

@@ -12,6 +12,7 @@ import pytest
 from icalendar import Calendar
 
 from duetime.api import LOCAL, taken
+from duetime.cli import exported
 from duetime.cli.command_words import NeedsShell, Unusable, plain_command, shell_syntax
 from duetime.cli.crontab import Way, read_crontab
 from duetime.compose import build
@@ -264,6 +265,18 @@ def test_everything_goes_out_and_comes_back(cli: Cli, engine: str, request: pyte
     assert [without_identity(each) for each in first] == [without_identity(each) for each in second]
     assert [each["paused"] for each in second].count(True) == 1
     assert next(each for each in second if each["name"] == "counted")["key"] == "mine"
+
+
+def test_an_instant_that_passes_meanwhile_keeps_nothing_from_being_imported(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        assert cli("job", "add", name, "--task", "echo", "--every", "2h").code == 0
+    assert cli("export", "-o", "all.jsonl").code == 0
+    monkeypatch.setattr(exported, "_still_to_come", lambda _document, now: Instant(now - 1))  # as seen a moment later
+    answer = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json")
+    assert (answer.code, answer.document["problems"]) == (0, [])
+    assert [row["status"] for row in answer.document["schedules"]] == ["imported"] * 2
 
 
 def test_a_next_time_that_was_moved_stays_moved_and_runs_that_are_left_stay_left(cli: Cli, tmp_path: Path) -> None:

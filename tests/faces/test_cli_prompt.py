@@ -52,6 +52,8 @@ def test_kinds_do_not_mix(cli: Cli) -> None:
     job = cli("job", "add", "x", "--task", "echo", "--every", "2h", "--json").document["id"]
     assert cli("prompt", "show", job).code == NOT_FOUND
     assert cli("job", "cancel", prompt).code == NOT_FOUND
+    assert cli("job", "history", prompt).code == NOT_FOUND, "also before it has run"
+    assert cli("prompt", "history", prompt).out == "It has not run yet.\n"
     assert cli("prompt", "run", prompt).code == 0
     assert cli("job", "history", prompt).code == NOT_FOUND
     assert cli("prompt", "list", "--json").document["total"] == 1

@@ -505,6 +505,12 @@ def test_a_key_is_known_after_its_time_has_passed(simulation: Simulation, ann: A
     assert len(ann.runs()) == 1
 
 
+def test_tomorrow_is_that_of_the_zone(simulation: Simulation, ann: Agent) -> None:
+    simulation.advance(timedelta(hours=4, minutes=40))  # 00:10 on the 11th in Kolkata, half an hour off the full hours
+    said = ann.problem("schedule_notification", **PLAIN, time="00:05", timezone="Asia/Kolkata")
+    assert "a later date such as 2026-02-12." in said
+
+
 def test_where_nothing_would_fire_the_result_says_so(tmp_path: Path) -> None:
     app = build(Settings(db=str(tmp_path / "due.db"), timezone="UTC"), tasks=False)
     try:

@@ -31,7 +31,7 @@ TAKEN = "Note: waits in the inbox until an agent takes it with take_prompt."
 @pytest.fixture
 def app(request: pytest.FixtureRequest) -> Iterator[App]:
     made = build(Settings(db=":memory:", timezone="UTC", agents=AGENTS, **getattr(request, "param", {})), tasks=False)
-    made.store.register("test", ["prompt"], session=False, now=made.clock.now(), lease=10 * SECOND)
+    made.store.register("test", ["job", "prompt"], session=False, now=made.clock.now(), lease=10 * SECOND)
     yield made
     made.close()
 

@@ -55,6 +55,19 @@ def test_the_latest_run_by_the_number_of_its_task(both: Stage) -> None:
     )
 
 
+def test_credentials_in_an_answer_are_not_shown(stage: Stage) -> None:
+    """As in every other face: whoever asks what came of it may be another agent."""
+    number = stage.due()
+    said = "The key is api_key=hunter2, as you asked."
+    run_id = done(stage, {**ANSWER, "text": said, "outcome": {"password": "hunter2", "failed": 2}})
+    known = stage.ada.knows("prompt_result", id=number)
+    assert known["result"] == "The key is api_key=*** as you asked."
+    assert known["outcome"] == {"password": "***", "failed": 2}
+    whole = stage.ada.reads(f"prompts://runs/{run_id}")
+    assert "hunter2" not in f"{stage.ada.hears('prompt_result', id=number)}{whole}"
+    assert whole is not None and whole["result"]["usage"] == {"input_tokens": 7}
+
+
 def test_a_run_by_its_own_number_in_another_zone(stage: Stage) -> None:
     stage.due()
     run_id = done(stage)

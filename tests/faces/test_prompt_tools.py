@@ -332,6 +332,7 @@ def test_the_day_of_a_clock_change_is_whole(tmp_path: Path) -> None:
         ("a\x1b[2J\x07b", "a\ufffd[2J\ufffdb"),
         ("a\r\n\t\u2028b\u202ec", "a b\ufffdc"),
         ("\x07", "\ufffd"),
+        ("a\U000e0041\xad\ufff9b", "a\ufffd\ufffd\ufffdb"),
         ("x" * 5000, "x" * 60 + "..."),
         (" " * 5000 + "x", "..."),
     ],

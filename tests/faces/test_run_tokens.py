@@ -17,7 +17,8 @@ from duetime.core.policy.settling import Finished
 from duetime.core.result import Ok
 from duetime.core.store import Want
 from duetime.core.waking import run_holder
-from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.faces.http.claims import InvalidToken
+from duetime.faces.http.tokens import Tokens
 from duetime.wiring.access import runs_under_way
 from tests.support.api import Api, serving_api
 from tests.support.tokens import SECRET

@@ -16,10 +16,11 @@ import pytest
 from duetime.compose import tokens_of
 from duetime.core.clock import DAY, SECOND, Instant, SystemClock
 from duetime.core.errors import InvalidInput
+from duetime.faces.http.claims import InvalidToken
 from duetime.faces.http.private import Exposed
 from duetime.faces.http.secret import load_secret
 from duetime.faces.http.sessions import Sessions
-from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.faces.http.tokens import Tokens
 from duetime.settings import load_settings
 from duetime.simulation import SettableClock
 from tests.support.cli import Cli

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import HOUR, SECOND, Instant, SystemClock
-from duetime.core.model import Schedule
+from duetime.core.model import Schedule, WorkerId, WorkerRow
 from duetime.core.policy.creating import begin
 from duetime.core.policy.values import make_policy, policy_to_json
 from duetime.core.triggers import build_trigger, trigger_to_json
 from duetime.faces.masked import DEEPEST, MASK, masked, masked_payload, unmasked, unmasked_payload
+from duetime.faces.present import living
 from duetime.faces.views import message_shape, next_instants, policy_given, policy_shape, schedule_shape, trigger_shape
 from tests.support.drafts import T0, every, once
 from tests.support.jobs import make_work
@@ -73,6 +74,15 @@ def test_what_was_changed_is_taken() -> None:
     assert unmasked(given, stored) == expected
     assert unmasked({"token": "new"}, stored) == {"token": "new"}
     assert unmasked({"secret": MASK}, stored) == {"secret": MASK}, "there is nothing that it could stand for"
+
+
+def test_of_a_list_that_grew_or_shrank_what_is_hidden_stays_as_it_was() -> None:
+    stored = ["Bearer abcdefgh1", 2, {"password": "x", "user": "ada"}, "Bearer abcdefgh2"]
+    shown = masked(stored)
+    assert unmasked([*shown, 5], stored) == [*stored, 5]
+    assert unmasked([0, *shown], stored) == [0, *stored]
+    assert unmasked(shown[1:3], stored) == stored[1:3]
+    assert unmasked([shown[2], shown[2]], stored) == [stored[2], shown[2]], "there was only one"
 
 
 REDACTED: dict[str, Any] = {
@@ -200,3 +210,9 @@ def test_a_message_without_words_is_still_a_message(result: str | None) -> None:
     run = make_work("echo").claim.run._replace(result=result)
     assert message_shape(run, "UTC")["channel"] == "inbox"
     assert once().definition.kind == "job"
+
+
+def test_a_worker_that_does_not_take_a_kind_is_none_for_it() -> None:
+    worker = WorkerRow(WorkerId(1), "one", "notification,notification:exact", 0, T0, 0, T0)
+    assert living([worker], T0, "notification") == living([worker], T0) == [worker]
+    assert living([worker], T0, "job") == living([worker], Instant(T0 + HOUR)) == []

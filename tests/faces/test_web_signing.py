@@ -11,8 +11,9 @@ import pytest
 
 from duetime.compose import tokens_of
 from duetime.core.clock import SECOND, SystemClock, instant_of
+from duetime.faces.http.claims import InvalidToken
 from duetime.faces.http.sessions import Sessions
-from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.faces.http.tokens import Tokens
 from duetime.settings import load_settings
 from duetime.simulation import SettableClock
 from tests.support.browsing import (

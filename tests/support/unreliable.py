@@ -49,6 +49,7 @@ class Play:
     """A kind that does what the test says, and remembers which runs it was given."""
 
     defaults: Mapping[str, Any] = MappingProxyType({})
+    remembered: tuple[str, ...] = ()
 
     def __init__(self, name: str = "job", act: Callable[[Work], Outcome] | None = None) -> None:
         self.name = name

@@ -10,6 +10,9 @@ from duetime.core.clock import Instant, SystemClock
 from duetime.core.kind import StopSignal
 from duetime.core.outcome import Outcome
 from duetime.core.waking import Access, Errand, Reply
+from duetime.kinds.prompt import PromptKind
+from duetime.kinds.waking import Waking
+from duetime.stores.sqlite import MEMORY, SqliteStore
 from tests.support.cli import environment
 
 NOWHERE = Access("http://127.0.0.1:9/mcp", "a-token-that-opens-nothing")
@@ -34,6 +37,11 @@ def errand(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: 
         "deeper": lambda depth: access._replace(token=f"{access.token}-{depth}"),
     }
     return Errand(**{**usual, **more})
+
+
+def prompts_for_nobody(**given: Any) -> PromptKind:
+    """Of settings that name no agent."""
+    return PromptKind(Waking({}, SqliteStore(MEMORY), SystemClock(), "UTC", lambda *_: NOWHERE), **given)
 
 
 def over_stdio(folder: Path, *arguments: str) -> Access:

@@ -13,7 +13,7 @@ import pytest
 
 from duetime.agents.builtin import BuiltinAgent
 from duetime.agents.models import EXAMPLE
-from duetime.agents.turn import LONGEST, UNANSWERED
+from duetime.agents.turn import LONGEST, MOST_CALLS, UNANSWERED, Called, Turn
 from duetime.core.clock import SECOND, Clock, Instant, SystemClock
 from duetime.core.kind import Caller, StopReason, StopSignal
 from duetime.core.ledger import Left
@@ -27,6 +27,7 @@ from tests.support.web import Site, site
 
 CLAUDE = EXAMPLE
 """Its maker's client warns of models that end soon, and here a warning is an error: the example is a living one."""
+PATIENCE = 20.0
 Play = Callable[..., ModelServer]
 
 
@@ -136,6 +137,12 @@ def test_what_is_kept_of_calls_is_bounded(play: Play, access: Access) -> None:
     assert len(server.requests[-1].results[0].text) > LONGEST  # the model itself is shown all of it
 
 
+def test_of_a_long_run_the_last_calls_are_kept() -> None:
+    turn = Turn(calls=[Called(f"tool_{number}", "{}", "fine", False) for number in range(MOST_CALLS + 30)])
+    assert [turn.view()[place]["name"] for place in (0, -1)] == ["tool_30", "tool_129"]
+    assert turn.earlier_calls == 30 and Turn(calls=turn.calls[:MOST_CALLS]).earlier_calls == 0
+
+
 def test_several_at_once(play: Play, access: Access) -> None:
     play([call("schedule_list"), say("Done.")])
     with ThreadPoolExecutor(4) as pool:
@@ -219,20 +226,21 @@ def test_it_stops_when_it_is_told_to(reason: StopReason, play: Play, access: Acc
 def test_a_call_that_was_under_way_is_not_forgotten(play: Play, access: Access, there: Site) -> None:
     stop = StopSignal()
     play([call("get_current_time"), say("never")])
-    asking = there.room.scheduler
+    asking, may_answer = there.room.scheduler, threading.Event()
 
     class Stopping(SystemClock):
-        """Stops the run while the tool is being asked."""
+        """Stops the run while the tool is being asked, which answers when the run is over."""
 
         def now(self) -> Instant:
             stop.set(StopReason.CANCELLED)
-            threading.Event().wait(1.0)
+            assert may_answer.wait(PATIENCE)
             return super().now()
 
     before, asking.clock = asking.clock, Stopping()
     try:
         reply = replied(agent().wake(errand(access, stop=stop)))
     finally:
+        may_answer.set()
         asking.clock = before
     assert reply.error == "it was stopped (cancelled)"
     assert [(each["name"], each["result"]) for each in reply.tool_calls] == [("get_current_time", UNANSWERED)]

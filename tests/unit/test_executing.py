@@ -23,6 +23,7 @@ class Late:
 
     name = "job"
     defaults: Mapping[str, Any] = {}
+    remembered: tuple[str, ...] = ()
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.beating import KEY, end_unknown_beat, keep_beat
+from duetime.agents.beating import KEY, keep_beat
 from duetime.agents.heartbeat import BEAT, LONGEST, NOT_REACHED, DuePrompt, HeartbeatAgent, beat_text
-from duetime.compose import App, build
+from duetime.compose import build
 from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, SystemClock
 from duetime.core.drafting import Changes
-from duetime.core.errors import InvalidInput
+from duetime.core.errors import InvalidInput, UnknownZone
 from duetime.core.kind import Caller, Prepared, StopReason, Work
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.outcome import Outcome, Retry, Waiting
@@ -230,6 +230,15 @@ def test_what_failed_before_it_began_waits_again(answer: Reply | Retry, given_ba
     assert beating.finished == ([] if given_back else [(70, answer)])
 
 
+def test_what_was_taken_waits_again_whatever_breaks(tmp_path: Path) -> None:
+    beating = Beating(tmp_path, Inner(), [PLANTS, CAT])
+    nowhere = HeartbeatAgent(beating.inner, beating.file, "local", "No/Where", beating)
+    with pytest.raises(UnknownZone):
+        nowhere.wake(errand(prompt=BEAT))
+    assert not beating.inner.woken
+    assert beating.given_back == [(run, "the heartbeat failed: it broke off") for run in (70, 71)]
+
+
 @pytest.mark.parametrize("reason", [StopReason.SHUTDOWN, StopReason.LEASE])
 def test_what_a_worker_that_stops_was_at_waits_again(reason: StopReason, tmp_path: Path) -> None:
     woken = errand(prompt=BEAT)
@@ -250,6 +259,7 @@ class Prompts:
 
     name = "prompt"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    remembered: tuple[str, ...] = ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"
@@ -276,7 +286,7 @@ def scheduler() -> Iterator[Scheduler]:
 
 
 def kept(scheduler: Scheduler, every: str) -> Schedule:
-    schedule = keep_beat(scheduler, LOCAL, every)
+    schedule = keep_beat(scheduler, LOCAL, every, alone=False)
     assert schedule is not None
     return schedule
 
@@ -313,10 +323,9 @@ def test_an_edit_by_others_is_put_right(scheduler: Scheduler) -> None:
 
 def test_the_beat_ends_with_its_setting_and_begins_again_with_it(scheduler: Scheduler) -> None:
     made = kept(scheduler, "30m")
-    assert keep_beat(scheduler, LOCAL, "") is None
-    found = scheduler.find_by_key(LOCAL, KEY, "prompt")
-    assert found is not None and found.progress.state == ScheduleState.CANCELLED
-    assert keep_beat(scheduler, LOCAL, "") is None
+    for _ in range(2):
+        assert keep_beat(scheduler, LOCAL, "", alone=True) is None
+        assert state_of(scheduler) == ScheduleState.CANCELLED
     again = kept(scheduler, "30m")
     assert again.definition.id != made.definition.id and again.progress.state == ScheduleState.ACTIVE
     assert kept(scheduler, "30m") == again
@@ -330,15 +339,16 @@ def test_a_pause_stays(scheduler: Scheduler) -> None:
 
 
 def test_a_beat_that_nobody_knows_any_more_ends_unless_it_is_paused(scheduler: Scheduler) -> None:
-    end_unknown_beat(scheduler, LOCAL)
+    assert keep_beat(scheduler, LOCAL, "", alone=True) is None
     made = kept(scheduler, "30m")
     scheduler.pause(LOCAL, made.definition.public_id)
-    end_unknown_beat(scheduler, LOCAL)
-    assert kept(scheduler, "30m").progress.state == ScheduleState.PAUSED
+    keep_beat(scheduler, LOCAL, "", alone=True)
+    assert state_of(scheduler) == ScheduleState.PAUSED
     scheduler.resume(LOCAL, made.definition.public_id)
-    end_unknown_beat(scheduler, LOCAL)
-    found = scheduler.find_by_key(LOCAL, KEY, "prompt")
-    assert found is not None and found.progress.state == ScheduleState.CANCELLED
+    keep_beat(scheduler, LOCAL, "", alone=False)
+    assert state_of(scheduler) == ScheduleState.ACTIVE
+    keep_beat(scheduler, LOCAL, "", alone=True)
+    assert state_of(scheduler) == ScheduleState.CANCELLED
 
 
 @pytest.mark.parametrize("others", [True, False])
@@ -352,14 +362,14 @@ def test_a_worker_without_a_heartbeat_ends_it_where_it_works_alone(tmp_path: Pat
     if others:
         app.store.register("another", ["prompt"], session=False, now=app.clock.now(), lease=10 * SECOND)
     app.engine(session=True)
-    assert beat_of(app) == ScheduleState.ACTIVE, "a session of some client says nothing about it"
+    assert state_of(app.scheduler) == ScheduleState.ACTIVE, "a session of some client says nothing about it"
     app.engine()
-    assert beat_of(app) == (ScheduleState.ACTIVE if others else ScheduleState.CANCELLED)
+    assert state_of(app.scheduler) == (ScheduleState.ACTIVE if others else ScheduleState.CANCELLED)
     app.close()
 
 
-def beat_of(app: App) -> str:
-    found = app.scheduler.find_by_key(LOCAL, KEY, "prompt")
+def state_of(scheduler: Scheduler) -> str:
+    found = scheduler.find_by_key(LOCAL, KEY, "prompt")
     assert found is not None
     return found.progress.state
 
@@ -367,4 +377,4 @@ def beat_of(app: App) -> str:
 @pytest.mark.parametrize("every", ["often", "0s", "30 minutes"])
 def test_a_pace_that_cannot_be_read(every: str, scheduler: Scheduler) -> None:
     with pytest.raises(InvalidInput, match=r"heartbeat\.every: "):
-        keep_beat(scheduler, LOCAL, every)
+        keep_beat(scheduler, LOCAL, every, alone=True)

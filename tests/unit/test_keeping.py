@@ -31,6 +31,7 @@ def test_what_fits_is_kept_as_it_is() -> None:
     reply = Reply("done", {"ok": True}, calls(3), ["Bash"], SPENT, 0)
     parts = read(reply)
     assert parts["text"] == "done" and parts["outcome"] == {"ok": True} and parts["tool_calls"] == calls(3)
+    assert "earlier_calls" not in parts
     assert parts["denied"] == ["Bash"] and parts["exit_code"] == 0
 
 
@@ -38,16 +39,23 @@ def test_many_calls_leave_the_text_alone() -> None:
     reply = Reply("Everything is fine.", {"ok": True}, calls(100), spent=SPENT)
     parts = read(reply)
     assert parts["text"] == "Everything is fine." and parts["outcome"] == {"ok": True}
-    first, *latest = parts["tool_calls"]
-    assert latest == calls(100)[-len(latest) :] and first == {"name": f"({100 - len(latest)} earlier calls)"}
+    latest = parts["tool_calls"]
+    assert latest == calls(100)[-len(latest) :] and parts["earlier_calls"] == 100 - len(latest)
     assert len(latest) * 1000 > LIMIT - LEAST, "no more of them is left out than has to be"
     assert result_text(kept(reply, "coder")) == "Everything is fine."
 
 
 def test_calls_that_the_agent_left_out_itself_are_counted_too() -> None:
-    parts = read(Reply("fine", tool_calls=[{"name": "(200 earlier calls)"}, *calls(100)], spent=SPENT))
-    first, *latest = parts["tool_calls"]
-    assert first == {"name": f"({300 - len(latest)} earlier calls)"}
+    parts = read(Reply("fine", tool_calls=calls(100), earlier_calls=200, spent=SPENT))
+    assert parts["earlier_calls"] == 300 - len(parts["tool_calls"])
+    whole = read(Reply("fine", tool_calls=calls(3), earlier_calls=200, spent=SPENT))
+    assert (whole["earlier_calls"], whole["tool_calls"]) == (200, calls(3))
+
+
+def test_a_tool_may_have_any_name() -> None:
+    odd = [{"name": "(200 earlier calls)"}, *calls(100)]
+    parts = read(Reply("fine", tool_calls=odd, spent=SPENT))
+    assert parts["earlier_calls"] == 101 - len(parts["tool_calls"]), "it is one call like any other"
 
 
 def test_a_long_text_is_cut_where_people_stop_to_read() -> None:

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.answers import EventReader
+from duetime.agents.answers import EventReader, Heard, read_answer
 from duetime.agents.command import CommandAgent
+from duetime.agents.environment import Secrets
 from duetime.agents.presets import PRESETS, Outfit, Visit
+from duetime.agents.verdict import told
 from duetime.core.waking import Access, Reply, Spent
 from tests.support.programs import QUICK, executable, with_environment
 from tests.support.waking import errand, failed, succeeded
@@ -432,6 +434,14 @@ def test_a_long_run_is_kept_in_bounds() -> None:
         reader.take(json.dumps(claude([call])).encode() + b"\n")
     reader.take(b"x" * 10_000_000 + b"\n" + json.dumps(claude_result()).encode())
     reader.finish()
-    shown = reader.heard.view()
-    assert shown[0] == {"name": "(200 earlier calls)"} and shown[-1]["name"] == "tool_299" and len(shown) == 101
+    reply = told(reader.heard, None, Secrets("", {}))
+    shown = reply.tool_calls
+    assert [shown[0]["name"], shown[-1]["name"]] == ["tool_200", "tool_299"] and reply.earlier_calls == 200
     assert len(shown[-1]["arguments"]) == 1000 and reader.heard.ended
+
+
+def test_of_many_calls_in_one_document_the_last_are_kept() -> None:
+    heard = Heard()
+    read_answer(heard, json.dumps({"text": "Done.", "tool_calls": [{"name": f"tool_{n}"} for n in range(130)]}))
+    assert [call["name"] for call in heard.view()] == [f"tool_{n}" for n in range(30, 130)]
+    assert heard.earlier_calls == 30

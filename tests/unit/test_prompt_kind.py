@@ -13,23 +13,23 @@ from duetime.core.kind import Caller
 from duetime.core.policy.values import policy_from_json
 from duetime.core.result import Err, Ok
 from duetime.core.scheduler import Scheduler
-from duetime.kinds.prompt import PromptKind
 from duetime.stores.sqlite import SqliteStore
+from tests.support.waking import prompts_for_nobody
 
 ADA = Caller("ada")
 
 
 def test_a_prompt_is_filed_under_its_agent() -> None:
-    kind = PromptKind()
+    kind = prompts_for_nobody()
     assert kind.prepare({"prompt": "look"}, ADA)[:2] == ({"prompt": "look"}, "inbox")
     whole = {"prompt": "look", "agent": "inbox"}
     assert kind.prepare(whole, ADA)[:2] == (whole, "inbox")
     assert kind.prepare({"prompt": "look", "agent": None}, ADA).payload == {"prompt": "look"}
-    assert PromptKind(default="coder", inboxes=("coder",)).prepare({"prompt": "look"}, ADA).subject == "coder"
+    assert prompts_for_nobody(default="coder", inboxes=("coder",)).prepare({"prompt": "look"}, ADA).subject == "coder"
 
 
 def test_its_id_is_its_number() -> None:
-    assert PromptKind().public_id(Instant(0), "once") == "{id}"
+    assert prompts_for_nobody().public_id(Instant(0), "once") == "{id}"
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_its_id_is_its_number() -> None:
 )
 def test_what_is_refused_names_its_field(payload: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words) as refusal:
-        PromptKind().prepare(payload, ADA)
+        prompts_for_nobody().prepare(payload, ADA)
     assert refusal.value.field == field
 
 
 def test_a_prompt_that_becomes_a_reminder_reaches_somebody() -> None:
     store = SqliteStore(":memory:")
     store.migrate()
-    scheduler = Scheduler(store, {"prompt": PromptKind()}, SystemClock())
+    scheduler = Scheduler(store, {"prompt": prompts_for_nobody()}, SystemClock())
     heard = []
     for chosen in ({}, {"deliver_to": "kitchen"}):
         made = scheduler.create(ADA, NewSchedule("prompt", "tea", "interval", {"hours": 1}, {"prompt": "tea"}, chosen))
@@ -72,7 +72,7 @@ def test_a_prompt_that_becomes_a_reminder_reaches_somebody() -> None:
 @pytest.mark.parametrize("name", ["max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day"])
 def test_a_reminder_has_no_agent_to_limit(name: str) -> None:
     with pytest.raises(InvalidInput, match="a reminder wakes no agent") as refusal:
-        PromptKind().prepare({"prompt": "tea", "remind": True, name: 5}, ADA)
+        prompts_for_nobody().prepare({"prompt": "tea", "remind": True, name: 5}, ADA)
     assert refusal.value.field == name
 
 
@@ -80,7 +80,7 @@ def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
     """It is sent when it completes, and it never fails: whichever of the two comes second is refused."""
     store = SqliteStore(":memory:")
     store.migrate()
-    scheduler = Scheduler(store, {"prompt": PromptKind()}, SystemClock())
+    scheduler = Scheduler(store, {"prompt": prompts_for_nobody()}, SystemClock())
     plain, reminds, unheard = {"prompt": "tea"}, {"prompt": "tea", "remind": True}, {"notify_on": "failure"}
 
     def made(payload: dict[str, Any], policy: dict[str, Any]) -> Any:

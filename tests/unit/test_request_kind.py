@@ -22,7 +22,7 @@ from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import begin
 from duetime.core.policy.rows import new_run
 from duetime.core.policy.values import Policy, policy_from_json
-from duetime.core.requesting import Outgoing, body_of, dlq_id, failed_run, message_id, remembered, schedule_and_run
+from duetime.core.requesting import Outgoing, body_of, dlq_id, failed_run, message_id, schedule_and_run
 from duetime.core.result import Ok, Result
 from duetime.core.scheduler import Scheduler
 from duetime.delivery.guard import Guard
@@ -162,6 +162,9 @@ def test_what_is_wrong_is_refused_with_its_name(kind: RequestKind, field: str, v
 def test_a_request_has_one_body(kind: RequestKind) -> None:
     with pytest.raises(InvalidInput, match="one body"):
         kind.prepare({**PLAIN, "body": "a", "body_base64": "YQ=="}, ANN)
+
+
+CARRYING = {"url": "https://a.example/", "method": "PUT", "label": "l", "body": "hush", "headers": {"X": "hush"}}
 
 
 @pytest.fixture
@@ -342,12 +345,24 @@ def test_a_callback_of_a_failure_names_it_and_says_why() -> None:
     assert base64.b64decode(told["body"]) == b"nobody answered"
 
 
-def test_what_is_kept_of_a_deleted_request_says_where_it_went_and_not_what_it_carried() -> None:
-    payload = {"url": "https://a.example/", "method": "PUT", "label": "l", "body": "hush", "headers": {"X": "hush"}}
-    definition = once(kind="request", payload=json.dumps(payload)).definition
-    assert json.loads(remembered(definition)) == {"url": "https://a.example/", "method": "PUT", "label": "l"}
-    assert remembered(definition._replace(payload="{")) == "null"  # as nobody but a database shell writes it
-    assert remembered(definition._replace(kind="job")) == "null"
+@pytest.mark.parametrize(
+    ("name", "payload", "kept"),
+    [
+        ("request", json.dumps(CARRYING), {"url": "https://a.example/", "method": "PUT", "label": "l"}),
+        ("request", "{", None),  # as nobody but a database shell writes it
+        ("request", "[]", None),
+        ("of another version", json.dumps(CARRYING), None),
+    ],
+)
+def test_what_is_kept_of_a_deleted_request_says_where_it_went_and_not_what_it_carried(
+    scheduler: Scheduler, name: str, payload: str, kept: Any
+) -> None:
+    made = scheduler.store.create([once(kind=name, payload=payload, owner=ANN.owner)])
+    assert isinstance(made, Ok)
+    definition = made.value[0].schedule.definition
+    assert scheduler.delete(ANN, definition.public_id).is_ok
+    left = scheduler.store.get(definition.id)
+    assert left is not None and json.loads(left.definition.payload) == kept
 
 
 # -- what an answer means ---------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import pytest
 from duetime.agents.environment import Secrets
 from duetime.core.clock import MINUTE, SystemClock
 from duetime.core.policy.claiming import Claim
-from duetime.faces.http.tokens import Grant, Tokens
+from duetime.faces.http.claims import Grant
+from duetime.faces.http.tokens import Tokens
 from duetime.settings import NotificationSettings, Settings
 from duetime.stores.sqlite import SqliteStore
 from duetime.wiring.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
@@ -69,7 +70,7 @@ def test_a_server_of_its_own(claim: Claim, tmp_path: Path, monkeypatch: pytest.M
 
 OF_POSTGRES = {"PGPASSWORD", "PGSSLMODE"}
 OF_QSTASH = {"QSTASH_TOKEN", "QSTASH_URL", "DUETIME_NOTIFICATIONS_QSTASH_TOKEN", "DUETIME_NOTIFICATIONS_TOKEN"}
-NEVER = {"DUETIME_TOKEN", "DUETIME_AUTHORIZATION", "DUETIME_RUN", "OPENAI_API_KEY"}
+NEVER = {"DUETIME_TOKEN", "DUETIME_AUTHORIZATION", "DUETIME_RUN", "DUETIME_NOTIFICATIONS_KEY", "OPENAI_API_KEY"}
 ALWAYS = {"DUETIME_CONFIG", "DUETIME_LEASE", "DUETIME_NOTIFICATIONS_SERVER", "DUETIME_HEARTBEAT_EVERY", "PYTHONPATH"}
 
 
@@ -77,10 +78,11 @@ ALWAYS = {"DUETIME_CONFIG", "DUETIME_LEASE", "DUETIME_NOTIFICATIONS_SERVER", "DU
     ("settings", "needed"),
     [
         (Settings(db="my.db"), set()),
+        (Settings(db="postgres.db"), set()),
         (Settings(db="postgresql://me@host/db"), OF_POSTGRES),
         (Settings(db="my.db", notifications=NotificationSettings(backend="qstash")), OF_QSTASH),
     ],
-    ids=["here", "in-postgres", "at-qstash"],
+    ids=["here", "in-a-file-of-that-name", "in-postgres", "at-qstash"],
 )
 def test_it_is_trusted_with_no_credential_that_it_does_not_need(
     settings: Settings, needed: set[str], claim: Claim, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from duetime.core.clock import SECOND, Instant
 from duetime.core.drafting import NewSchedule
 from duetime.core.model import RunId
 from duetime.core.outcome import Completed, Failed
-from duetime.core.policy import changing
+from duetime.core.policy import taking
 from duetime.core.policy.settling import Finished
 from duetime.core.result import Ok
 from duetime.kinds.registry import Registry
@@ -95,7 +95,7 @@ class Stage:
         run = next(row.id for row in self.simulation.runs() if row.status == "waiting")
         expires = Instant(now + 60 * SECOND)
         store = self.duetime.app.store
-        taken = store.change_run(run, now, lambda change, row: changing.hold(change, row, "agent", expires))
+        taken = store.change_run(run, now, lambda change, row: taking.hold(change, row, "agent", expires))
         assert isinstance(taken, Ok)
         return run, taken.value.fence
 
@@ -104,7 +104,7 @@ class Stage:
         now = self.simulation.clock.now()
         item = Finished(run, fence, outcome, now, now)
         store = self.duetime.app.store
-        ended = store.change_run(run, now, lambda change, row: changing.finish_held(change, row, "agent", item))
+        ended = store.change_run(run, now, lambda change, row: taking.finish_held(change, row, "agent", item))
         assert isinstance(ended, Ok)
 
 

@@ -23,6 +23,7 @@ from duetime.stores.flow import FlowingStore
 from duetime.stores.sqlite import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
+from tests.support.waking import prompts_for_nobody
 
 ADA = Caller("ada")
 ZONE = "Europe/Berlin"
@@ -185,7 +186,7 @@ def test_its_time_is_the_shorter_of_the_agents_and_its_own() -> None:
 def test_an_agent_that_this_worker_does_not_know_is_left_to_others() -> None:
     stage = Stage()
     claim = stage.claim()
-    outcome = PromptKind().execute(Work(claim, StopSignal(), lambda _: None))
+    outcome = prompts_for_nobody().execute(Work(claim, StopSignal(), lambda _: None))
     assert isinstance(outcome, Returned) and outcome.reason is not None and "coder" in outcome.reason
 
 
@@ -310,7 +311,7 @@ def test_a_held_back_prompt_says_so_and_tells_its_owner_once() -> None:
 )
 def test_a_limit_that_is_none_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=name):
-        PromptKind().prepare({"prompt": "look", name: value}, ADA)
+        prompts_for_nobody().prepare({"prompt": "look", name: value}, ADA)
 
 
 def test_closing_ends_the_agents() -> None:

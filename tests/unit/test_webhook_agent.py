@@ -108,8 +108,8 @@ def test_an_answer_at_once_may_say_more(costs: dict[str, Any]) -> None:
         "text": f"Watered with {ACCESS.token}.",
         "outcome": {"plants": 3},
         "tool_calls": [{"name": "schedule_list", "arguments": {}}],
-        "usage": {"input_tokens": 7, "output_tokens": 5, **costs.pop("usage", {})},
         **costs,
+        "usage": {"input_tokens": 7, "output_tokens": 5, **costs.get("usage", {})},
     }
     with answering(body=json.dumps(answer).encode()) as receiver:
         reply = succeeded(agent(receiver).wake(errand(ACCESS)))
@@ -121,7 +121,10 @@ def test_an_answer_at_once_may_say_more(costs: dict[str, Any]) -> None:
     ("answer", "error"),
     [
         ({"error": f"no water for {SECRET}"}, "no water for ***"),
-        ({"text": "half", "denied": ["Bash"]}, "it was not allowed to use Bash"),
+        (
+            {"text": "half", "denied": ["Bash"]},
+            "it was not allowed to use Bash; allow it, or word the prompt otherwise",
+        ),
     ],
 )
 def test_an_answer_may_say_that_it_failed(answer: dict[str, Any], error: str) -> None:

@@ -86,8 +86,7 @@ class Heard:
         self.dollars += number(dollars)
 
     def view(self) -> list[dict[str, Any]]:
-        shown = [{name: value for name, value in call.items() if name != "id"} for call in self.calls]
-        return [{"name": f"({self.earlier_calls} earlier calls)"}, *shown] if self.earlier_calls else shown
+        return [{name: value for name, value in call.items() if name != "id"} for call in self.calls]
 
 
 Read = Callable[[Heard, Mapping[str, Any]], None]
@@ -160,7 +159,7 @@ def read_answer(heard: Heard, text: str, *, as_json: bool = False) -> None:
     read_usage(heard, document.get("usage"))
     dollars = first(document, "total_cost_usd", "cost_usd", "cost", "dollars")
     heard.use(dollars=dollars or at(document, "usage", "dollars"))
-    for call in some_list(document.get("tool_calls"))[:MOST_CALLS]:
+    for call in some_list(document.get("tool_calls")):
         if isinstance(call, dict):
             heard.begin_call("", call.get("name"), call.get("arguments"))
     for denied in some_list(document.get("permission_denials")) + some_list(document.get("denied")):

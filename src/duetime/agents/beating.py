@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from duetime.agents.heartbeat import BEAT, NAME
+from duetime.agents.heartbeat import BEAT
 from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller
@@ -14,25 +14,27 @@ from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
 from duetime.core.times import read_duration
 from duetime.core.triggers import IntervalTrigger, trigger_from_json
+from duetime.core.waking import HEARTBEAT
 
 log = logging.getLogger("duetime.heartbeat")
 
 KEY = "duetime:heartbeat"
 KIND = "prompt"
 _OVER = (ScheduleState.CANCELLED, ScheduleState.ENDED)
-_PAYLOAD = {"prompt": BEAT, "agent": NAME}
+_PAYLOAD = {"prompt": BEAT, "agent": HEARTBEAT}
 _POLICY = {"overlap": "skip", "catch_up": "skip"}
 
 
-def keep_beat(scheduler: Scheduler, caller: Caller, every: str) -> Schedule | None:
-    """The schedule that beats, or None where there is none. Calling it again changes nothing.
+def keep_beat(scheduler: Scheduler, caller: Caller, every: str, *, alone: bool) -> Schedule | None:
+    """The schedule that beats, or None where these settings ask for none. Calling it again changes nothing.
 
     A pause stays: a person asked for it, or too many beats failed. What was cancelled begins anew while it is wanted.
+    `alone`: no other worker lives, whose settings might ask for the beat that these do not know.
     """
     found = scheduler.find_by_key(caller, KEY, KIND)
     if not every:
-        if found is not None and found.progress.state not in _OVER:
-            scheduler.cancel(caller, found.definition.public_id, KIND)
+        if found is not None and alone:
+            _end_unknown(scheduler, caller, found)
         return None
     period = _period(every)
     if found is not None and found.progress.state in _OVER:
@@ -45,11 +47,10 @@ def keep_beat(scheduler: Scheduler, caller: Caller, every: str) -> Schedule | No
     return _changed(scheduler, caller, found, period)
 
 
-def end_unknown_beat(scheduler: Scheduler, caller: Caller) -> None:
+def _end_unknown(scheduler: Scheduler, caller: Caller, found: Schedule) -> None:
     """Where nobody works who knows the heartbeat, each beat would be tried again and again. One that is paused is not:
     it stays, for whoever paused it."""
-    found = scheduler.find_by_key(caller, KEY, KIND)
-    if found is not None and found.progress.state == ScheduleState.ACTIVE:
+    if found.progress.state == ScheduleState.ACTIVE:
         log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
         scheduler.cancel(caller, found.definition.public_id, KIND)
 
@@ -65,7 +66,7 @@ def _period(every: str) -> int:
 
 
 def _made(scheduler: Scheduler, caller: Caller, period: int) -> Schedule | None:
-    new = NewSchedule(KIND, NAME, "interval", _config(period), _PAYLOAD, _POLICY, idempotency_key=KEY)
+    new = NewSchedule(KIND, HEARTBEAT, "interval", _config(period), _PAYLOAD, _POLICY, idempotency_key=KEY)
     made = scheduler.create(caller, new)
     if isinstance(made, Err):  # everything else still works
         log.error("there is no heartbeat: %s", made.message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duetime.agents.failures import Failure, failure_of, masked
@@ -93,10 +94,10 @@ async def _bounded(work: Coroutine[None, None, Failure | None], errand: Errand) 
 
 
 def _reply(turn: Turn, failure: Failure | None, errand: Errand) -> Reply | Outcome:
-    spent = turn.spent
+    done = Reply(text=turn.text, tool_calls=turn.view(), earlier_calls=turn.earlier_calls, spent=turn.spent)
     if failure is None:
-        return Reply(text=turn.text, tool_calls=turn.view(), spent=spent)
+        return done
     error = masked(failure.message, errand.access.token)
-    if failure.after and not spent.tokens and not turn.calls:
+    if failure.after and not turn.spent.tokens and not turn.calls:
         return Retry(error, round(failure.after * SECOND))
-    return Reply(text=turn.text, tool_calls=turn.view(), spent=spent, error=error, permanent=failure.permanent)
+    return replace(done, error=error, permanent=failure.permanent)

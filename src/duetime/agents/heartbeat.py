@@ -14,9 +14,8 @@ from duetime.core.outcome import Failed, Outcome, Retry
 from duetime.core.policy.taking import LEFT
 from duetime.core.results import clean_text, shorten_error
 from duetime.core.times import format_local
-from duetime.core.waking import Agent, Errand, Reply, Spent
+from duetime.core.waking import BROKE_OFF, Agent, Errand, Reply, Spent, goes_on
 
-NAME = "heartbeat"
 BEAT = "Heartbeat: follow the standing instructions, and do what is due."
 """What the schedule of the beat stores: the text that counts is read from the file, at each beat."""
 LONGEST = 64 * 1024
@@ -60,7 +59,7 @@ class Hands(Protocol):
         """How many are still there."""
 
     def give_back(self, errand: Errand, reason: str) -> None:
-        """All that is still there, to where it waited. What comes back as LEFT is handed over alone the next time."""
+        """All that is still there, to where it waited. What is back because it was LEFT is handed over alone next."""
 
 
 class HeartbeatAgent:
@@ -77,15 +76,16 @@ class HeartbeatAgent:
         if isinstance(standing, Unusable):
             return Reply(error=standing.reason, permanent=True)
         own = [] if errand.prompt == BEAT else [_own(errand)]
-        taken = list(self._hands.take(errand))
-        text = beat_text(standing, own, taken, self._zone, secrets.token_hex(8))
-        answer: Reply | Outcome = Reply(error="it broke off")
+        taken: list[DuePrompt] = []
+        answer: Reply | Outcome = BROKE_OFF
         try:
+            taken += self._hands.take(errand)
+            text = beat_text(standing, own, taken, self._zone, secrets.token_hex(8))
             answer = self._inner.wake(replace(_as_deep_as(errand, taken), text=text))
             if isinstance(answer, Reply) and _is_about(own, taken) and _is_an_ending(answer, errand):
                 self._hands.finish(errand, taken[0], answer)
         finally:
-            if not (isinstance(answer, Reply) and answer.waiting_until):  # then its agent goes on, with the same token
+            if not goes_on(answer):
                 self._hands.give_back(errand, self._why_back(answer, errand, len(taken)))
         return answer
 
@@ -109,7 +109,7 @@ def _is_about(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> bool:
 
 def _is_an_ending(reply: Reply, errand: Errand) -> bool:
     """A failure is one where something was done. Otherwise others may do it as well: no model, no room, no program."""
-    if reply.waiting_until is not None:
+    if goes_on(reply):
         return False
     if reply.error is None:
         return True

@@ -62,10 +62,12 @@ class Turn:
         return Spent(self.usage.input_tokens, self.usage.output_tokens, float(self.usage.cost or 0))
 
     def view(self) -> list[dict[str, Any]]:
-        """The calls as they are kept. A long run's last ones tell more than its first."""
-        shown = [_call_view(call) for call in self.calls[-MOST_CALLS:]]
-        missing = len(self.calls) - len(shown)
-        return [{"name": f"({missing} earlier calls)"}, *shown] if missing else shown
+        """The last calls, as they are kept."""
+        return [_call_view(call) for call in self.calls[-MOST_CALLS:]]
+
+    @property
+    def earlier_calls(self) -> int:
+        return max(0, len(self.calls) - MOST_CALLS)
 
 
 async def take_turn(

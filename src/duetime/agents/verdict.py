@@ -28,6 +28,7 @@ def told(heard: Heard, error: str | None, secrets: Secrets) -> Reply:
         text=secrets.without(heard.text),
         outcome=secrets.cleaned(heard.outcome),
         tool_calls=secrets.cleaned(heard.view()),
+        earlier_calls=heard.earlier_calls,
         denied=[secrets.without(name) for name in heard.denied],
         spent=heard.spent,
         error=None if error is None else secrets.in_short(error),
@@ -49,8 +50,13 @@ def _failure(program: str, heard: Heard, ended: Ended, last_words: str) -> str |
     if not heard.ended:
         said = f": {heard.beginning}" if heard.beginning else because
         return f"{program} did not answer in the form that its preset asks for; try its latest version{said}"
+    return shortcoming(program, heard)
+
+
+def shortcoming(who: str, heard: Heard) -> str | None:
+    """Of an answer that came as it should, and says of itself no failure."""
     if heard.unreadable is not None:
-        return f"{program} {heard.unreadable}"
+        return f"{who} {heard.unreadable}"
     if heard.denied:
         return f"it was not allowed to use {', '.join(heard.denied)}; allow it, or word the prompt otherwise"
     return None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from duetime.agents.answers import Heard, read_answer
 from duetime.agents.environment import Secrets
-from duetime.agents.verdict import told
+from duetime.agents.verdict import shortcoming, told
 from duetime.core.clock import SECOND, Clock, Instant, datetime_of
 from duetime.core.errors import InvalidInput
 from duetime.core.http_words import retry_after, status_name
@@ -129,14 +129,7 @@ class WebhookAgent:
         heard = Heard()
         as_json = media_type == "application/json" or media_type.endswith("+json")
         read_answer(heard, answered.body.decode("utf-8", "replace"), as_json=as_json)
-        return told(heard, self._error(heard), secrets)
-
-    def _error(self, heard: Heard) -> str | None:
-        if heard.unreadable is not None:
-            return f"the webhook of agents.{self._name} {heard.unreadable}"
-        if heard.error is None and heard.denied:
-            return f"it was not allowed to use {', '.join(heard.denied)}"
-        return heard.error
+        return told(heard, heard.error or shortcoming(f"the webhook of agents.{self._name}", heard), secrets)
 
     def _refused(self, answered: Answered, secrets: Secrets) -> Reply | Outcome:
         status = answered.status

@@ -11,7 +11,7 @@ from duetime.cli import screen
 from duetime.cli.chat_screen import Terminal
 from duetime.cli.door import FAILED, INTERRUPTED, OK
 from duetime.cli.frame import Db, Json, Tasks
-from duetime.cli.plain import PlainCommand
+from duetime.cli.plain import PlainCommand, single
 from duetime.cli.sessions import USUAL, Sessions
 from duetime.core.clock import SystemClock
 from duetime.core.errors import InvalidInput
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duetime.agents.conversation import Conversation, Said
     from duetime.settings import Settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = single()
 
 
 @app.command(cls=PlainCommand)
@@ -116,6 +116,7 @@ def _document(name: str, said: Said) -> dict[str, Any]:
         "session": name,
         "text": said.turn.text,
         "tool_calls": said.turn.view(),
+        "earlier_calls": said.turn.earlier_calls,
         "usage": usage,
         "error": "stopped" if said.stopped else said.error,
     }

@@ -8,13 +8,15 @@ from duetime.api import LOCAL, taken
 from duetime.cli.checks import OPERATOR, Check
 from duetime.cli.checks_agents import unknown_agents
 from duetime.cli.frame import program
+from duetime.cli.kind_words import JOB, NOTIFICATION, PROMPT
 from duetime.cli.text import clean, plural, relative, span
 from duetime.compose import App, build
 from duetime.core.clock import MINUTE, SECOND, Clock, Instant
 from duetime.core.masking import without_password
+from duetime.core.model import Schedule
 from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
-from duetime.core.store import EVERY_ONE, Health, ScheduleQuery
+from duetime.core.store import EVERY_ONE, Health, Page, ScheduleQuery
 from duetime.faces.present import is_alive
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
@@ -100,20 +102,32 @@ def _elsewhere(app: App) -> Iterator[Check]:
 
 
 def _troubled(scheduler: Scheduler) -> Iterator[Check]:
-    for status, verdict, advice in (
-        ("broken", "fail", "mend the trigger with `job edit`, or delete it"),
-        ("failed", "warn", "`job history ID` shows why"),
-    ):
-        query = ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE)
-        page = taken(scheduler.search(LOCAL, query))
-        if not page.items:
-            yield Check(
-                "ok", status, f"no schedule is {status}" if status == "broken" else "no schedule failed last time"
-            )
-            continue
-        named = ", ".join(f"{clean(item.definition.name)} ({item.definition.public_id})" for item in page.items)
-        more = "" if page.total <= len(page.items) else " and others"
-        yield Check("fail" if verdict == "fail" else "warn", status, f"{page.total:,}: {named}{more}; {advice}")
+    broken, failed = _some(scheduler, "broken"), _some(scheduler, "failed")
+    if broken.items:
+        advice = f"mend the trigger with {_command(broken, 'edit ID')}, or delete it"
+        yield Check("fail", "broken", f"{_named(broken)}; {advice}")
+    else:
+        yield Check("ok", "broken", "no schedule is broken")
+    if failed.items:
+        yield Check("warn", "failed", f"{_named(failed)}; {_command(failed, 'history ID')} shows why")
+    else:
+        yield Check("ok", "failed", "no schedule failed last time")
+
+
+def _some(scheduler: Scheduler, status: str) -> Page[Schedule]:
+    return taken(scheduler.search(LOCAL, ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE)))
+
+
+def _named(page: Page[Schedule]) -> str:
+    named = ", ".join(f"{clean(item.definition.name)} ({item.definition.public_id})" for item in page.items)
+    return f"{page.total:,}: {named}{'' if page.total <= len(page.items) else ' and others'}"
+
+
+def _command(page: Page[Schedule], verb: str) -> str:
+    """In the room of each kind; requests have none, and are seen in the dashboard."""
+    kinds = {item.definition.kind for item in page.items}
+    rooms = [f"`{words.room} {verb}`" for words in (JOB, PROMPT, NOTIFICATION) if words.kind in kinds]
+    return " or ".join(rooms or ["the dashboard"])
 
 
 def _unknown_tasks(scheduler: Scheduler, registry: Registry) -> Iterator[Check]:

@@ -9,13 +9,12 @@ import typer
 from duetime.cli import screen
 from duetime.cli.frame import Json, Zone
 from duetime.cli.plain import PlainCommand, single
-from duetime.cli.preview import EXAMPLES, Dst, trigger_in
+from duetime.cli.preview import EXAMPLES, Dst, understood
 from duetime.cli.text import clean, coming, plural
-from duetime.core.clock import DAY, SECOND, Instant, SystemClock
-from duetime.core.triggers import OnceTrigger, Trigger, describe, known_zone, warnings_for
+from duetime.core.clock import DAY, SECOND, Instant
+from duetime.core.triggers import OnceTrigger, Trigger, describe
 from duetime.core.triggers.walls import WallTrigger
 from duetime.faces.present import instant_view
-from duetime.settings import load_settings, local_zone
 
 MOST = 10_000
 """Occurrences that are counted; an expression that fires more often in a year is said to."""
@@ -31,12 +30,9 @@ def explain(
     json_: Json = False,
 ) -> None:
     """Say in English what an expression means. How often it fires, what clock changes do to it, what may surprise."""
-    now = SystemClock().now()
-    zone = known_zone(tz).key if tz else local_zone(load_settings())
-    trigger, notes = trigger_in(expression, zone, now, dst)
+    trigger, warnings, zone, now = understood(expression, tz, dst)
     day, year = _count(trigger, now, 1), _count(trigger, now, 365)
     first = trigger.next_after(Instant(now - 1))
-    warnings = notes + warnings_for(trigger, now)
     if json_:
         counts = {"within_a_day": min(day, MOST), "within_a_year": min(year, MOST), "at_least": year > MOST}
         facts = {"expression": expression, "type": trigger.type, "reads_as": describe(trigger), "timezone": zone}

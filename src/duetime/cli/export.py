@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,6 +22,8 @@ from duetime.compose import App
 from duetime.core.errors import InvalidInput
 from duetime.core.model import Schedule
 from duetime.core.store import EVERY_ONE, ScheduleQuery
+from duetime.faces.elsewhere import notes_on_lists
+from duetime.faces.http.private import replace_private
 
 app = single()
 
@@ -51,11 +52,13 @@ def export(
         schedules = _living(room, kind)
         shown = screen.progress(schedules, "writing")
         text = _calendar(room, shown, days) if ical else _lines(shown, json_)
+        notes = [] if room.remote is None else notes_on_lists(room.remote, kind)
     if output is None:
         sys.stdout.write(text)
-        return
-    _write(Path(output), text)
-    screen.note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
+    else:
+        _write(Path(output), text)
+        screen.note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
+    screen.warn(notes)
 
 
 def _living(room: App, kind: str | None) -> list[Schedule]:
@@ -85,13 +88,8 @@ def _calendar(room: App, schedules: Iterable[Schedule], days: int) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Beside the old one first, so that a full disk does not cost it."""
-    made = path.with_name(f"{path.name}.new")
+    """Whole or not at all, so that a full disk does not cost the old one."""
     try:
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        made.replace(path)
+        replace_private(path, text)
     except OSError as error:
-        made.unlink(missing_ok=True)
         raise InvalidInput(f"--output: {path} cannot be written ({error.strerror})") from error

@@ -13,7 +13,7 @@ from duetime.compose import App
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.notifications import KIND as NOTIFICATION
 from duetime.core.reading import could_be_an_id
-from duetime.core.remotes import RemoteKind
+from duetime.core.remotes import Remote, RemoteKind
 from duetime.core.result import Err
 from duetime.core.store import ScheduleQuery
 from duetime.faces.elsewhere import PLACE
@@ -26,14 +26,18 @@ _OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED})
 
 def found_here(room: App, words: Words, given: str) -> Schedule:
     """For what can be done only with what this store keeps: of what is kept elsewhere, it says what can be done."""
-    kept = room.remote is not None and words.kind == NOTIFICATION and could_be_an_id(given)
-    remote = room.store.remote(given) if kept else None
+    remote = kept_elsewhere(room, words, given)
     if remote is None:
         return found(room, words, given)
     recurs = remote.kind == RemoteKind.SCHEDULE
     possible = ("list", "pause", "resume", "delete") if recurs else ("list", "delete")
     can = f"{', '.join(possible[:-1])} and {possible[-1]}"
     raise Refused(Err("not_possible", f"{given} is kept at {PLACE}, and so is its history; {can} work there"))
+
+
+def kept_elsewhere(room: App, words: Words, given: str) -> Remote | None:
+    may_be = room.remote is not None and words.kind == NOTIFICATION and could_be_an_id(given)
+    return room.store.remote(given) if may_be else None
 
 
 def found(room: App, words: Words, given: str) -> Schedule:

@@ -17,6 +17,7 @@ from duetime.core.kind import Caller
 from duetime.core.model import Schedule
 from duetime.core.policy.creating import Draft
 from duetime.core.result import Err, Ok
+from duetime.faces.elsewhere import refusal_of
 from duetime.faces.present import instant_view, reads_as
 
 BATCH = 100
@@ -61,17 +62,23 @@ def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
             definition, progress = before.value
             found.rows.append(Row(each, PRESENT, definition.trigger, progress.next, definition.public_id))
             continue
-        drafts = before if isinstance(before, Err) else room.scheduler.drafts(each.caller, [each.new])
-        if isinstance(drafts, Err):
-            found.problems.append(Remark(each.line, each.text, _reason(drafts)))
-            continue
-        (draft,) = drafts.value
-        wrong = each.fits(draft)
-        if wrong is not None:
-            found.problems.append(Remark(each.line, each.text, wrong))
+        draft = before or _draft(room, each)
+        if isinstance(draft, Err):
+            found.problems.append(Remark(each.line, each.text, _reason(draft)))
         else:
             found.rows.append(Row(each, NEW, draft.definition.trigger, draft.first))
     return found
+
+
+def _draft(room: App, candidate: Candidate) -> Draft | Err:
+    """What would be made of it. What is kept elsewhere is not made here, where nobody would look for it."""
+    refusal = None if room.remote is None else refusal_of(room.remote, candidate.new.kind)
+    drafts = refusal or room.scheduler.drafts(candidate.caller, [candidate.new])
+    if isinstance(drafts, Err):
+        return drafts
+    (draft,) = drafts.value
+    wrong = candidate.fits(draft)
+    return draft if wrong is None else Err("invalid", wrong)
 
 
 def _reason(err: Err) -> str:
@@ -117,7 +124,9 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
 def _finished(room: App, row: Row, made: Schedule) -> Row:
     candidate, id = row.candidate, made.definition.public_id
     if candidate.next is not None and candidate.next != made.progress.next:
-        made = taken(room.scheduler.edit(candidate.caller, id, Changes(next=candidate.next)))
+        moved = room.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
+        passed = candidate.next <= room.clock.now()  # while others were imported: then it goes on by its rule
+        made = made if isinstance(moved, Err) and passed else taken(moved)
     if candidate.paused:
         taken(room.scheduler.pause(candidate.caller, id))
     return row._replace(status=IMPORTED, next=made.progress.next, id=id)

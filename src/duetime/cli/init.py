@@ -24,10 +24,10 @@ from duetime.core.clock import SystemClock
 from duetime.core.delivering import INBOX
 from duetime.core.errors import InvalidInput
 from duetime.core.result import Err
+from duetime.kinds.prompt import REMINDERS
 from duetime.settings import FILE, PREFIX, Settings, load_settings
 
 HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
-REMINDERS = "reminders"
 _NO_AGENT = "none; prompts wait until a connected agent takes them"
 
 app = single()

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from duetime.agents.presets import PRESETS
 from duetime.cli.asking import ask, ask_secret, choose
 from duetime.cli.toml_text import Path
+from duetime.core.delivering import INBOX
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.core.topics import is_topic
 from duetime.core.zones import known_zone
 from duetime.settings import Settings, local_zone
 
-INBOX = "inbox"
 PUBLIC = "https://ntfy.sh"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 12

@@ -9,12 +9,12 @@ from typing import Any
 
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
+from duetime.cli.documents import run_document
 from duetime.cli.text import clean, clock_time, outcome, plural, relative, shortened, span
 from duetime.compose import App
 from duetime.core.clock import SECOND, Instant
 from duetime.core.model import LIVE, Run, RunId, RunStatus
 from duetime.core.store import RunQuery
-from duetime.faces.present import run_view
 
 PAGE = 500
 """Runs that one look takes in; of more than that, made since the last one, the oldest are only counted."""
@@ -120,7 +120,7 @@ class Stream:
 
     def _print(self, word: str, run: Run) -> None:
         if self._console is None:
-            view = run_view(run, self._room.scheduler.zone)
+            view = run_document(run, self._room.scheduler.zone)
             screen.print_json_line({"event": word, "kind": run.kind, "name": run.name, **view})
             return
         moment = run.finished or run.started or self._room.clock.now()

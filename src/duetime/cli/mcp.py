@@ -99,7 +99,7 @@ def _for_a_run(room: App, desk: Desk, token: str) -> Callable[[], Call]:
 
     from duetime.compose import tokens_of
     from duetime.faces.http.bearer import call_of
-    from duetime.faces.http.tokens import InvalidToken
+    from duetime.faces.http.claims import InvalidToken
 
     tokens = tokens_of(room.settings, room.clock, room.store)
 

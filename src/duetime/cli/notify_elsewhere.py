@@ -60,7 +60,8 @@ def views(room: App, service: NotificationService) -> list[dict[str, Any]]:
     return [*recurring, *once]
 
 
-def print_list(room: App, service: NotificationService) -> None:
+def print_list(room: App, service: NotificationService) -> bool:
+    """Whether there are any."""
     listing: Listing = _told(service.scheduled(LOCAL))
     now = room.clock.now()
     rows: list[list[object]] = [
@@ -73,6 +74,7 @@ def print_list(room: App, service: NotificationService) -> None:
     if rows:
         print(f"Kept at {PLACE}:")
         screen.table(["ID", "STATUS", "NEXT", "TOPIC", "MESSAGE", "WHEN"], rows, whole=3)
+    return bool(rows)
 
 
 def _state(each: Recurring) -> str:

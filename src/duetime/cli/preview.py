@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -42,11 +42,8 @@ def show_next(
     json_: Json = False,
 ) -> None:
     """Show when an expression fires next. In local time and UTC, with what it says in English and what may surprise."""
-    now = SystemClock().now()
-    zone = known_zone(tz).key if tz else local_zone(load_settings())
-    trigger, notes = trigger_in(expression, zone, now, dst)
+    trigger, warnings, zone, now = understood(expression, tz, dst)
     instants = upcoming(trigger, now, count)
-    warnings = notes + warnings_for(trigger, now)
     if json_:
         screen.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
         return
@@ -59,8 +56,23 @@ def show_next(
     screen.warn(warnings)
 
 
-def trigger_in(expression: str, zone: str, now: Instant, dst: str) -> tuple[Trigger, list[str]]:
-    """What an expression means, and how it was understood where it could have been meant otherwise."""
+class Understood(NamedTuple):
+    trigger: Trigger
+    warnings: list[str]
+    """How it was read where it could have been meant otherwise, and what may surprise."""
+    zone: str
+    now: Instant
+
+
+def understood(expression: str, tz: str | None, dst: str) -> Understood:
+    """What an expression means, here and now."""
+    now = SystemClock().now()
+    zone = known_zone(tz).key if tz else local_zone(load_settings())
+    trigger, notes = _trigger_in(expression, zone, now, dst)
+    return Understood(trigger, notes + warnings_for(trigger, now), zone, now)
+
+
+def _trigger_in(expression: str, zone: str, now: Instant, dst: str) -> tuple[Trigger, list[str]]:
     kind, config = read_expression(expression)
     if kind == "cron":
         config["dst"] = dst

@@ -98,7 +98,8 @@ def edit(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Change a prompt. What is not given stays as it is; one that is running cannot be changed."""
+    """Change a prompt. What is not given stays as it is. One that is running cannot be changed, but one that is due and
+    waits because its agent is not there can be given another --agent."""
     given = waking.payload() | ({} if text is None else {"prompt": given_text(text)})
     renamed = headline(given["prompt"]) if name is None and text is not None else name
     policy = rules.policy() | telling.policy()

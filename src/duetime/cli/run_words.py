@@ -9,6 +9,7 @@ import typer
 
 from duetime.api import LOCAL, Refused
 from duetime.cli import screen
+from duetime.cli.documents import run_document
 from duetime.cli.schedule_tables import print_runs
 from duetime.compose import App
 from duetime.core.errors import InvalidInput
@@ -16,7 +17,7 @@ from duetime.core.model import Run, Schedule, ScheduleState
 from duetime.core.result import Err
 from duetime.core.times import format_local
 from duetime.faces.masked import masked_payload
-from duetime.faces.present import attempt_view, run_view
+from duetime.faces.present import attempt_view
 
 KINDS = ("job", "prompt", "notification", "request")
 Kind = Annotated[
@@ -60,10 +61,10 @@ def payload_of(schedule: Schedule | None) -> dict[str, Any]:
 def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
     about = {"kind": run.kind, "owner": run.owner, "name": run.name, "can_retry": over(schedule) is None}
     if schedule is None:
-        return run_view(run, zone) | about | {"schedule": None, "to": None, "payload": None}
+        return run_document(run, zone) | about | {"schedule": None, "to": None, "payload": None}
     definition = schedule.definition
     where = {"schedule": definition.public_id, "to": definition.subject, "payload": payload_of(schedule)}
-    return run_view(run, zone) | about | where
+    return run_document(run, zone) | about | where
 
 
 def print_run(room: App, run: Run, json_: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from duetime.api import LOCAL, Refused, taken
 from duetime.cli import screen
+from duetime.cli.documents import schedule_document
 from duetime.cli.finding import found_here
 from duetime.cli.kind_words import Words
 from duetime.cli.schedule_options import When
@@ -18,7 +19,7 @@ from duetime.core.errors import InvalidInput
 from duetime.core.model import Schedule
 from duetime.core.policy.values import policy_for_ending
 from duetime.core.result import Err, Ok, Result
-from duetime.faces.present import schedule_view
+from duetime.faces.another_agent import with_another_agent
 
 
 def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:
@@ -45,9 +46,11 @@ def edit(
     type_, config = when.changed()
     if name is None and type_ is None and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {words.room} edit --help")
-    definition = found_here(room, words, given).definition
+    found = found_here(room, words, given)
+    definition = found.definition
     whole = {**json.loads(definition.payload), **payload} if payload else None
     changes = Changes(name, type_, config, whole, policy or None, when.tz, None, definition.version)
+    changes = with_another_agent(room.scheduler, LOCAL, found, changes)
     edited = made_by(room, room.scheduler.edit(LOCAL, definition.public_id, changes, words.kind))
     told = _result_warnings(room, edited) if "deliver_to" in policy else []
     _show(room, "Changed", edited, [*when.notes(room), *told], json_, {})
@@ -71,7 +74,7 @@ def made_by(room: App, result: Result[Schedule]) -> Schedule:
 def _show(
     room: App, verb: str, schedule: Schedule, warnings: Sequence[str], json_: bool, more: Mapping[str, Any]
 ) -> None:
-    view = schedule_view(schedule, room.scheduler.zone)
+    view = schedule_document(schedule, room.scheduler.zone)
     if json_:
         screen.print_json({**view, **more, "warnings": list(warnings)})
         return

@@ -9,17 +9,18 @@ import typer
 
 from duetime.api import LOCAL, Refused
 from duetime.cli import notify_elsewhere, screen
-from duetime.cli.finding import found, found_here
+from duetime.cli.documents import run_document, schedule_document
+from duetime.cli.finding import found, found_here, kept_elsewhere
 from duetime.cli.frame import Db, Json, again, opened, worker_warnings
 from duetime.cli.kind_words import Words
 from duetime.cli.plain import PlainCommand
 from duetime.cli.schedule_reading import Id
 from duetime.cli.text import clean, coming
 from duetime.compose import App
+from duetime.core.remotes import RemoteKind
 from duetime.core.result import Err, Result
 from duetime.core.scheduler import Scheduler
 from duetime.faces.elsewhere import PLACE
-from duetime.faces.present import run_view, schedule_view
 
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
 
@@ -31,7 +32,7 @@ def join(app: typer.Typer, words: Words) -> None:
             made = _done(words, definition.public_id, room.scheduler.run_now(LOCAL, definition.public_id, words.kind))
             warnings = worker_warnings(room, db, kind=words.kind)
             if json_:
-                view = run_view(made, room.scheduler.zone)
+                view = run_document(made, room.scheduler.zone)
                 screen.print_json({"id": definition.public_id, "run": view, "warnings": warnings})
                 return
             print(f"Run {made.id} of {clean(definition.name)} is due now.")
@@ -81,7 +82,10 @@ def _change(words: Words, change: Change, verb: str, id: str, db: str | None, js
 
 
 def _changed_elsewhere(room: App, words: Words, change: str, id: str, verb: str, json_: bool) -> bool:
-    service = notify_elsewhere.service_of(room, words)
+    service, remote = notify_elsewhere.service_of(room, words), kept_elsewhere(room, words, id)
+    if remote is not None and remote.kind == RemoteKind.MESSAGE and change in ("pause", "resume"):
+        reason = f"{id} goes out once, at {PLACE}, so it cannot be {verb.lower()}; delete it, and add another for later"
+        raise Refused(Err("not_possible", reason))
     if service is None or not notify_elsewhere.change(service, change, id):
         return False
     if json_:
@@ -100,7 +104,7 @@ def _done(words: Words, id: str, result: Result[Any]) -> Any:
 def _say(room: App, words: Words, id: str, verb: str, json_: bool) -> None:
     schedule = found(room, words, id)
     if json_:
-        screen.print_json(schedule_view(schedule, room.scheduler.zone))
+        screen.print_json(schedule_document(schedule, room.scheduler.zone))
         return
     print(f"{verb} {id}  {clean(schedule.definition.name)}")
     if schedule.progress.state == "active":

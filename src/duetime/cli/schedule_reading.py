@@ -10,6 +10,7 @@ import typer
 
 from duetime.api import LOCAL, Refused, taken
 from duetime.cli import notify_elsewhere, screen
+from duetime.cli.documents import run_document, schedule_document
 from duetime.cli.finding import PAGE, found_here
 from duetime.cli.frame import Cursor, Db, Json, Limit, opened, program
 from duetime.cli.kind_words import Words
@@ -20,7 +21,7 @@ from duetime.compose import App
 from duetime.core.model import Run
 from duetime.core.result import Err, Ok
 from duetime.core.store import Page, ScheduleQuery
-from duetime.faces.present import attempt_view, instant_view, run_view, schedule_view
+from duetime.faces.present import attempt_view, instant_view
 from duetime.faces.views import next_instants
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it, or a name that only one has.")]
@@ -62,7 +63,7 @@ def join(app: typer.Typer, words: Words) -> None:
                     "next_instants": [instant_view(instant, zone) for instant in instants],
                     "history": [_run_view(room, run) for run in past],
                 }
-                screen.print_json(schedule_view(schedule, zone) | extra)
+                screen.print_json(schedule_document(schedule, zone) | extra)
                 return
             print_schedule(words, schedule, instants, zone, now)
             if past:
@@ -93,17 +94,16 @@ def _print_list(room: App, words: Words, page: Page[Any], status: str | None, js
     zone = room.scheduler.zone
     service = notify_elsewhere.service_of(room, words)
     if json_:
-        views = [schedule_view(item, zone) for item in page.items]
+        views = [schedule_document(item, zone) for item in page.items]
         elsewhere = {} if service is None else {"kept_elsewhere": notify_elsewhere.views(room, service)}
         screen.print_json({words.plural: views, "total": page.total, "next_cursor": page.cursor, **elsewhere})
         return
-    if service is not None:
-        notify_elsewhere.print_list(room, service)
+    shown_elsewhere = service is not None and notify_elsewhere.print_list(room, service)
     if page.items:
         print_schedules(words, page.items, zone, room.clock.now())
         if len(page.items) < page.total:
             print(f"{len(page.items)} of {counted(page)}; --all shows every one")
-    elif service is None:
+    elif not shown_elsewhere:
         said = f"There are no {words.plural} with the status {clean(status)}." if status else None
         print(f"{said or f'There are no {words.plural} yet.'} Add one: {program(words.room, 'add', '--help')}")
 
@@ -113,11 +113,12 @@ def _history(room: App, id: str, limit: int) -> Page[Run]:
 
 
 def _history_of(room: App, words: Words, given: str, limit: int) -> Page[Run]:
-    """By the id alone, since one that was deleted is not found any more; a name only finds what is there."""
+    """By the id alone, since one that was deleted is not found any more; a name only finds what is there. One without
+    runs says nothing of its kind."""
     known = room.scheduler.history(LOCAL, given, limit=limit)
     if isinstance(known, Err) and known.code != "not_found":
         raise Refused(known)
-    if isinstance(known, Ok) and all(run.kind == words.kind for run in known.value.items):
+    if isinstance(known, Ok) and any(run.kind == words.kind for run in known.value.items):
         return known.value
     return _history(room, found_here(room, words, given).definition.public_id, limit)
 
@@ -125,4 +126,4 @@ def _history_of(room: App, words: Words, given: str, limit: int) -> Page[Run]:
 def _run_view(room: App, run: Run) -> dict[str, Any]:
     zone = room.scheduler.zone
     attempts = room.scheduler.attempts(LOCAL, run.id) if run.attempt > 1 or run.deaths else []
-    return run_view(run, zone) | {"attempts": [attempt_view(attempt, zone) for attempt in attempts]}
+    return run_document(run, zone) | {"attempts": [attempt_view(attempt, zone) for attempt in attempts]}

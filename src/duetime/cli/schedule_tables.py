@@ -5,15 +5,15 @@ from __future__ import annotations
 from duetime.api import LOCAL
 from duetime.cli import screen
 from duetime.cli.columns import READABLE
+from duetime.cli.documents import schedule_document
 from duetime.cli.kind_words import Words
 from duetime.cli.text import ahead, clean, coming, local_time, outcome, plural, relative, span
 from duetime.compose import App
 from duetime.core.clock import Instant
+from duetime.core.errors import DuetimeError
 from duetime.core.model import Cause, Progress, Run, Schedule, ScheduleState
-from duetime.core.policy.values import Policy, policy_from_json
+from duetime.core.policy.values import policy_from_json
 from duetime.core.times import format_local
-from duetime.faces.masked import masked
-from duetime.faces.present import schedule_view
 
 SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": READABLE}
 """How often something ran, how it went, and an owner that all have, give way before the texts beside them are cut."""
@@ -37,7 +37,7 @@ def print_schedules(words: Words, items: list[Schedule], zone: str, now: Instant
 
 
 def _row(words: Words, item: Schedule, zone: str, now: Instant) -> list[object]:
-    view, progress = schedule_view(item, zone), item.progress
+    view, progress = schedule_document(item, zone), item.progress
     return [
         _short(view["id"]),
         screen.status_text(view["status"]),
@@ -62,17 +62,17 @@ def _next(progress: Progress) -> Instant | None:
 
 def print_schedule(words: Words, schedule: Schedule, instants: list[Instant], zone: str, now: Instant) -> None:
     definition, progress = schedule
-    view = schedule_view(schedule, zone)
+    view = schedule_document(schedule, zone)
     state = screen.status_text(view["status"])
     if progress.note:
         state.append(f": {clean(progress.note)}")
     pairs: list[tuple[str, object]] = [
         (words.noun, f"{definition.name}  ({definition.public_id})"),
         ("status", state),
-        *words.facts(definition, masked(view["payload"] or {})),
+        *words.facts(definition, view["payload"] or {}),
         ("when", view["reads_as"]),
         *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),
-        ("policy", _policy_words(policy_from_json(definition.policy))),
+        ("policy", _policy_words(definition.policy)),
         ("runs", _runs_words(schedule, now)),
         ("owner", f"{definition.owner}, created {format_local(definition.created, zone)}"),
     ]
@@ -92,7 +92,12 @@ def _runs_words(schedule: Schedule, now: Instant) -> str:
 _HEARD = {"always": "every run", "failure": "failures", "success": "what went well"}
 
 
-def _policy_words(policy: Policy) -> str:
+def _policy_words(stored: str) -> str:
+    """One that cannot be read any more must still be shown, for its schedule is broken by it."""
+    try:
+        policy = policy_from_json(stored)
+    except DuetimeError as error:
+        return f"cannot be read: {error.message}"
     words = [f"catch up {policy.catch_up}", f"overlap {policy.overlap}"]
     if policy.at_most_once:
         words.append("at most once")

@@ -82,7 +82,6 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
             log_to(demonstration.LOG if demo else None)
             _log_the_server()
             http = HttpServer(web(room, tokens, _own_names(settings.host)), bound)
-            room.keep_heartbeat()
             if tokens is not None:  # without tokens nobody could tell an agent's run from a person
                 room.access.url = settings.url or f"{url_of(bound)}/mcp"  # others may reach it by another name
             return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)

@@ -22,6 +22,7 @@ from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
 from duetime.cli.units import Unit, launchd_agent, systemd_unit
 from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.faces.http.private import replace_private
 from duetime.faces.http.secret import VARIABLE
 from duetime.settings import PREFIX, load_settings
 
@@ -161,10 +162,7 @@ def _write(unit: Unit) -> None:
     """For its owner alone: the address of a database may hold a password."""
     try:
         unit.path.parent.mkdir(parents=True, exist_ok=True)
-        made = unit.path.with_suffix(".new")
-        made.touch(mode=0o600)
-        made.write_text(unit.text, encoding="utf-8")
-        made.replace(unit.path)
+        replace_private(unit.path, unit.text)
     except OSError as error:
         raise NoManager(f"{unit.path} cannot be written ({error.strerror})") from error
 

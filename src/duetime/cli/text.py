@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duetime.core.clock import Instant, datetime_of
 from duetime.core.times import format_local
 from duetime.core.zones import known_zone
+from duetime.faces.masked import masked
 from duetime.faces.words import UNSAFE, ahead, clean, gist, plural, relative, span
 
 if TYPE_CHECKING:
@@ -34,7 +35,13 @@ LONGEST_NAME = 28
 
 def escaped(document: str) -> str:
     """JSON text in which the same characters stand as escapes; the newlines that lay it out stay."""
-    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", document)
+    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _escape(match[0]), document)
+
+
+def _escape(character: str) -> str:
+    """As JSON writes it: beyond U+FFFF that is a pair of surrogates."""
+    pair = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{pair[start : start + 4]}" for start in range(0, len(pair), 4))
 
 
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:
@@ -56,7 +63,7 @@ def shortened(name: str) -> str:
 
 def outcome(run: Run) -> str:
     """Why it failed, how far it is, or what came of it."""
-    return gist(run.error, run.report, None if run.result is None else json.loads(run.result))
+    return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))
 
 
 def counted(page: Page[Any]) -> str:

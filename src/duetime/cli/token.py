@@ -20,7 +20,8 @@ from duetime.core.kind import LOCAL
 from duetime.core.result import Err
 from duetime.core.times import iso_local
 from duetime.faces.http.addresses import url_for
-from duetime.faces.http.tokens import Grant, InvalidToken, Record, Tokens, unverified
+from duetime.faces.http.claims import Grant, InvalidToken
+from duetime.faces.http.tokens import Record, Tokens, unverified
 from duetime.settings import load_settings, local_zone
 
 PROGRAM = "program"

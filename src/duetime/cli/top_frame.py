@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
+from duetime.cli.documents import run_document
 from duetime.cli.text import ahead, clean, clock_time, plural, relative, shortened, span
 from duetime.compose import App
 from duetime.core.clock import Instant
 from duetime.core.model import Run, Schedule, WorkerId, WorkerRow
 from duetime.core.store import Health, RunQuery
-from duetime.faces.present import instant_view, is_alive, reads_as, run_view
+from duetime.faces.present import instant_view, is_alive, reads_as
 from duetime.faces.views import coming_shape, worker_shape
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def frame_view(frame: Frame) -> dict[str, Any]:
 
 
 def _run_shape(run: Run, zone: str) -> dict[str, Any]:
-    return {"kind": run.kind, "name": run.name, "owner": run.owner} | run_view(run, zone)
+    return {"kind": run.kind, "name": run.name, "owner": run.owner} | run_document(run, zone)
 
 
 # -- layout -----------------------------------------------------------------------------------------------------------

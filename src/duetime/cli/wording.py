@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from duetime.core.result import Err
 
 _SAME = (
-    "agent", "attach", "backoff", "catch_up", "click", "deliver_to", "end", "filename", "icon", "jitter", "label",
-    "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day", "notify_on", "overlap",
-    "priority", "start", "timeout", "title", "topic",
+    "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "deliver_to", "end", "filename", "icon",
+    "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
+    "notify_on", "overlap", "priority", "start", "timeout", "title", "topic",
 )  # fmt: skip
 # A trigger, a payload or a policy names its field; the person at the keyboard knows it by the option.
 _OPTIONS = {

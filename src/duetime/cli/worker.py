@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from duetime.cli.stopping import LOOK, StopButton, StoppedAtOnce, drain, leave_a
 from duetime.cli.worker_words import farewell, greet
 from duetime.compose import App, build
 from duetime.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    pass
 
 app = single()
 

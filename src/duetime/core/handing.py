@@ -33,7 +33,14 @@ class Handing(Reading):
         """
         now = self.clock.now()
         query = RunQuery(
-            owner=caller.owner, kind=kind, subject=subject, free_at=now, oldest_first=True, limit=20, count_to=0
+            owner=caller.owner,
+            kind=kind,
+            subject=subject,
+            free_at=now,
+            depth_below=caller.depth or None,
+            oldest_first=True,
+            limit=20,
+            count_to=0,
         )
 
         def decide(change: Change, seen: Run) -> Decision:

@@ -112,6 +112,8 @@ class Kind(Protocol):
     name: str
     defaults: Mapping[str, Any]
     """Policies that differ from the usual where nothing else is asked for."""
+    remembered: tuple[str, ...]
+    """The parts of a payload that outlive a deleted schedule, because its runs have to say them; most need none."""
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """The form of its ids; `{id}` stands for the schedule's number. What fires once may be named otherwise."""

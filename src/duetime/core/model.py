@@ -111,7 +111,7 @@ class Run(NamedTuple):
     holder: str | None  # who took it while it was waiting
     started: Instant | None
     finished: Instant | None
-    until: Instant | None  # when a waiting run's patience ends, or that with one which is given back again and again
+    until: Instant | None  # when the patience ends: of a waiting run, or with give-backs since the last real attempt
     expires: Instant | None  # when its holder's time is up
     result: str | None
     error: str | None

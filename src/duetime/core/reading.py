@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from duetime.core.clock import Clock, Instant
 from duetime.core.errors import DuetimeError
 from duetime.core.kind import Caller, Kind
-from duetime.core.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow, lane_of
+from duetime.core.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow
 from duetime.core.result import Err, Ok, Result
 from duetime.core.results import is_text
 from duetime.core.store import COUNTED, Page, RunQuery, ScheduleQuery, Store
@@ -76,10 +76,11 @@ class Reading:
         return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
 
     def coming(self, caller: Caller, until: Instant | None, limit: int, owner: str | None = None) -> list[Schedule]:
-        """What fires next, in time order. An operator sees all owners, or one of them."""
+        """What starts next, in the order of the instants that people see: jitter may put off a start behind a later
+        one. An operator sees all owners, or one of them."""
         whose = owner if caller.operator else caller.owner
-        lanes = [lane_of(kind, at_most_once=exact) for kind in self.kinds for exact in (False, True)]
-        return self.store.coming(whose, lanes, until, limit)
+        page = self.store.search(ScheduleQuery(owner=whose, firing=True, due_to=until, limit=limit, count_to=0))
+        return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:
         """Differs after everything that happens to the caller's schedules of a subject; cheap."""

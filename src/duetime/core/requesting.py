@@ -8,9 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from duetime.core.model import Definition
 from duetime.core.outcome import Outcome
-from duetime.core.policy.following import NO_PAYLOAD
 from duetime.core.policy.values import NotifyOn
 
 KIND = "request"
@@ -22,8 +20,6 @@ CALLBACKS = {"callback": NotifyOn.ALWAYS, "failure_callback": NotifyOn.FAILURE}
 """The parts of a request that name another one to follow it, and when."""
 LONGEST_PATIENCE = 7200
 """Seconds that an attempt may take at most; its thread does nothing else meanwhile."""
-
-_REMEMBERED = ("url", "method", "label", "id", "retries", "delay")
 
 _MADE_BY_A_SCHEDULE = re.compile(rf"{ONCE}([0-9a-f]{{32}})_([0-9]{{1,18}})", re.ASCII)
 _FAILED = re.compile(r"dlq_([0-9]{1,18})", re.ASCII)
@@ -87,18 +83,6 @@ def callback_to(on: NotifyOn, payload: Mapping[str, Any], usual: Mapping[str, An
 def schedule_id(public_id: str, payload: Mapping[str, Any]) -> str | None:
     """As its maker calls it; None for a one-off."""
     return payload.get("id", public_id) if public_id.startswith(RECURRING) else None
-
-
-def remembered(definition: Definition) -> str:
-    """What is kept of a payload when its schedule is deleted. A request's messages stay in the logs and the DLQ, and
-    have to say where they went; what they carried is gone."""
-    try:
-        payload = json.loads(definition.payload) if definition.kind == KIND else None
-    except (ValueError, RecursionError):  # what cannot be read has to be deletable too
-        payload = None
-    if not isinstance(payload, dict):
-        return NO_PAYLOAD
-    return json.dumps({name: payload[name] for name in _REMEMBERED if name in payload}, ensure_ascii=False)
 
 
 def body_of(payload: Mapping[str, Any]) -> bytes:

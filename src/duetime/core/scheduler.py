@@ -24,7 +24,6 @@ from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.creating import Draft
 from duetime.core.policy.following import alert
 from duetime.core.reading import NOT_FOUND, expected
-from duetime.core.requesting import remembered
 from duetime.core.result import Err, Ok, Result
 from duetime.core.store import Created, Store
 
@@ -147,9 +146,11 @@ class Scheduler(Handing):
         return self._change(caller, public_id, kind, _cancel_pending)
 
     def delete(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        return self._change(
-            caller, public_id, kind, lambda change: changing.delete(change, remembered(change.schedule.definition))
-        )
+        def decide(change: Change) -> Decision:
+            deleted = self.kinds.get(change.schedule.definition.kind)
+            return changing.delete(change, () if deleted is None else deleted.remembered)
+
+        return self._change(caller, public_id, kind, decide)
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Run]:
         return self._change(caller, public_id, kind, changing.fire, sets_off=True)

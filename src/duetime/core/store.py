@@ -87,6 +87,7 @@ class RunQuery:
     due_to: Instant | None = None
     free_at: Instant | None = None  # waiting then in nobody's hands, and its schedule is active
     holder: str | None = None  # waiting in these hands
+    depth_below: int | None = None  # its schedule is less deep than that
     above: RunId | None = None  # made after this one
     ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant
@@ -136,9 +137,6 @@ class Store(Remotes, Figures, Protocol):
         """
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
-
-    def coming(self, owner: str | None, lanes: Sequence[str], until: Instant | None, limit: int) -> list[Schedule]:
-        """Active schedules in the order in which they fire next, until an instant; as cheap beside a million others."""
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         """* Locks the schedule's progress, decides, writes."""

@@ -11,6 +11,11 @@ from duetime.core.kind import StopSignal
 from duetime.core.ledger import UNLIMITED, Left
 from duetime.core.outcome import Outcome
 
+INBOX = "inbox"
+"""The agent that is nobody: what is meant for it waits until a connected one takes it."""
+HEARTBEAT = "heartbeat"
+"""By which prompts ask for it; no other agent is called so."""
+
 
 def run_holder(run: int, fence: int) -> str:
     """By which a run's own token is known: whoever brings it holds this run, and no later attempt at it."""
@@ -87,6 +92,17 @@ class Reply:
     """True where trying again cannot help: a missing program, a setting that is wrong."""
     waiting_until: Instant | None = None
     """Set where the answer comes later, by a callback: the run waits until then."""
+    earlier_calls: int = 0
+    """Made before `tool_calls`: a long run's last ones tell more than its first, and only these are remembered."""
+
+
+BROKE_OFF = Reply(error="it broke off")
+"""Stands for the answer of an agent until it gives one."""
+
+
+def goes_on(answer: Reply | Outcome) -> bool:
+    """Its agent answers later, with the same token: what it took stays in its hands."""
+    return isinstance(answer, Reply) and answer.waiting_until is not None
 
 
 class Agent(Protocol):

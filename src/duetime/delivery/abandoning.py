@@ -14,16 +14,21 @@ class Abandoned(Exception):
     """It was not done in time; its thread may still be at it, and does not keep the process from ending."""
 
 
-class Helpers:
-    """At most so many at once, those included that were left behind."""
+class NoneFree(Exception):
+    """Too many were left behind, so that this one was not begun."""
 
-    def __init__(self, most: int) -> None:
+
+class Helpers:
+    """At most so many at once, those included that were left behind: more than workers usually have threads, so that
+    only those use them up."""
+
+    def __init__(self, most: int = 128) -> None:
         self._free = threading.BoundedSemaphore(most)
 
     def run(self, work: Callable[[], T], within: float) -> T:
-        """`work` must not raise."""
-        if not self._free.acquire(timeout=within):
-            raise Abandoned
+        """`work` must not raise. Nobody waits for a helper: it would cost time that is not there any more."""
+        if not self._free.acquire(blocking=False):
+            raise NoneFree
         done: SimpleQueue[T] = SimpleQueue()
         threading.Thread(target=self._work, args=(work, done), name="duetime-helper", daemon=True).start()
         try:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from ipaddress import ip_address
-from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
+
+from duetime.delivery.abandoning import Abandoned, Helpers, NoneFree
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 """Called as `socket.getaddrinfo` is."""
-
-_AT_ONCE = 128
-"""More than any worker has threads: only lookups that were left behind can use them up."""
 
 
 class Unresolved(Exception):
@@ -21,37 +18,33 @@ class Unresolved(Exception):
 
 
 class Resolver:
-    """A lookup cannot be interrupted, so each has a thread of its own that may be left behind; their number is bounded,
-    and none of them keeps the process from ending."""
+    """A lookup cannot be interrupted, so each has a thread of its own that may be left behind."""
 
     def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
         self._lookup = lookup
-        self._free = threading.BoundedSemaphore(_AT_ONCE)
+        self._helpers = Helpers()
 
     def addresses(self, host: str, port: int, within: float) -> list[str]:
         """Every address of the host, each once, in the order in which they should be tried."""
         if _is_address(host):
             return [host]
-        if not self._free.acquire(blocking=False):
-            raise Unresolved(f"{host} was not looked up, because too many lookups hang; check the name server")
-        found: SimpleQueue[list[str] | Exception] = SimpleQueue()
-        threading.Thread(target=self._look_up, args=(host, port, found), name="lookup", daemon=True).start()
         try:
-            answer = found.get(timeout=within)
-        except Empty:
+            found = self._helpers.run(lambda: self._look_up(host, port), within)
+        except NoneFree:
+            reason = f"{host} was not looked up, because too many lookups hang; check the name server"
+            raise Unresolved(reason) from None
+        except Abandoned:
             raise Unresolved(f"{host} could not be looked up in time") from None
-        if isinstance(answer, Exception) or not answer:
-            raise Unresolved(f"{host} was not found; check the name, or the network") from None
-        return answer
+        if not found:
+            raise Unresolved(f"{host} was not found; check the name, or the network")
+        return found
 
-    def _look_up(self, host: str, port: int, found: SimpleQueue[list[str] | Exception]) -> None:
+    def _look_up(self, host: str, port: int) -> list[str]:
         try:
             entries = self._lookup(host, port, type=socket.SOCK_STREAM)
-            found.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
-        except (OSError, UnicodeError) as error:
-            found.put(error)
-        finally:
-            self._free.release()
+        except (OSError, UnicodeError):
+            return []
+        return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def _is_address(host: str) -> bool:

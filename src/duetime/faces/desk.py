@@ -12,7 +12,7 @@ from duetime.core.notifications import NotificationService
 from duetime.core.policy.values import policy_for_ending
 from duetime.core.scheduler import Scheduler
 from duetime.faces.local_notifications import LocalNotifications
-from duetime.faces.present import is_alive
+from duetime.faces.present import living
 
 
 class Inboxes(NamedTuple):
@@ -39,9 +39,10 @@ class Desk:
     def tasks(self, caller: Caller) -> list[dict[str, Any]]:
         return self._describe_tasks(caller)
 
-    def warnings(self) -> list[str]:
-        """A worker that lives only as long as some client is open is no promise."""
-        alive = [worker for worker in self.scheduler.workers() if is_alive(worker, self.scheduler.clock.now())]
+    def warnings(self, kind: str | None = None) -> list[str]:
+        """A worker that does not take this kind is none, and one that lives only as long as some client is open is no
+        promise."""
+        alive = living(self.scheduler.workers(), self.scheduler.clock.now(), kind)
         if not alive:
             return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
         if all(worker.session for worker in alive):

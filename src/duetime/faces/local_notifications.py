@@ -25,7 +25,7 @@ from duetime.core.result import Err, Ok, Result
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.faces.notification_rows import is_decided, is_once, message, recurring, sent
-from duetime.faces.present import is_alive
+from duetime.faces.present import living
 
 LOOK = 0.02
 LOOKS_A_SECOND = 50
@@ -98,8 +98,7 @@ class LocalNotifications:
         return runs[0] if runs else None
 
     def _anybody_works(self) -> bool:
-        now = self._scheduler.clock.now()
-        return any(is_alive(worker, now) for worker in self._scheduler.workers())
+        return bool(living(self._scheduler.workers(), self._scheduler.clock.now(), KIND))
 
     # -- reading --------------------------------------------------------------------------------------------------
 

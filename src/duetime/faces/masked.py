@@ -106,9 +106,22 @@ def unmasked(given: Any, stored: Any) -> Any:
             name: stored[name] if _still_hidden(name, inner, stored) else unmasked(inner, stored.get(name))
             for name, inner in given.items()
         }
-    if isinstance(given, list) and isinstance(stored, list) and len(given) == len(stored):
-        return [unmasked(inner, kept) for inner, kept in zip(given, stored, strict=True)]
+    if isinstance(given, list) and isinstance(stored, list):
+        return _unmasked_list(given, stored)
     return given
+
+
+def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
+    """Place by place; of one that grew or shrank, each that is still shown as it was, wherever it stands now."""
+    if len(given) == len(stored):
+        return [unmasked(inner, kept) for inner, kept in zip(given, stored, strict=True)]
+    hidden = [(shown, kept) for kept in stored if (shown := masked(kept)) != kept]
+    restored = []
+    for inner in given:
+        match = next((pair for pair in hidden if pair[0] == inner), (inner, inner))
+        restored.append(match[1])
+        hidden = [pair for pair in hidden if pair is not match]
+    return restored
 
 
 def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:

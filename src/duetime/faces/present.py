@@ -106,9 +106,15 @@ def is_alive(worker: WorkerRow, now: Instant) -> bool:
     return now - worker.seen < _SILENCE
 
 
+def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> list[WorkerRow]:
+    """Those that would take what is due of this kind, or of any."""
+    alive = [worker for worker in workers if is_alive(worker, now)]
+    return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
+
+
 def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
     """Where nothing would fire what was created; `how` says what starts a worker."""
-    alive = [worker for worker in workers if is_alive(worker, now) and lane_of(kind) in worker.lanes.split(",")]
+    alive = living(workers, now, kind)
     if not alive:
         return [f"no worker is running, so nothing fires yet; start one: {how}"]
     if all(worker.session for worker in alive):

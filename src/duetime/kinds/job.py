@@ -38,6 +38,7 @@ class JobKind:
 
     name = "job"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    remembered: tuple[str, ...] = ()
 
     def __init__(self, registry: Registry = default_registry, *, grace: float = 5.0, patience: float = 30.0) -> None:
         self.registry = registry

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,9 +14,6 @@ LEAST = 8 * 1024
 _MARK = " [… cut]"
 _DENIED, _NAME = 20, 200
 """Tools that are named, and characters of each name."""
-_EARLIER = re.compile(r"\((\d{1,9}) earlier calls\)")
-_LINE = 64
-"""Bytes for that, as JSON."""
 
 
 def kept(reply: Reply, agent: str) -> str:
@@ -28,8 +24,10 @@ def kept(reply: Reply, agent: str) -> str:
     if _size(text) <= LIMIT:
         return text
     calls, outcome = list(whole.pop("tool_calls", ())), whole.pop("outcome", None)
-    room = LIMIT - _size(encode_whole({**whole, "text": "", "outcome": None, "tool_calls": []}))
-    for_calls = min(LEAST, _size(encode_whole(calls)) + _LINE)
+    most = reply.earlier_calls + len(calls)
+    others = {**whole, "text": "", "outcome": None, "tool_calls": [], "earlier_calls": most}
+    room = LIMIT - _size(encode_whole(others))
+    for_calls = min(LEAST, _size(encode_whole(calls)))
     for_outcome = min(LEAST, _size(encode_whole(outcome)))
     whole["text"] = _cut_text(whole["text"], room - for_calls - for_outcome)
     room -= _size(encode_whole(whole["text"]))
@@ -37,7 +35,9 @@ def kept(reply: Reply, agent: str) -> str:
         whole["outcome"] = json.loads(encode(outcome, room - for_calls))
         room -= _size(encode_whole(whole["outcome"]))
     if calls:
-        whole["tool_calls"] = _latest(calls, room)
+        whole["tool_calls"] = latest = _latest(calls, room)
+        if len(latest) < most:
+            whole["earlier_calls"] = most - len(latest)
     return encode_whole(whole)
 
 
@@ -49,6 +49,7 @@ def _parts(reply: Reply, agent: str) -> dict[str, Any]:
         "agent": agent,
         "outcome": reply.outcome,
         "tool_calls": list(reply.tool_calls) or None,
+        "earlier_calls": reply.earlier_calls or None,
         "denied": [name[:_NAME] for name in reply.denied[:_DENIED]] or None,
         "usage": {each: value for each, value in usage.items() if value} or None,
         "exit_code": reply.exit_code,
@@ -62,18 +63,14 @@ def _cut_text(text: str, room: int) -> str:
 
 
 def _latest(calls: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:
-    """Those that fit, after a line that says how many do not; the agent may have begun with such a line itself."""
-    earlier = _EARLIER.fullmatch(str(calls[0].get("name")))
-    missing = 0 if earlier is None else int(earlier[1])
-    room -= _LINE
-    shown: list[Mapping[str, Any]] = []
-    for call in reversed(calls if earlier is None else calls[1:]):
+    """Those that fit."""
+    fitting = 0
+    for call in reversed(calls):
         room -= _size(encode_whole(call)) + 1
         if room < 0:
-            missing += 1
-        else:
-            shown.insert(0, call)
-    return [{"name": f"({missing} earlier calls)"}, *shown] if missing else shown
+            break
+        fitting += 1
+    return list(calls[len(calls) - fitting :])
 
 
 def _size(text: str) -> int:

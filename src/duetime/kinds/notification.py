@@ -30,6 +30,7 @@ class NotificationKind:
     name = "notification"
     # Every occurrence is a message for itself: one that waits for its retry must not make the next one silent.
     defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS, "overlap": str(Overlap.ALLOW)})
+    remembered: tuple[str, ...] = ()
 
     def __init__(self, courier: Courier | None = None) -> None:
         self._courier = courier or Inbox()

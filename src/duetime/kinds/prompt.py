@@ -12,13 +12,12 @@ from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, Prepared, Work
 from duetime.core.ledger import MICRO, Used
 from duetime.core.model import Definition
-from duetime.core.outcome import Alert, Completed, Outcome, Returned, Waiting
+from duetime.core.outcome import Alert, Completed, Outcome, Returned
 from duetime.core.policy.values import NotifyOn, Policy
 from duetime.core.results import is_text
-from duetime.core.waking import Spent
+from duetime.core.waking import INBOX, Spent
 from duetime.kinds.waking import Waking
 
-INBOX = "inbox"
 REMINDERS = "reminders"
 """The topic of reminders that name none."""
 UNKNOWN_WAIT = 1 * MINUTE
@@ -33,8 +32,9 @@ _PARTS = ("prompt", "agent", "remind", *_LIMITS)
 class PromptKind:
     name = "prompt"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    remembered: tuple[str, ...] = ()
 
-    def __init__(self, waking: Waking | None = None, default: str = INBOX, inboxes: Sequence[str] = ()) -> None:
+    def __init__(self, waking: Waking, default: str = INBOX, inboxes: Sequence[str] = ()) -> None:
         """For the agent `inbox`, and others that are inboxes, a due prompt waits until a connected agent takes it."""
         self._waking, self._default = waking, default
         self._inboxes = (*inboxes, INBOX)
@@ -42,8 +42,7 @@ class PromptKind:
     @property
     def agents(self) -> list[str]:
         """The one that is meant where a prompt names none stands first."""
-        named = [] if self._waking is None else sorted(self._waking.wakers)
-        return list(dict.fromkeys([self._default, *named, *self._inboxes]))
+        return list(dict.fromkeys([self._default, *sorted(self._waking.wakers), *self._inboxes]))
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"
@@ -76,23 +75,21 @@ class PromptKind:
             told = {"title": "Reminder", "text": payload["prompt"]}
             return Completed(json.dumps(told, ensure_ascii=False))
         if agent in self._inboxes:
-            return Waiting() if self._waking is None else self._waking.admit(work, agent, _limits(payload))
-        if self._waking is None or agent not in self._waking.wakers:
+            return self._waking.admit(work, agent, _limits(payload))
+        if agent not in self._waking.wakers:
             return _not_there(work, agent)
         return self._waking.wake(work, agent, payload["prompt"], _limits(payload))
 
     def count(self, definition: Definition, spent: Spent) -> None:
         """What was used for a run that ended elsewhere: its agent answered later."""
-        if self._waking is not None:
-            self._waking.count(definition, spent)
+        self._waking.count(definition, spent)
 
     @staticmethod
     def text_of(definition: Definition) -> str:
         return str(json.loads(definition.payload).get("prompt", ""))
 
     def close(self) -> None:
-        if self._waking is not None:
-            self._waking.close()
+        self._waking.close()
 
 
 def _not_there(work: Work, agent: str) -> Returned:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Isolation = Literal["thread", "process"]
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
-"""Of callers that brought no token: the command line and Python, and agents over stdio, who are no operators."""
 
 
 class InvalidTask(DuetimeError):

@@ -47,6 +47,8 @@ class RequestKind:
             "pause_after": 0,
         }
     )
+    # Messages stay in the logs and the DLQ, and have to say where they went; what they carried is gone.
+    remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
 
     def __init__(self, requester: Requester, clock: Clock) -> None:
         self._requester, self._clock = requester, clock

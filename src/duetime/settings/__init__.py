@@ -10,6 +10,7 @@ from typing import Any
 
 from duetime.core.errors import InvalidInput
 from duetime.core.topics import is_topic
+from duetime.core.waking import INBOX
 from duetime.core.zones import known_zone
 from duetime.settings.checking import refuse_what_cannot_wake
 from duetime.settings.fitting import Source, fitted, names_of, read_file
@@ -30,12 +31,17 @@ __all__ = [
     "NotificationSettings",
     "Settings",
     "data_folder",
+    "environment_names",
+    "is_postgres",
     "load_settings",
     "local_zone",
 ]
 
 FILE = "duetime.toml"
 PREFIX = "DUETIME_"
+_TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
+_TABLES_OF_TABLES = ("channels", "agents")
+"""What is in these has names of the owner's choice, which no variable could say."""
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -74,7 +80,7 @@ class Settings:
     max_payload_bytes: int = 256 * 1024
     """Of what one schedule carries: arguments, a prompt, a message."""
     max_depth: int = 3
-    """How deep the runs of agents may schedule further runs."""
+    """How deep the runs of agents may schedule further jobs, prompts and requests; a notification wakes nobody."""
     host: str = "127.0.0.1"
     """Where `duetime serve` listens."""
     port: int = 8765
@@ -94,7 +100,7 @@ class Settings:
     pause_after: int = 10
     """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never. Of schedules made
     from now on, unless they say otherwise: each keeps what it was made with."""
-    agent: str = "inbox"
+    agent: str = INBOX
     """Which agent a prompt wakes that names none."""
     model: str = ""
     """Of the built-in agents, such as anthropic:claude-sonnet-5-5."""
@@ -115,6 +121,11 @@ class Settings:
 
     def path_of_backups(self) -> Path:
         return Path(self.backup_folder) if self.backup_folder else data_folder() / "backups"
+
+
+def is_postgres(db: str) -> bool:
+    """Whether it is kept by a server; everything else is a file, whatever its name."""
+    return db.startswith(("postgresql://", "postgres://"))
 
 
 def local_zone(settings: Settings) -> str:
@@ -151,13 +162,22 @@ def load_settings(
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     """`DUETIME_THREADS`, and `DUETIME_NOTIFICATIONS_SERVER` for what stands in a table; other names are not ours."""
     named = {name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)}
-    known: dict[str, Any] = {name: value for name, value in named.items() if name in names_of(Settings)}
-    for table, of in (("notifications", NotificationSettings), ("heartbeat", HeartbeatSettings)):
-        known.pop(table, None)
+    known: dict[str, Any] = {name: named[name] for name in _plain_names() if name in named}
+    for table, of in _TABLES.items():
         inside = {name: named[f"{table}_{name}"] for name in names_of(of) if f"{table}_{name}" in named}
         if inside:
             known[table] = inside
-    return {name: value for name, value in known.items() if name not in ("channels", "agents")}
+    return known
+
+
+def environment_names() -> frozenset[str]:
+    """Of the variables that say what is set."""
+    inside = (f"{table}_{name}" for table, of in _TABLES.items() for name in names_of(of))
+    return frozenset(f"{PREFIX}{name.upper()}" for name in (*_plain_names(), *inside))
+
+
+def _plain_names() -> list[str]:
+    return [name for name in names_of(Settings) if name not in (*_TABLES, *_TABLES_OF_TABLES)]
 
 
 _LEAST: dict[str, float] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duetime.core.delivering import INBOX
 from duetime.core.errors import InvalidInput
+from duetime.core.waking import HEARTBEAT, INBOX
 from duetime.settings.fitting import Source
-from duetime.settings.sections import HEARTBEAT, AgentSettings, HeartbeatSettings
+from duetime.settings.sections import AgentSettings, HeartbeatSettings
 
 _LONGEST = 365 * 86_400
 """Seconds."""

@@ -9,8 +9,6 @@ from duetime.core.delivering import ALERTS
 
 LOCAL = "local"
 QSTASH = "qstash"
-HEARTBEAT = "heartbeat"
-"""By which prompts ask for it; no other agent is called so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,24 @@ next instants would have to be rewritten with every claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from duetime.core.clock import DAY
 from duetime.core.model import Schedule, lane_of
 from duetime.core.store import ScheduleQuery
-from duetime.stores.coming import Ask, is_few
 from duetime.stores.queries import whole_rows
 from duetime.stores.rows import schedule_of
 from duetime.stores.search import read_cursor, schedule_filter
 
+Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 Placed = tuple[tuple[int, ...], Schedule]
 """A schedule and its place in a list, from which the next page goes on."""
 
+FEW: Final = 2_000
+"""Schedules that are quickly read and sorted. Of an owner who has more, the queue soon shows some."""
+_OWN: Final = "SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'active' LIMIT ?) AS own"
+_LATEST_JITTER: Final = DAY
 _ROWS: Final = (
     "SELECT d.at, s.*, p.* FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule"
 )
@@ -32,7 +37,7 @@ _LANES: Final = (
 
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     """One more than asked for, to know whether there is more."""
-    few = query.owner is not None and is_few(ask, query.owner)
+    few = query.owner is not None and ask(_OWN, (query.owner, FEW))[0][0] < FEW
     pages = [firing_page(query, lane) for lane in ([None] if few else _lanes(ask, query.kind))]
     found = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
     placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in found]
@@ -44,6 +49,8 @@ def firing_page(query: ScheduleQuery, lane: str | None) -> tuple[str, list[Any]]
     where = schedule_filter(query)
     where.add("d.run = 0")  # not the retries
     where.equal("d.lane", lane)
+    if query.due_to is not None:  # the queue is read no further than jitter may put off what is due by then
+        where.add("d.at <= ?", query.due_to + _LATEST_JITTER)
     if query.cursor is not None:
         where.add("(d.at, d.schedule) > (?, ?)", *read_cursor(query.cursor, 2))
     statement = f"{_ROWS}{where.sql()} ORDER BY d.at, d.schedule LIMIT ?"

@@ -18,7 +18,6 @@ from duetime.core.policy.creating import Draft, begin
 from duetime.core.policy.settling import Finished, plan_rescue
 from duetime.core.result import Err, Ok, Result
 from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
-from duetime.stores import coming
 from duetime.stores.exchanging import charge, given_back, settle, take
 from duetime.stores.figures import FiguresReading
 from duetime.stores.firing import Placed, firing
@@ -26,7 +25,6 @@ from duetime.stores.making import apply, fresh_of, key_of, known_by_key, over_li
 from duetime.stores.remotes import RemoteKeeping
 from duetime.stores.rows import held_of, schedule_of
 from duetime.stores.search import (
-    NEVER,
     make_cursor,
     place_of,
     run_count,
@@ -116,9 +114,7 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
             if found is None:
                 return Err("not_found")
             result = _carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
-            tx.announce()
-        self._announce()
-        return result
+        return self._told(result)
 
     @looking_twice
     def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
@@ -129,8 +125,12 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
             if schedule is None or current is None:
                 return Err("not_found")
             result = _carry_out(tx, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
-            tx.announce()
-        self._announce()
+        return self._told(result)
+
+    def _told(self, result: Result[Any]) -> Result[Any]:
+        """What was refused changed nothing, and wakes nobody."""
+        if isinstance(result, Ok):
+            self._announce()
         return result
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
@@ -195,14 +195,6 @@ class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
     def _listed(self, query: ScheduleQuery) -> list[Placed]:
         found = [schedule_of(row) for row in self._rows(*schedule_page(query))]
         return [(place_of(query, schedule), schedule) for schedule in found]
-
-    def coming(self, owner: str | None, lanes: Sequence[str], until: Instant | None, limit: int) -> list[Schedule]:
-        if owner is not None and coming.is_few(self._rows, owner):
-            rows = self._rows(*coming.of_owner(owner, until, limit))
-        else:
-            rows = [row for lane in lanes for row in self._rows(*coming.in_lane(lane, owner, until, limit))]
-        found = [schedule_of(row) for row in rows]
-        return sorted(found, key=lambda each: (each.progress.next or NEVER, each.definition.id))[:limit]
 
     def runs(self, query: RunQuery) -> Page[Run]:
         rows = [Run._make(row) for row in self._rows(*run_page(query))]
@@ -269,4 +261,5 @@ def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]
     if tx.insert_runs(writes.new_runs):
         return Err("conflict", "this occurrence has a run already")
     apply(tx, writes, now)
+    tx.announce()
     return Ok(value)

@@ -26,7 +26,7 @@ from duetime.core.store import Want
 from duetime.stores.postgres_arrays import columns, numbers, texts
 from duetime.stores.postgres_connections import Connection, Cursor
 from duetime.stores.queries import load_queries
-from duetime.stores.reading import RunReading
+from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
 from duetime.stores.transaction import OwnerKey
@@ -45,7 +45,7 @@ _ATTEMPTS = "nnnntt"
 _DUE = "tnnn"
 
 
-class PostgresTransaction(RunReading, RemoteRows):
+class PostgresTransaction(SharedReading, RemoteRows):
     """Statements wait until an answer is needed and then go in one burst: a round trip for all of them.
 
     Every burst ends with a sync. Between two of them the server sees an idle transaction, which it ends after a
@@ -90,9 +90,6 @@ class PostgresTransaction(RunReading, RemoteRows):
 
     def lock_owner(self, owner: str) -> None:
         self._send("lock_owner", owner)
-
-    def count_living(self, owner: str, most: int) -> int:
-        return int(self._rows("count_living", owner, most)[0][0])
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         found = [schedule_of(row) for row in self._rows("schedules_by_keys", *columns("tt", keys))]
@@ -186,15 +183,8 @@ class PostgresTransaction(RunReading, RemoteRows):
         if self._soonest is not None and self._soonest <= SOON:
             self._send("notify")
 
-    def usage(self, owner: str, hour: Instant) -> int:
-        rows = self._rows("usage", owner, hour)
-        return int(rows[0][0]) if rows else 0
-
     def use(self, owner: str, hour: Instant, runs: int) -> None:
         self._send("use", owner, hour, runs)
-
-    def spent(self, owner: str, day: Instant) -> dict[str, Used]:
-        return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
 
     def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
         for subject in sorted(subjects):
@@ -218,12 +208,6 @@ class PostgresTransaction(RunReading, RemoteRows):
         self._send("forget_usage", before)
         self._send("forget_spent", before)
         return int(runs + tombstones) + self.prune_remotes(before, limit)
-
-    def stop_requests(self, worker: WorkerId) -> list[RunId]:
-        return [row[0] for row in self._rows("stop_requests", worker)]
-
-    def floor(self) -> int:
-        return int(self._rows("floor")[0][0])
 
     def delete_worker(self, worker: WorkerId, beat: int) -> bool:
         return bool(self._rows("delete_dead_worker", worker, beat))

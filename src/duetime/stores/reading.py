@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from duetime.core.clock import Instant
-from duetime.core.model import Attempt, Run, RunId, ScheduleId
+from duetime.core.ledger import Used
+from duetime.core.model import Run, RunId, ScheduleId, WorkerId
 
 
-class RunReading(ABC):
-    """What a decision may look up in the running transaction."""
+class SharedReading(ABC):
+    """What is looked up in the running transaction."""
 
     @abstractmethod
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -34,6 +35,21 @@ class RunReading(ABC):
         last = self._rows("last_manual_due", schedule, wanted)[0][0]
         return wanted if last is None else Instant(last + 1)
 
-    def attempts_kept(self, run: RunId) -> int:
-        rows = self._rows("attempts_of", run)
-        return Attempt._make(rows[-1]).number if rows else 0
+    def last_attempt(self, run: RunId) -> int:
+        return int(self._rows("last_attempt", run)[0][0])
+
+    def count_living(self, owner: str, most: int) -> int:
+        return int(self._rows("count_living", owner, most)[0][0])
+
+    def usage(self, owner: str, hour: Instant) -> int:
+        rows = self._rows("usage", owner, hour)
+        return int(rows[0][0]) if rows else 0
+
+    def spent(self, owner: str, day: Instant) -> dict[str, Used]:
+        return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
+
+    def stop_requests(self, worker: WorkerId) -> list[RunId]:
+        return [row[0] for row in self._rows("stop_requests", worker)]
+
+    def floor(self) -> int:
+        return int(self._rows("floor")[0][0])

@@ -177,6 +177,8 @@ def run_filter(query: RunQuery) -> Where:
         where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
     if query.subject is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)", query.subject)
+    if query.depth_below is not None:
+        where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     if query.free_at is not None:
         where.add("status = 'waiting'")  # spelled out: only then is the index of waiting runs known to fit
         where.add("(holder IS NULL OR expires <= ?)", query.free_at)

@@ -26,7 +26,7 @@ from duetime.core.policy.ending import Held
 from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
 from duetime.stores.queries import load_queries
-from duetime.stores.reading import RunReading
+from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 from duetime.stores.transaction import OwnerKey, Taken
@@ -35,7 +35,7 @@ SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)
 
 
-class SqliteTransaction(RunReading, RemoteRows):
+class SqliteTransaction(SharedReading, RemoteRows):
     """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -58,9 +58,6 @@ class SqliteTransaction(RunReading, RemoteRows):
 
     def lock_owner(self, owner: str) -> None:
         """Nothing to do: the transaction excludes every other writer."""
-
-    def count_living(self, owner: str, most: int) -> int:
-        return int(self._rows("count_living", owner, most)[0][0])
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         found = [schedule_of(row) for row in self._rows("schedules_by_keys", json.dumps(keys))]
@@ -142,15 +139,8 @@ class SqliteTransaction(RunReading, RemoteRows):
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
 
-    def usage(self, owner: str, hour: Instant) -> int:
-        rows = self._rows("usage", owner, hour)
-        return int(rows[0][0]) if rows else 0
-
     def use(self, owner: str, hour: Instant, runs: int) -> None:
         self._rows("use", owner, hour, runs)
-
-    def spent(self, owner: str, day: Instant) -> dict[str, Used]:
-        return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
 
     def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
         for subject in sorted(subjects):
@@ -162,12 +152,6 @@ class SqliteTransaction(RunReading, RemoteRows):
         alive = self._db.total_changes() > before
         self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
         return alive
-
-    def stop_requests(self, worker: WorkerId) -> list[RunId]:
-        return [row[0] for row in self._rows("stop_requests", worker)]
-
-    def floor(self) -> int:
-        return int(self._rows("floor")[0][0])
 
     def announce(self) -> None:
         """Nothing to do: a commit moves `data_version`, which is what the others watch."""

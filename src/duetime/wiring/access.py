@@ -16,8 +16,7 @@ from duetime.core.policy.claiming import Claim
 from duetime.core.store import Store
 from duetime.core.waking import Access
 from duetime.kinds.waking import zone_of
-from duetime.settings import PREFIX, Settings
-from duetime.settings.fitting import names_of
+from duetime.settings import PREFIX, Settings, environment_names, is_postgres
 from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
 RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
 """And the one with the folder of its worker: an agent works elsewhere, where other settings and modules may lie."""
 _ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", f"{PREFIX}CONFIG", f"{PREFIX}SECRET"))
-_SETTINGS = frozenset(f"{PREFIX}{name.upper()}" for name in names_of(Settings))
-_TABLES = (f"{PREFIX}NOTIFICATIONS_", f"{PREFIX}HEARTBEAT_")
+_SETTINGS = environment_names()
 _TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
 """Seconds that a token outlives the patience with its run: what is over is refused anyway."""
@@ -64,14 +62,14 @@ def _handed_on(settings: Settings) -> dict[str, str]:
     for it. Deliveries are a worker's, so that their credentials stay here, unless notifications are kept elsewhere; the
     secret that signs tokens is what it knows its own run's token by."""
     elsewhere = settings.notifications.backend == QSTASH
-    in_postgres = settings.path_of_db().startswith("postgres")
+    in_postgres = is_postgres(settings.path_of_db())
 
     def is_needed(name: str) -> bool:
         if name in _TO_DELIVER or name.startswith("QSTASH_"):
             return elsewhere
         if name.startswith("PG"):
             return in_postgres
-        return name in _ALWAYS or name in _SETTINGS or name.startswith(_TABLES)
+        return name in _ALWAYS or name in _SETTINGS
 
     return {name: value for name, value in os.environ.items() if is_needed(name)}
 

@@ -12,12 +12,11 @@ from duetime.core.errors import InvalidInput
 from duetime.core.kind import LOCAL, Caller, Prepared
 from duetime.core.ledger import MICRO, Used
 from duetime.core.policy.claiming import Claim
-from duetime.core.waking import Access, Agent
+from duetime.core.waking import HEARTBEAT, INBOX, Access, Agent
 from duetime.faces.desk import Inboxes
-from duetime.kinds.prompt import INBOX, PromptKind
+from duetime.kinds.prompt import PromptKind
 from duetime.kinds.waking import Books, Waker, Waking
 from duetime.settings import AgentSettings, Settings
-from duetime.settings.sections import HEARTBEAT
 from duetime.wiring.hands import LetsGo, RunHands, SchedulerOf
 
 if TYPE_CHECKING:

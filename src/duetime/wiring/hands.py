@@ -10,12 +10,12 @@ from duetime.core.clock import SECOND
 from duetime.core.kind import Caller
 from duetime.core.outcome import Outcome
 from duetime.core.policy.ending import Held
-from duetime.core.policy.taking import LEFT, hold_of
+from duetime.core.policy.taking import LEFT, hold_of, was_left
 from duetime.core.result import Err
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import RunQuery
-from duetime.core.waking import Agent, Errand, Reply, run_holder
-from duetime.kinds.prompt import INBOX, PromptKind
+from duetime.core.waking import BROKE_OFF, INBOX, Agent, Errand, Reply, goes_on, run_holder
+from duetime.kinds.prompt import PromptKind
 from duetime.kinds.waking import ending_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class RunHands:
             if isinstance(taken, Err) or taken.value is None:
                 break
             due.append(_due(taken.value))
-            if len(due) == 1 and taken.value.run.error == LEFT:
+            if len(due) == 1 and was_left(taken.value.run):
                 break
         return due
 
@@ -81,12 +81,11 @@ class LetsGo:
         self._inner, self._hands = inner, hands
 
     def wake(self, errand: Errand) -> Reply | Outcome:
-        goes_on = False
+        answer: Reply | Outcome = BROKE_OFF
         try:
             answer = self._inner.wake(errand)
-            goes_on = isinstance(answer, Reply) and answer.waiting_until is not None
         finally:
-            if not goes_on:
+            if not goes_on(answer):
                 self._hands.give_back(errand, LEFT)
         return answer
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from duetime.core.delivering import INBOX
+from duetime.core.delivering import INBOX as NO_CHANNEL
+from duetime.core.waking import HEARTBEAT, INBOX
 from duetime.settings import Settings
-from duetime.settings.sections import HEARTBEAT
 from duetime.wiring.agents import woken_agents
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
@@ -26,7 +26,7 @@ def named_agents(settings: Settings) -> list[Named]:
 def named_channels(settings: Settings) -> list[Named]:
     made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
     server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
-    return [{"name": INBOX, "type": INBOX}, *server, *made]
+    return [{"name": NO_CHANNEL, "type": NO_CHANNEL}, *server, *made]
 
 
 def _type(url: str) -> str:

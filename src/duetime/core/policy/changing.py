@@ -1,8 +1,9 @@
-"""What people and agents do to a schedule: pause, resume, cancel, delete, edit, run now, retry, take, finish."""
+"""What people and agents do to a schedule: pause, resume, cancel, delete, edit, run now, retry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec
 
@@ -21,13 +22,11 @@ from duetime.core.model import (
     Schedule,
     ScheduleState,
 )
-from duetime.core.outcome import Returned
 from duetime.core.policy.claiming import LEAD
 from duetime.core.policy.ending import Held, Reader, end_run, release
 from duetime.core.policy.following import GONE, NO_PAYLOAD
 from duetime.core.policy.occurrences import span_between, span_without
 from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
-from duetime.core.policy.settling import Finished, settle
 from duetime.core.policy.values import Overlap, policy_for_ending, policy_from_json
 from duetime.core.policy.writes import NewId, Writes
 from duetime.core.result import Err, Ok, Result
@@ -59,11 +58,11 @@ class Change(NamedTuple):
 Decision = Result[tuple[Writes, Any]]
 
 
-def _done(writes: Writes, value: Any = None) -> Decision:
+def done(writes: Writes, value: Any = None) -> Decision:
     return Ok((writes, value))
 
 
-def _as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
+def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
     """A stored trigger or policy that cannot be read any more is an answer too, not a fault of whoever asks."""
 
     @wraps(decide)
@@ -88,21 +87,21 @@ def _touch(writes: Writes, change: Change) -> None:
 def pause(change: Change) -> Decision:
     definition, progress = change.schedule
     if progress.state == ScheduleState.PAUSED:
-        return _done(Writes())
+        return done(Writes())
     if progress.state != ScheduleState.ACTIVE:
         return not_possible("paused", progress.state)
     writes = Writes(due_gone_of=[definition.id])
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
     _touch(writes, change)
-    return _done(writes)
+    return done(writes)
 
 
-@_as_stored
+@as_stored
 def resume(change: Change) -> Decision:
     """Goes on from now; one row says what did not run meanwhile."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.ACTIVE:
-        return _done(Writes())
+        return done(Writes())
     if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
         return not_possible("resumed", progress.state)
     writes = Writes(due_gone_of=[definition.id])
@@ -115,7 +114,7 @@ def resume(change: Change) -> Decision:
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     _enqueue(writes, change, definition, progress)
     _touch(writes, change)
-    return _done(writes)
+    return done(writes)
 
 
 def _account(writes: Writes, change: Change, reason: str) -> Progress:
@@ -157,17 +156,17 @@ def cancel(change: Change) -> Decision:
     """The schedule is over; what has not started never will, and what runs is asked to stop."""
     progress = change.schedule.progress
     if progress.state == ScheduleState.CANCELLED:
-        return _done(Writes())
+        return done(Writes())
     if progress.state in _OVER:
         return not_possible("cancelled", progress.state)
     writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
     _touch(writes, change)
-    return _done(writes)
+    return done(writes)
 
 
-def delete(change: Change, kept: str = NO_PAYLOAD) -> Decision:
+def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
     """Leaves a tombstone, which keeps the id from being used again and the history readable; of the payload it has no
-    more than what is to be `kept`.
+    more than the parts that are to be `remembered`.
 
     Its idempotency key is free again: whoever repeats the create wants a schedule, not the memory of one.
     """
@@ -175,9 +174,20 @@ def delete(change: Change, kept: str = NO_PAYLOAD) -> Decision:
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
+    kept = _parts(definition.payload, remembered) if remembered else NO_PAYLOAD
     tombstone = definition._replace(payload=kept, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now))
-    return _done(writes)
+    return done(writes)
+
+
+def _parts(payload: str, names: Sequence[str]) -> str:
+    try:
+        given = json.loads(payload)
+    except (ValueError, RecursionError):  # what cannot be read has to be deletable too
+        given = None
+    if not isinstance(given, dict):
+        return NO_PAYLOAD
+    return json.dumps({name: given[name] for name in names if name in given}, ensure_ascii=False)
 
 
 def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
@@ -212,7 +222,7 @@ class Edit(NamedTuple):
     amid_runs: bool = False  # also while runs are under way; what is left of them follows the new values
 
 
-@_as_stored
+@as_stored
 def edit(change: Change, patch: Edit) -> Decision:
     """Only what is pending can be edited: from its claim a run is running."""
     definition, progress = change.schedule
@@ -242,7 +252,7 @@ def edit(change: Change, patch: Edit) -> Decision:
         _enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
     else:
         writes.progress[definition.id] = progress
-    return _done(writes, Schedule(edited, writes.progress[definition.id]))
+    return done(writes, Schedule(edited, writes.progress[definition.id]))
 
 
 def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant) -> Progress:
@@ -259,7 +269,7 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
     return progress._replace(next=following)
 
 
-@_as_stored
+@as_stored
 def fire(change: Change) -> Decision:
     """Run now, beside the trigger: the overlap policy decides as for any other occurrence."""
     definition, progress = change.schedule
@@ -284,13 +294,13 @@ def fire(change: Change) -> Decision:
         writes.due_new.append(run_entry(definition, policy, run, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
-    return _done(writes, run)
+    return done(writes, run)
 
 
 _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
 
 
-@_as_stored
+@as_stored
 def retry(change: Change, run: Run) -> Decision:
     """The same run once more, with the same id, so that a receiver can tell."""
     definition, progress = change.schedule
@@ -320,7 +330,7 @@ def retry(change: Change, run: Run) -> Decision:
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
     _touch(writes, change)
-    return _done(writes, pending)
+    return done(writes, pending)
 
 
 def dismiss(change: Change, run: Run) -> Decision:
@@ -328,41 +338,7 @@ def dismiss(change: Change, run: Run) -> Decision:
     if run.status not in (RunStatus.FAILED, RunStatus.LOST):
         return not_possible("dismissed", run.status)
     dismissed = run._replace(stop=1)
-    return _done(Writes(runs={run.id: dismissed}), dismissed)
-
-
-@_as_stored
-def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
-    """Somebody takes a waiting run: from now on only they may finish it, until it expires."""
-    definition, _ = change.schedule
-    if run.status != RunStatus.WAITING or run.holder is not None:
-        return not_possible("taken", run.status)
-    policy = policy_from_json(definition.policy)
-    taken = run._replace(
-        holder=holder, expires=expires, fence=run.fence + 1, attempt=run.attempt + 1, started=change.now
-    )
-    writes = Writes(runs={run.id: taken})
-    entry = run_entry(definition, policy, taken, expires)
-    writes.due_gone.append(entry)
-    writes.due_new.append(entry)
-    return _done(writes, taken)
-
-
-def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision:
-    """The end of a run that was taken: the holder and its fence prove that it still is theirs."""
-    if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
-        return Err("not_yours", f"Run {run.id} is not yours to finish.")
-    definition, progress = change.schedule
-    writes = Writes()
-    policy = policy_for_ending(definition.policy)
-    writes.due_gone.append(run_entry(definition, policy, run, change.now))
-    if isinstance(item.outcome, Returned) and run.until is None:  # to where it waited: it need not be let in again
-        error = item.outcome.reason or run.error
-        back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
-        writes.runs[run.id] = back._replace(holder=None, expires=None)
-        return _done(writes, writes.runs[run.id])
-    settle(writes, Held(run._replace(holder=None, expires=None), definition, progress), item, change.now, change.reader)
-    return _done(writes, writes.runs[run.id])
+    return done(Writes(runs={run.id: dismissed}), dismissed)
 
 
 def cancel_run(change: Change, run: Run) -> Decision:
@@ -371,7 +347,7 @@ def cancel_run(change: Change, run: Run) -> Decision:
     if run.status not in LIVE:
         return not_possible("cancelled", run.status)
     if run.status == RunStatus.RUNNING:
-        return _done(Writes(runs={run.id: run._replace(stop=1)}))
+        return done(Writes(runs={run.id: run._replace(stop=1)}))
     policy = policy_for_ending(definition.policy)
     writes = Writes(due_gone=[run_entry(definition, policy, run, change.now)])
     closed = run._replace(status=RunStatus.CANCELLED, finished=change.now, error="cancelled", fence=run.fence + 1)
@@ -380,15 +356,15 @@ def cancel_run(change: Change, run: Run) -> Decision:
         writes.progress[definition.id] = ended(progress._replace(queued=progress.queued - 1))
     else:
         end_run(writes, Held(run, definition, progress), policy, closed, change.now, change.reader)
-    return _done(writes, closed)
+    return done(writes, closed)
 
 
-@_as_stored
+@as_stored
 def rewind(change: Change) -> Decision:
     """After the clock had been ahead: the next instant is counted from now, and the unique key decides what ran."""
     definition, progress = change.schedule
     if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
-        return _done(Writes())
+        return done(Writes())
     trigger = trigger_from_json(definition.trigger)
     following = trigger.next_after(change.now)
     progress = progress._replace(through=None)
@@ -399,4 +375,4 @@ def rewind(change: Change) -> Decision:
         writes.due_new.append(entry)
         progress = progress._replace(next=following)
     writes.progress[definition.id] = progress
-    return _done(writes)
+    return done(writes)

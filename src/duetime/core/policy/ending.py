@@ -25,7 +25,7 @@ class Reader(Protocol):
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
         """The first microsecond at or after `wanted` that no manual run of this schedule has."""
 
-    def attempts_kept(self, run: RunId) -> int:
+    def last_attempt(self, run: RunId) -> int:
         """The number of the latest attempt of a run that is kept beside its own row; 0 where there is none."""
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, assert_never
 
 from duetime.core.clock import Instant
 from duetime.core.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
-from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.core.policy.ending import Held, Reader, end_run, pause_and_tell
 from duetime.core.policy.following import alert
 from duetime.core.policy.retries import backoff
@@ -84,7 +84,8 @@ def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Rea
     elif isinstance(outcome, Returned):
         _give_back(writes, held, run, outcome, now, reader)
     elif isinstance(outcome, Failed | Retry):
-        _retry_or_fail(writes, held, run, outcome, now, reader)
+        # An attempt was made: the patience of earlier give-backs is over, and a later one begins its own.
+        _retry_or_fail(writes, held, run._replace(until=None), outcome, now, reader)
     else:
         assert_never(outcome)
 
@@ -100,10 +101,12 @@ def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Ins
     error = outcome.reason or held.run.error
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
     _go_on(writes, held, back, Instant(now + outcome.after), now, reader)
-    if outcome.after and outcome.reason is not None:
+    if outcome.alert is not None:  # its owner hears of it, once
+        _say_why(writes, held, outcome.alert.text)
+        deliver_to = policy_for_ending(held.definition.policy).deliver_to
+        writes.follow_ups.append(alert(held.definition.owner, outcome.alert, now, deliver_to))
+    elif outcome.after and outcome.reason is not None:
         _say_why(writes, held, outcome.reason)
-    if outcome.alert is not None:
-        _hold_visibly(writes, held, outcome.alert, now)
 
 
 def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
@@ -160,7 +163,7 @@ def _go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, read
 def _by_hand(run: Run, reader: Reader) -> bool:
     """Run now, or retried, by somebody who would otherwise never hear of it again. A retry counts its attempts from one
     again, so that those of the life before are ahead of it."""
-    return run.cause == Cause.MANUAL or reader.attempts_kept(run.id) >= run.attempt
+    return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
 
 
 def _say_why(writes: Writes, held: Held, note: str) -> None:
@@ -168,14 +171,6 @@ def _say_why(writes: Writes, held: Held, note: str) -> None:
     progress = writes.progress_of(held.progress)
     if progress.state == ScheduleState.ACTIVE:
         writes.progress[progress.schedule] = progress._replace(note=note)
-
-
-def _hold_visibly(writes: Writes, held: Held, told: Alert, now: Instant) -> None:
-    """The schedule says why it waits, and its owner hears of it once."""
-    _say_why(writes, held, told.text)
-    writes.follow_ups.append(
-        alert(held.definition.owner, told, now, policy_for_ending(held.definition.policy).deliver_to)
-    )
 
 
 def plan_rescue(held: Sequence[Held], now: Instant, reader: Reader) -> Writes:

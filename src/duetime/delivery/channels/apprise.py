@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from duetime.core.delivering import Parcel
 from duetime.core.outcome import Completed, Failed, Outcome, Retry
-from duetime.delivery.abandoning import Abandoned, Helpers
+from duetime.delivery.abandoning import Abandoned, Helpers, NoneFree
 from duetime.delivery.hosts import Hosts, Sign, Tried
 from duetime.delivery.muffling import muffled
 
@@ -21,7 +21,7 @@ _CUT = " … (cut)"
 _AROUND_A_TITLE = 32
 """Characters that come with a title where it has to share the room of the text: marks, line ends, tags."""
 _OWN_OVERFLOW = re.compile(r"[?&]overflow=", re.IGNORECASE)
-_helpers = Helpers(32)
+_helpers = Helpers()
 
 
 class Taken(NamedTuple):
@@ -76,6 +76,9 @@ class AppriseChannel:
         """Its own timeouts count from byte to byte and from step to step; the helper's end counts for everything."""
         try:
             taken = _helpers.run(lambda: self._notify(parcel), parcel.patience)
+        except NoneFree:
+            said = f"channel {self._name} was not asked, because too many channels hang; check those that fail"
+            return Tried(Retry(said), Sign.NONE)
         except Abandoned:
             said = f"channel {self._name} did not take it within {parcel.patience:g} s"
             return Tried(Retry(said), Sign.FAILED)

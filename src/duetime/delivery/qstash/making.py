@@ -3,8 +3,8 @@ same when it is made again, and nothing is made twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from duetime.core.clock import MINUTE, Instant
 from duetime.core.delivering import INBOX
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 WINDOW = 10 * MINUTE
 """How long QStash knows a message by its deduplication id: a request that is repeated later is a new one."""
 CONFIRMED = frozenset({RemoteState.THERE, RemoteState.PAUSED})
+_KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
+"""Rules that QStash does not have. What it does after downtime and with overlaps is its own affair, and harmless."""
 _PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
 
 
@@ -42,6 +44,7 @@ class Maker:
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
+        _check_rules(asked.policy)
         drafts = self._scheduler.drafts(caller, [asked])
         if isinstance(drafts, Err):
             return drafts
@@ -110,3 +113,14 @@ class Maker:
         kept = remote._replace(state=state, updated=self._scheduler.clock.now())
         self._store.update_remote(kept)
         return kept
+
+
+def _check_rules(policy: Mapping[str, Any]) -> None:
+    """Nothing of what was asked for is left out in silence: it would go out more often than it should."""
+    for name in _KNOWN_HERE_ALONE:
+        if name in policy:
+            raise InvalidInput(
+                f"{name}: QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
+                ' store with notifications.backend = "local"',
+                field=name,
+            )

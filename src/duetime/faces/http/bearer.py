@@ -19,8 +19,9 @@ from duetime.core.errors import StoreUnavailable
 from duetime.core.kind import Caller
 from duetime.faces.desk import Desk
 from duetime.faces.http.browsers import SESSION, Browsers, is_open, is_page, takes_sessions
+from duetime.faces.http.claims import Grant, InvalidToken
 from duetime.faces.http.problems import refusal
-from duetime.faces.http.tokens import Grant, InvalidToken, Tokens
+from duetime.faces.http.tokens import Tokens
 from duetime.faces.mcp.tool import Call
 
 log = logging.getLogger("duetime.http")

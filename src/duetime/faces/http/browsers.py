@@ -14,9 +14,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duetime.faces.http.claims import Grant, InvalidToken
 from duetime.faces.http.problems import is_api, refusal
 from duetime.faces.http.sessions import NOBODY, Proofs, Sessions
-from duetime.faces.http.tokens import Grant, InvalidToken
 
 PAGES: Final = frozenset({"", "timeline", "schedules", "runs", "new", "inbox", "dead-letters", "sign-out"})
 """First parts of the paths that belong to pages: a new one is closed to sessions until it is named here."""

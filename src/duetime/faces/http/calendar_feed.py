@@ -15,7 +15,8 @@ from duetime.core.errors import DuetimeError
 from duetime.core.kind import LOCAL, Caller
 from duetime.core.scheduler import Scheduler
 from duetime.faces.calendar import calendar_of
-from duetime.faces.http.tokens import InvalidToken, Tokens
+from duetime.faces.http.claims import InvalidToken
+from duetime.faces.http.tokens import Tokens
 
 MOST = 2000
 """Schedules of one feed, the next to fire first: a calendar program reads all of it again and again."""

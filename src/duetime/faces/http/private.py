@@ -72,10 +72,15 @@ def create_private(path: Path, text: str) -> bool:
 
 
 def _written(path: Path, text: str) -> Path:
+    """A new file beside it, under a name that nobody could have taken before; on a full disk nothing of it stays."""
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
     return made

@@ -13,7 +13,8 @@ import secrets
 
 from duetime.core.clock import DAY, MINUTE, SECOND, Clock
 from duetime.core.kind import LOCAL
-from duetime.faces.http.tokens import OPERATOR, Grant, InvalidToken, Tokens
+from duetime.faces.http.claims import OPERATOR, Grant, InvalidToken
+from duetime.faces.http.tokens import Tokens
 
 LINK_LIFE = 10 * MINUTE
 SESSION_LIFE = 14 * DAY

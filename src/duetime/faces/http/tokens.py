@@ -9,66 +9,39 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jwt
 
 from duetime.core.clock import DAY, SECOND, Clock, Instant, datetime_of
-from duetime.core.errors import DuetimeError, InvalidInput, UnknownZone
+from duetime.core.errors import InvalidInput
 from duetime.core.kind import LOCAL
 from duetime.core.waking import run_holder
 from duetime.core.zones import known_zone
+from duetime.faces.http.claims import (
+    ID,
+    Grant,
+    InvalidToken,
+    checked_email,
+    checked_name,
+    checked_scopes,
+    grant_of,
+    seconds_of,
+)
 from duetime.faces.http.private import create_private, make_private, read_private, replace_private
 
 ALGORITHM = "HS512"
-OPERATOR = "operator"
-SCOPES = (OPERATOR,)
 BROWSER = "browser"
 CALENDAR = "calendar"
 LOCAL_LIFE = 3650 * DAY
 """The local token stands in the configuration of clients: one that ends would silence them all."""
-LONGEST_LIFE = 3650 * DAY
-LONGEST_NAME = 200
 SKEW = 60
 """Seconds that the clock of whoever issued a token may be ahead."""
 
-_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s]{1,120}")
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
-
-
-class InvalidToken(DuetimeError):
-    """The token is not valid."""
-
-    code = "invalid_token"
-
-
-class Grant(NamedTuple):
-    """What a valid token says."""
-
-    id: str
-    subject: str
-    owner: str
-    email: str | None
-    zone: str | None
-    scopes: tuple[str, ...]
-    depth: int
-    issued: int
-    expires: int
-    begins: int = 0
-    run: int = 0
-    """The agent's run that the token is for; it ends with it."""
-    fence: int = 0
-    parent: str = ""
-    """The token that it was made from; it ends with it."""
-
-    @property
-    def operator(self) -> bool:
-        return OPERATOR in self.scopes
 
 
 class Record(NamedTuple):
@@ -115,19 +88,19 @@ class Tokens:
         claims = {
             "iss": self._issuer,
             "aud": self._audience,
-            "sub": _name("sub", subject),
-            "email": None if email is None else _email(email),
-            "owner": None if owner is None else _name("owner", owner),
+            "sub": checked_name("sub", subject),
+            "email": None if email is None else checked_email(email),
+            "owner": None if owner is None else checked_name("owner", owner),
             "zoneinfo": None if timezone is None else known_zone(timezone).key,
-            "scope": " ".join(_scopes(scopes)) or None,
+            "scope": " ".join(checked_scopes(scopes)) or None,
             "depth": depth or None,
             "parent": parent,
             "jti": secrets.token_hex(10),
             "iat": self._now(),
-            "exp": self._now() + _life(life),
+            "exp": self._now() + seconds_of(life),
         }
         claims = {name: value for name, value in claims.items() if value is not None}
-        self._keep(_grant(claims))
+        self._keep(grant_of(claims))
         return jwt.encode(claims, self._secret, ALGORITHM)
 
     def for_run(self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str) -> str:
@@ -142,7 +115,7 @@ class Tokens:
             "fence": fence,
             "jti": run_holder(run, fence),
             "iat": self._now(),
-            "exp": self._now() + _life(life),
+            "exp": self._now() + seconds_of(life),
         }
         return jwt.encode(claims, self._secret, ALGORITHM)
 
@@ -181,7 +154,7 @@ class Tokens:
 
     def verify(self, token: str) -> Grant:
         """Raises InvalidToken, which says why."""
-        grant = _grant(self._claims(token))
+        grant = grant_of(self._claims(token))
         now = self._now()
         if grant.expires <= now:
             raise InvalidToken(
@@ -240,7 +213,7 @@ class Tokens:
 
     def revoke(self, id: str) -> bool:
         """True when it is revoked from now on; False when it was before. Unknown ids can be revoked as well."""
-        if not _ID.fullmatch(id):
+        if not ID.fullmatch(id):
             raise InvalidInput("id: that is no id of a token; `token list` shows them", field="id")
         make_private(self._folder)
         make_private(self._records)
@@ -269,57 +242,6 @@ def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return dict(read["header"]), dict(read["payload"])
 
 
-def _grant(claims: Mapping[str, Any]) -> Grant:
-    subject = _text(claims, "sub")
-    owner = _text(claims, "owner", otherwise=subject)
-    zone = claims.get("zoneinfo")
-    try:
-        zone = None if zone is None else known_zone(zone).key
-    except UnknownZone as error:
-        raise InvalidToken(f"the token's zoneinfo cannot be used: {error.message}") from None
-    scope = claims.get("scope", "")
-    id = claims["jti"]
-    if not isinstance(scope, str) or not isinstance(id, str) or not _ID.fullmatch(id):
-        raise InvalidToken("the token's scope or jti cannot be used")
-    email = claims.get("email")
-    return Grant(
-        id,
-        subject,
-        owner,
-        email if isinstance(email, str) else None,
-        zone,
-        tuple(scope.split()),
-        _number(claims, "depth", otherwise=0),
-        _number(claims, "iat"),
-        _number(claims, "exp"),
-        _number(claims, "nbf", otherwise=0),
-        _number(claims, "run", otherwise=0),
-        _number(claims, "fence", otherwise=0),
-        _parent(claims),
-    )
-
-
-def _text(claims: Mapping[str, Any], name: str, *, otherwise: str = "") -> str:
-    value = claims.get(name, otherwise)
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
-        raise InvalidToken(f"the token's {name} cannot be used")
-    return value
-
-
-def _parent(claims: Mapping[str, Any]) -> str:
-    parent = claims.get("parent", "")
-    if not isinstance(parent, str) or (parent and not _ID.fullmatch(parent)):
-        raise InvalidToken("the token's parent cannot be used")
-    return parent
-
-
-def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
-    value = claims.get(name, otherwise)
-    if type(value) is not int or not 0 <= value < 2**40:
-        raise InvalidToken(f"the token's {name} is no number that can be used")
-    return value
-
-
 def _why(error: jwt.PyJWTError) -> str:
     if isinstance(error, jwt.InvalidSignatureError):
         return "the token was not signed with this server's secret"
@@ -332,28 +254,3 @@ def _why(error: jwt.PyJWTError) -> str:
     if isinstance(error, jwt.MissingRequiredClaimError):
         return f"the token has no claim {error.claim}"
     return "the token cannot be read"
-
-
-def _name(what: str, value: str) -> str:
-    if not 0 < len(value) <= LONGEST_NAME or not value.isprintable() or value != value.strip():
-        raise InvalidInput(f"{what}: must be 1 to {LONGEST_NAME} characters that can be printed", field=what)
-    return value
-
-
-def _email(value: str) -> str:
-    if not _EMAIL.fullmatch(value):
-        raise InvalidInput("email: must be an address such as ada@example.org", field="email")
-    return value
-
-
-def _scopes(names: Sequence[str]) -> list[str]:
-    for name in names:
-        if name not in SCOPES:
-            raise InvalidInput(f"scope: there is no scope {name!r}; there is {', '.join(SCOPES)}", field="scope")
-    return sorted(set(names))
-
-
-def _life(life: int) -> int:
-    if not SECOND <= life <= LONGEST_LIFE:
-        raise InvalidInput("expires-in: must be between 1s and 3650d", field="expires_in")
-    return life // SECOND

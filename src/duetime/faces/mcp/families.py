@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from duetime.core.errors import InvalidInput
 from duetime.faces.mcp import (
     job_resources,
-    jobs,
+    job_tools,
     notification_resources,
     notifications,
     prompt_resources,
@@ -18,7 +18,7 @@ from duetime.faces.mcp.resource import Resource
 from duetime.faces.mcp.tool import Tool
 
 _TOOLS: dict[str, list[Tool]] = {
-    "jobs": jobs.TOOLS,
+    "jobs": job_tools.TOOLS,
     "prompts": prompt_tools.TOOLS,
     "notifications": notifications.TOOLS,
 }

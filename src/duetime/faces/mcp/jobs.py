@@ -1,8 +1,7 @@
-"""The jobs family: registered functions, scheduled by name. Its errors are results."""
+"""What the jobs family answers: registered functions, scheduled by name. Its errors are results."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -10,15 +9,12 @@ from typing import Any
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import StoreUnavailable
 from duetime.core.model import Run, Schedule, status_of
-from duetime.core.policy.values import policy_from_json
+from duetime.core.notifications import STORE_ERRORS
+from duetime.core.policy.values import policy_for_ending
 from duetime.core.result import Err
 from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.faces.mcp.shared import (
-    DELIVERY,
-    KEY,
-    POLICY,
-    WARNINGS,
-    ZONE,
+    STATUSES,
     policy_of,
     with_owner,
     with_warnings,
@@ -28,38 +24,17 @@ from duetime.faces.mcp.tool import (
     Arguments,
     Call,
     Reply,
-    Schema,
-    Tool,
     ToolProblem,
-    number,
-    object_schema,
-    optional,
-    result_schema,
-    text,
 )
 from duetime.faces.present import instant_view
+from duetime.faces.views import trigger_shape
 
 FAMILY = "jobs"
-STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
-JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
-NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
-ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
-NULLABLE_TEXT: Schema = {"type": ["string", "null"]}
-SUMMARY: dict[str, Schema] = {
-    "job_id": {"type": "string"},
-    "name": {"type": "string"},
-    "status": {"type": "string", "description": ", ".join(STATUSES)},
-    "trigger_type": {"type": "string"},
-    "next_run": NULLABLE_TIME,
-    "run_count": {"type": "integer", "description": "Executed occurrences; retries, missed and skipped do not count."},
-    "last_run": NULLABLE_TIME,
-    "last_status": {"type": ["string", "null"], "description": "How the latest run ended."},
-}
 
 
 def _failed(err: Err) -> Reply:
     """A store's own words may name files: those are for the operator's log."""
-    if err.code in ("store_unavailable", "store_unusable"):
+    if err.code in STORE_ERRORS:
         raise StoreUnavailable(err.message)
     if err.details.get("field") == "timeout":  # the core counts in microseconds, and calls it otherwise
         return Reply({"error": "timeout_seconds: must be more than 0 and at most 2592000, such as 60"})
@@ -85,7 +60,7 @@ def summary(schedule: Schedule, zone: str) -> dict[str, Any]:
         "job_id": definition.public_id,
         "name": definition.name,
         "status": status_of(progress),
-        "trigger_type": json.loads(definition.trigger).get("type", "unknown"),  # also where it cannot be used any more
+        "trigger_type": trigger_shape(definition.trigger)["type"],  # also where it cannot be used any more
         "next_run": instant_view(progress.next, zone),
         "run_count": progress.run_count,
         "last_run": instant_view(progress.last_run, zone),
@@ -100,7 +75,7 @@ def detail(schedule: Schedule, zone: str) -> dict[str, Any]:
         **{name: short[name] for name in ("job_id", "name", "status", "trigger_type")},
         "created_at": instant_view(definition.created, zone),
         **{name: short[name] for name in ("last_run", "next_run", "run_count")},
-        "max_runs": policy_from_json(definition.policy).max_runs,
+        "max_runs": policy_for_ending(definition.policy).max_runs,
         "error": progress.last_error,
         "last_status": short["last_status"],
     }
@@ -201,173 +176,3 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     preview = shown.value
     instants = [{"utc": instant_view(each, "UTC"), "local": instant_view(each, zone)} for each in preview.instants]
     return Reply({"reads_as": preview.english, "next": instants, "timezone": zone, "warnings": preview.warnings})
-
-
-TRIGGER_TYPE = text(
-    "once, interval, cron or rrule. Use once for a single time, interval for 'every N', cron for wall-clock times.",
-    enum=["once", "interval", "cron", "rrule"],
-)
-TRIGGER_CONFIG: Schema = {
-    "type": "object",
-    "description": (
-        'By type. once: {"run_at": "2026-02-05T15:00:00"} (ISO 8601; without offset it is read in the time zone). '
-        'interval: {"hours": 1} (seconds, minutes, hours, days, weeks; their sum). '
-        'cron: {"expression": "0 */2 * * *"} (minute hour day_of_month month day_of_week). '
-        'rrule: {"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T15:00:00"}. '
-        "All take start, end (ISO 8601) and jitter (seconds)."
-    ),
-}
-
-TOOLS = [
-    Tool(
-        name="schedule_job",
-        family=FAMILY,
-        title="Schedule a job",
-        description=(
-            "Create a scheduled job that runs a registered task once, at intervals, by cron or by a recurrence rule. "
-            "Use it for work that a function does without an agent (backups, checks, clean-ups); to wake an agent use "
-            "`schedule`, to message a person use `schedule_notification`. Call list_tasks first to see which tasks "
-            "exist and what arguments they take, and preview_schedule when unsure about the times. `task` may also be "
-            "a pipeline of registered tasks with literal arguments, such as echo('a long text') | shorten(words=5). "
-            "Returns the job_id that cancel_job and job_status take. Each call creates a new job unless an "
-            "idempotency_key is given."
-        ),
-        input=object_schema(
-            {
-                "name": text("Human-readable name, for example nightly_backup."),
-                "task": text("Name of a registered task, or a pipeline of them."),
-                "trigger_type": TRIGGER_TYPE,
-                "trigger_config": TRIGGER_CONFIG,
-                "args": optional({"type": "array", "description": "Positional arguments for the task."}),
-                "kwargs": optional({"type": "object", "description": "Keyword arguments for the task."}),
-                "max_runs": optional(number("Ends the job after so many runs; without it there is no end.")),
-                "timezone": ZONE,
-                **POLICY,
-                **DELIVERY,
-                "idempotency_key": KEY,
-            },
-            ("name", "task", "trigger_type", "trigger_config"),
-        ),
-        output=result_schema(
-            {
-                "job_id": {"type": "string"},
-                "name": {"type": "string"},
-                "next_run": NULLABLE_TIME,
-                "status": {"type": "string"},
-                "warnings": WARNINGS,
-                "error": ERROR,
-            }
-        ),
-        answer=schedule_job,
-    ),
-    Tool(
-        name="list_jobs",
-        family=FAMILY,
-        title="List jobs",
-        description=(
-            "List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is "
-            "pending; the status failed also matches a recurring job whose latest run failed."
-        ),
-        input=object_schema(
-            {
-                "status": optional(text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES))),
-                "limit": optional(number("How many at most; 100 if absent.", minimum=1, maximum=1000)),
-                "cursor": optional(text("next_cursor of the previous page.")),
-                "timezone": ZONE,
-            }
-        ),
-        output=result_schema(
-            {
-                "jobs": {"type": "array", "items": {"type": "object", "properties": SUMMARY}},
-                "total": {"type": "integer", "description": "All that match, not only this page."},
-                "next_cursor": {"type": "string", "description": "Present when there is more."},
-                "error": ERROR,
-            }
-        ),
-        answer=list_jobs,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="cancel_job",
-        family=FAMILY,
-        title="Cancel a job",
-        description=(
-            "Cancel a job for good: it will not run again, and a run in progress is asked to stop. Ask the user which "
-            "one is meant when several could be; list_jobs shows the ids. Cancelling twice is no error."
-        ),
-        input=object_schema({"job_id": JOB_ID}, ("job_id",)),
-        output=result_schema(
-            {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR}, ("cancelled",)
-        ),
-        answer=cancel_job,
-        destructive=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="job_status",
-        family=FAMILY,
-        title="Show a job",
-        description="Status, next run, last error and the latest runs of one job: use it to tell whether a job worked.",
-        input=object_schema({"job_id": JOB_ID, "timezone": ZONE}, ("job_id",)),
-        output=result_schema(
-            {
-                **SUMMARY,
-                "created_at": {"type": "string"},
-                "max_runs": {"type": ["integer", "null"]},
-                "error": {"type": ["string", "null"], "description": "Last error, or why there is no answer."},
-                "history": {"type": "array", "items": {"type": "object"}, "description": "Latest runs first."},
-            }
-        ),
-        answer=job_status,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="list_tasks",
-        family=FAMILY,
-        title="List tasks",
-        description="The registered tasks that schedule_job can run, with their descriptions and argument schemas.",
-        input=object_schema({}),
-        output=result_schema(
-            {
-                "tasks": {"type": "array", "items": {"type": "object"}},
-                "total": {"type": "integer"},
-            }
-        ),
-        answer=list_tasks,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="preview_schedule",
-        family=FAMILY,
-        title="Preview a trigger",
-        description=(
-            "What a trigger means, without creating anything: plain English, the next instants in UTC and local time, "
-            "and warnings (never fires, day-of-month or day-of-week, daylight saving). Use it before scheduling "
-            "anything whose timing could be misunderstood."
-        ),
-        input=object_schema(
-            {
-                "trigger_type": TRIGGER_TYPE,
-                "trigger_config": TRIGGER_CONFIG,
-                "count": optional(number("How many instants; 5 if absent.", minimum=1, maximum=100)),
-                "timezone": ZONE,
-            },
-            ("trigger_type", "trigger_config"),
-        ),
-        output=result_schema(
-            {
-                "reads_as": {"type": "string"},
-                "next": {"type": "array", "items": {"type": "object"}},
-                "timezone": {"type": "string"},
-                "warnings": {"type": "array", "items": {"type": "string"}},
-                "error": ERROR,
-            }
-        ),
-        answer=preview_schedule,
-        read_only=True,
-        idempotent=True,
-    ),
-]

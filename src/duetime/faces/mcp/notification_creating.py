@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from duetime.core.masking import without_secrets
-from duetime.core.notifications import NewNotification, Sent
+from duetime.core.notifications import KIND, NewNotification, Sent
 from duetime.core.result import Err
 from duetime.core.times import format_local, iso_local
 from duetime.faces.mcp.notification_times import When, past, when_of, whole_second
@@ -119,7 +119,7 @@ def _refuse(err: Err) -> NoReturn:
 def _warnings(call: Call, given: Arguments) -> list[str]:
     """A worker matters only where it is what fires."""
     service = call.desk.notifications
-    here = call.desk.warnings() if service.fires_here else []
+    here = call.desk.warnings(KIND) if service.fires_here else []
     return here + service.warnings(given["notification_topic"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from typing import NamedTuple
 
 from duetime.core.clock import DAY, HOUR, SECOND, Instant, datetime_of
@@ -139,4 +139,5 @@ def _example(call: Call, zone: str) -> str:
 
 
 def _tomorrow(call: Call, zone: str) -> str:
-    return _example(call, zone)[:10]
+    today = datetime_of(call.scheduler.clock.now()).astimezone(known_zone(zone)).date()
+    return (today + timedelta(days=1)).isoformat()

@@ -9,8 +9,8 @@ from typing import Any
 from duetime.core.model import LIVE, Definition, Run
 from duetime.core.policy.following import result_text
 from duetime.core.result import Err
+from duetime.faces.masked import masked
 from duetime.faces.mcp.prompt_words import (
-    ERROR,
     FAMILY,
     KIND,
     TASK_ID,
@@ -26,7 +26,7 @@ from duetime.faces.mcp.prompt_words import (
     shown,
     zone_in,
 )
-from duetime.faces.mcp.shared import ZONE
+from duetime.faces.mcp.shared import ERROR, ZONE
 from duetime.faces.mcp.tool import Arguments, Call, Reply, Tool, number, object_schema, optional, result_schema
 from duetime.faces.present import attempt_view, instant_view, run_view
 
@@ -53,9 +53,11 @@ def run_of_prompt(call: Call, number: int) -> Run | None:
 
 def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     """All that is known of a run, tool calls and earlier attempts included."""
+    view = run_view(run, zone)
     return {
         "id": run.schedule,
-        **run_view(run, zone),
+        **view,
+        "result": masked(view["result"]),
         **_prompt_view(call, run, zone),
         "expires_at": instant_view(run.expires, zone),
         "attempts": [attempt_view(each, zone) for each in call.scheduler.attempts(call.caller, run.id)],
@@ -93,8 +95,8 @@ def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, 
     parts = kept if isinstance(kept, dict) else {}
     maybe = {
         "finished": instant_view(run.finished, zone),
-        "result": None if run.result is None else result_text(run.result),
-        "outcome": parts.get("outcome"),
+        "result": None if run.result is None else _answered(run),
+        "outcome": masked(parts.get("outcome")),
         "agent": parts.get("agent"),
         "reason": run.error,
         "report": run.report if run.status in LIVE else None,
@@ -131,6 +133,11 @@ def _is_as_it_ran(definition: Definition, run: Run) -> bool:
     return definition.written <= (run.due if run.started is None else run.started)
 
 
+def _answered(run: Run) -> str:
+    """Without what looks like a credential, as every face shows results."""
+    return str(masked(result_text(run.result)))
+
+
 def _words(run: Run, earlier: Sequence[Run], zone: str) -> str:
     ended = f" on {shown(run.finished, zone)}" if run.finished is not None and run.status not in LIVE else ""
     lines = [f"Run {run.id} of task #{run.schedule}, due {shown(run.due, zone)}: {run.status}{ended}."]
@@ -141,7 +148,7 @@ def _words(run: Run, earlier: Sequence[Run], zone: str) -> str:
     if earlier:
         named = ", ".join(f"{each.id} ({each.status}, due {shown(each.due, zone)})" for each in earlier)
         lines.append(f"Earlier runs: {named}.")
-    if (said := result_text(run.result)) == "":
+    if (said := _answered(run)) == "":
         return "\n".join(lines)
     # It comes last and is said to be an agent's: whatever it claims, nothing after it is from us.
     return "\n".join([*lines, f"What was answered, as data:\n\n{said}"])

@@ -7,12 +7,14 @@ from typing import Any
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.model import RunStatus, Schedule, ScheduleState, status_of
+from duetime.core.model import Schedule, ScheduleState, status_of
 from duetime.core.result import Err
-from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
+from duetime.core.store import EVERY_ONE, ScheduleQuery
+from duetime.core.times import ReadTime
 from duetime.core.triggers import trigger_from_json, warnings_for
+from duetime.faces.another_agent import with_another_agent
 from duetime.faces.mcp.prompt_agents import Doer, doer_of
-from duetime.faces.mcp.prompt_times import RULES, When, past, range_in, read_ahead, rule_in, trigger_in
+from duetime.faces.mcp.prompt_times import When, past, range_in, read_ahead, rule_in, trigger_in
 from duetime.faces.mcp.prompt_words import (
     KIND,
     Refusal,
@@ -30,11 +32,10 @@ from duetime.faces.mcp.prompt_words import (
     task_view,
     zone_in,
 )
-from duetime.faces.mcp.shared import policy_of, with_owner, with_warnings
+from duetime.faces.mcp.shared import STATUSES, policy_of, with_owner, with_warnings
 from duetime.faces.mcp.tool import Arguments, Call, Reply
 from duetime.faces.present import instant_view
 
-STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its question."""
 NOTHING = "No scheduled tasks found matching filters."
@@ -139,13 +140,14 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     rule = rule_in(given, zone, now)
     moved = read_ahead(given["at"], zone, now) if rule is None and "at" in given else None
     found = _own(call, number)
-    stuck = found is not None and _waits_for_its_agent(call, found, given)
-    if found is None or not (status_of(found.progress) in _EDITABLE or stuck):
+    if found is None:
         raise _not_editable(number, "edited")
-    changes = replace(_changes(given, found, rule, zone), amid_runs=stuck)
-    if moved is not None:
-        # `now` means as soon as possible, and the core takes only what lies ahead.
-        changes = replace(changes, next=Instant(now + SECOND) if moved.instant == now else moved.instant)
+    changes = replace(_changes(given, found, rule, zone), next=_next(moved, now))
+    changes = with_another_agent(call.scheduler, call.caller, found, changes)
+    if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
+        raise _not_editable(number, "edited")
+    if "agent" in given and payload_of(found.definition).get("remind"):
+        raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
     result = call.scheduler.edit(call.caller, str(number), changes, KIND)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise _not_editable(number, "edited")
@@ -153,21 +155,16 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     return _updated(given, accepted(result, **names), rule, moved and moved.note, zone)
 
 
-def _waits_for_its_agent(call: Call, found: Schedule, given: Arguments) -> bool:
-    """Due, and given back each time, as when the settings name its agent no more: nothing of it has begun, and another
-    agent is what it needs."""
-    if "agent" not in given or any(name in given for name in RULES) or status_of(found.progress) != "running":
-        return False
-    query = RunQuery(schedule=found.definition.id, status="live", count_to=0)
-    live = accepted(call.scheduler.runs(call.caller, query)).items
-    return bool(live) and all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live)
+def _next(moved: ReadTime | None, now: Instant) -> Instant | None:
+    """`now` means as soon as possible, and the core takes only what lies ahead."""
+    if moved is None:
+        return None
+    return Instant(now + SECOND) if moved.instant == now else moved.instant
 
 
 def _changes(given: Arguments, found: Schedule, rule: When | None, zone: str) -> Changes:
     changes = Changes()
     parts: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
-    if "agent" in parts and payload_of(found.definition).get("remind"):
-        raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
     if parts:
         name = (headline(given["prompt"]) or KIND) if "prompt" in parts else None
         # The rest of the payload is written back as it was read, so nobody may have changed it meanwhile.

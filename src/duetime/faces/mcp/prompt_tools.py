@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from duetime.faces.mcp.prompt_inbox import finish_prompt, take_prompt
 from duetime.faces.mcp.prompt_results import RESULT_TOOL
-from duetime.faces.mcp.prompt_schedules import STATUSES, schedule, schedule_cancel, schedule_edit, schedule_list
-from duetime.faces.mcp.prompt_words import ERROR, FAMILY, TASK_ID, TIME
-from duetime.faces.mcp.shared import DELIVERY, KEY, POLICY, WARNINGS, ZONE
+from duetime.faces.mcp.prompt_schedules import schedule, schedule_cancel, schedule_edit, schedule_list
+from duetime.faces.mcp.prompt_words import FAMILY, TASK_ID, TIME
+from duetime.faces.mcp.shared import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
 from duetime.faces.mcp.tool import Schema, Tool, number, object_schema, optional, result_schema, text
 
-NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
 AT = (
     "When: 2026-02-10T15:00, '2026-02-10 3:00 PM', 'Feb 10, 2026 3:00 PM', '15:30', 'in 2 hours', 'tomorrow 9am'; "
     "read in the time zone. The answer shows how it was understood; a past time is refused."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 from duetime.core.clock import Instant
 from duetime.core.errors import DuetimeError
 from duetime.core.model import Definition, Schedule, status_of
+from duetime.core.notifications import STORE_ERRORS
 from duetime.core.policy.values import policy_for_ending
 from duetime.core.result import Err, Result
 from duetime.core.times import format_local
@@ -18,6 +18,7 @@ from duetime.core.triggers import describe, trigger_from_json
 from duetime.faces.mcp.shared import zone_of
 from duetime.faces.mcp.tool import Arguments, Call, Reply, Schema, ToolProblem, number
 from duetime.faces.present import instant_view
+from duetime.faces.words import UNSAFE
 
 T = TypeVar("T")
 
@@ -25,15 +26,11 @@ FAMILY = "prompts"
 KIND = "prompt"
 TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
-ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 CUT = 60
 """Characters of a prompt in a table."""
 KEPT = 1000
 """Characters of a prompt in a list's structured content: ten thousand whole prompts would be gigabytes."""
 
-# What could end a row, colour a terminal or turn the reading direction: prompts were written by agents.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-_AWAY = frozenset({"store_unavailable", "store_unusable"})
 _LONGEST_NUMBER = 10**30
 
 
@@ -63,7 +60,7 @@ def accepted(result: Result[T], **arguments: str) -> T:
     """The value, or the refusal in the words of this family: `arguments` says how it calls a field of the core."""
     if not isinstance(result, Err):
         return result.value
-    if result.code in _AWAY:  # its own words may name a path
+    if result.code in STORE_ERRORS:  # its own words may name a path
         raise error("the store cannot be reached just now; try again in a moment.")
     field, _, rest = result.message.partition(": ")
     raise error(f"{arguments[field]}: {rest}" if rest and field in arguments else result.message)
@@ -86,8 +83,8 @@ def number_in(given: Arguments, name: str) -> int:
 
 
 def harmless(text: str) -> str:
-    """One line in which every character is there to be read."""
-    return _UNSAFE.sub("\ufffd", text)
+    """One line in which every character is there to be read: prompts were written by agents."""
+    return UNSAFE.sub("\ufffd", text)
 
 
 def headline(prompt: str, longest: int = CUT) -> str:

@@ -52,6 +52,10 @@ DELIVERY: dict[str, Schema] = {
         )
     ),
 }
+STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
+"""Of jobs and of prompts."""
+NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
+ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 WARNINGS: Schema = {
     "type": "array",
     "items": {"type": "string"},
@@ -89,5 +93,5 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
 
 def with_warnings(call: Call, structured: dict[str, Any], made: Definition) -> dict[str, Any]:
     """Where nothing would fire what was created, or nobody hear of its result, the answer says so."""
-    warnings = [*call.desk.warnings(), *call.desk.result_warnings(made)]
+    warnings = [*call.desk.warnings(made.kind), *call.desk.result_warnings(made)]
     return {**structured, "warnings": warnings} if warnings else structured

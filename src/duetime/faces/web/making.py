@@ -14,6 +14,7 @@ from duetime.core.drafting import Changes, NewSchedule, fingerprint
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.core.model import Schedule
 from duetime.core.result import Err
+from duetime.faces.another_agent import with_another_agent
 from duetime.faces.elsewhere import refusal_of
 from duetime.faces.http.api.refusing import answer_of
 from duetime.faces.present import preview_view
@@ -107,6 +108,7 @@ def save(visit: Visit, form: Form) -> Response:
         changes = _changes(schedule, values, version, _usual(visit, kind))
         if changes is None:
             return visit.go(at(public_id), did="unchanged")
+        changes = with_another_agent(visit.scheduler, visit.caller, schedule, changes)
         saved = visit.scheduler.edit(visit.caller, public_id, changes)
     except DuetimeError as error:
         saved = _err(error)

@@ -12,8 +12,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from duetime.faces.http.browsers import Browsers, cookie_name, is_own, is_page
+from duetime.faces.http.claims import InvalidToken
 from duetime.faces.http.sessions import SESSION_LIFE, Sessions
-from duetime.faces.http.tokens import InvalidToken
 from duetime.faces.web.rendering import is_https, render
 from duetime.faces.web.visit import Form, Visit, form_of
 
@@ -25,7 +25,7 @@ SessionFor = Callable[[str], str]
 def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
     """At the address that was asked for, so that one gets there after signing in."""
     goal = _asked_for(scope) if goal is None else goal
-    answer = render(scope, "sign_in.html", status, problem=problem, goal=goal, signed_in=False)
+    answer = render(scope, "sign_in.html", status, problem=problem, goal=goal)
     answer.headers["WWW-Authenticate"] = 'Bearer realm="duetime"'
     return answer
 

@@ -23,6 +23,10 @@ SELECT max(s.id) FROM
 -- name: schedules_ahead
 SELECT schedule FROM progress WHERE through > ? AND state = 'active' LIMIT ?
 
+-- name: count_living
+-- Bounded: a quota needs no more than to know whether it is reached.
+SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('active', 'paused') LIMIT ?) AS living
+
 -- name: run_by_id
 SELECT r.* FROM runs r WHERE r.id = ?
 
@@ -30,6 +34,25 @@ SELECT r.* FROM runs r WHERE r.id = ?
 SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
 WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
 ORDER BY r.schedule, r.id
+
+-- name: stop_requests
+SELECT id FROM runs
+WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
+
+-- name: oldest_queued
+SELECT r.* FROM runs r
+WHERE r.schedule = ? AND r.status = 'queued' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.due, r.id LIMIT 1
+
+-- name: live_runs
+SELECT r.* FROM runs r WHERE r.schedule = ? AND r.status IN ('pending', 'queued', 'running', 'waiting')
+ORDER BY r.due, r.id
+
+-- name: attempts_of
+SELECT a.* FROM attempts a WHERE a.run = ? ORDER BY a.number
+
+-- name: last_attempt
+SELECT coalesce(max(number), 0) FROM attempts WHERE run = ?
 
 -- name: taken_since
 SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
@@ -52,6 +75,9 @@ SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
 
 -- name: usage
 SELECT runs FROM usage WHERE owner = ? AND hour = ?
+
+-- name: use
+INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = usage.runs + excluded.runs
 
 -- name: forget_usage
 DELETE FROM usage WHERE hour < ?

@@ -58,8 +58,6 @@ class SchedulesAsked(Owned):
 
 
 class RunsAsked(Owned):
-    model_config = ConfigDict(populate_by_name=True)
-
     kind: Key | None = Field(default=None, description=OF_KIND)
     status: RunStatus | None = Field(
         default=None, description="How it stands; missed and skipped: it was due and did not run, and why is told."

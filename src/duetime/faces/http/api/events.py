@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Annotated, Final
 
@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from fastapi import Header, Query, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from duetime.core.clock import Clock
 from duetime.core.errors import DuetimeError
@@ -53,17 +54,17 @@ class Streams:
     def __init__(self) -> None:
         self._of: Counter[str] = Counter()
 
-    def check_room(self, owner: str) -> None:
-        if self._of.total() >= MOST or self._of[owner] >= MOST_OF_ONE:
-            raise refuse("too_many_streams", "so many streams are open that no further one is; close some first")
-
     @contextmanager
     def one(self, owner: str) -> Iterator[None]:
+        """A place among them, from the moment of asking on: of many who ask at once, not all get in."""
+        if self._of.total() >= MOST or self._of[owner] >= MOST_OF_ONE:
+            raise refuse("too_many_streams", "so many streams are open that no further one is; close some first")
         self._of[owner] += 1
         try:
             yield
         finally:
             self._of[owner] -= 1
+            self._of = +self._of  # without those who have none any more
 
 
 class Bell:
@@ -106,21 +107,26 @@ async def events(
 ) -> Response:
     """What happens to the caller's schedules from now on, or since the last event that was heard."""
     streams: Streams = request.app.state.streams
-    streams.check_room(call.caller.owner)
-    owner, zone = owner_of(call, asked.owner), zone_of(call, asked.timezone)
-    begin = partial(Follower, call.scheduler, call.caller, owner, zone, position_of(last_event_id))
-    follower = await anyio.to_thread.run_sync(begin)
-    told = _told(follower, call.scheduler.store, call.scheduler.clock)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(
-        _counted(streams, call.caller.owner, told), media_type="text/event-stream", headers=headers
-    )
+    with ExitStack() as place:
+        place.enter_context(streams.one(call.caller.owner))
+        owner, zone = owner_of(call, asked.owner), zone_of(call, asked.timezone)
+        begin = partial(Follower, call.scheduler, call.caller, owner, zone, position_of(last_event_id))
+        follower = await anyio.to_thread.run_sync(begin)
+        told = _told(follower, call.scheduler.store, call.scheduler.clock)
+        return _Placed(told, place.pop_all())
 
 
-async def _counted(streams: Streams, owner: str, told: AsyncIterator[str]) -> AsyncIterator[str]:
-    with streams.one(owner):
-        async for piece in told:
-            yield piece
+class _Placed(StreamingResponse):
+    """Gives its place up when it ends, however it does."""
+
+    def __init__(self, told: AsyncIterator[str], place: ExitStack) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(told, media_type="text/event-stream", headers=headers)
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            await super().__call__(scope, receive, send)
 
 
 async def _told(follower: Follower, store: Store, clock: Clock) -> AsyncIterator[str]:

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from duetime.core.errors import DuetimeError, InvalidTrigger, StoreUnavailable, StoreUnusable
+from duetime.core.errors import DuetimeError, InvalidTrigger
+from duetime.core.notifications import STORE_ERRORS
 from duetime.core.result import Err, Result
 from duetime.core.results import clean_text
 from duetime.faces.http.problems import problem
@@ -38,7 +39,6 @@ _STATUSES: Final = {
     "operators_only": 403,
 }
 _REFUSED_INPUT: Final = 422
-_AWAY: Final = frozenset({StoreUnavailable.code, StoreUnusable.code})
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
 """What the core calls otherwise than a request does."""
@@ -65,7 +65,7 @@ def refuse(code: str, message: str, field: str | None = None) -> Refused:
 
 def answer_of(err: Err) -> Response:
     """A store's own words may name files: those are for the operator's log."""
-    if err.code in _AWAY:
+    if err.code in STORE_ERRORS:
         words = "The store cannot be reached just now; try again in a moment."
         return problem(503, "store_unavailable", words, headers={"Retry-After": "1"})
     field = err.details.get("field")

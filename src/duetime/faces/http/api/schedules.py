@@ -17,6 +17,7 @@ from duetime.core.model import Schedule
 from duetime.core.result import Err, Result
 from duetime.core.store import ScheduleQuery
 from duetime.core.triggers import trigger_from_json, warnings_for
+from duetime.faces.another_agent import with_another_agent
 from duetime.faces.elsewhere import notes_on_lists, refusal_of
 from duetime.faces.http.api.asked import Asked, NextAsked, Paged, SchedulesAsked, owner_of, time_of, zone_of
 from duetime.faces.http.api.doors import Caller, json_only, page_of, problems, router
@@ -71,7 +72,8 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     if before is None and (refusal := refusal_of(call.desk.notifications, body.kind)) is not None:
         raise Refused(refusal)
     made = taken(before if before is not None else call.scheduler.create(call.caller, new))
-    warnings = [*call.desk.warnings(), *_arrival(call, made, body), *call.desk.result_warnings(made.definition)]
+    fires, results = call.desk.warnings(body.kind), call.desk.result_warnings(made.definition)
+    warnings = [*fires, *_arrival(call, made, body), *results]
     return _answer(made, call.zone, 201 if before is None else 200, warnings=warnings)
 
 
@@ -159,7 +161,8 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
     "/schedules/{id}", response_model=ScheduleShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
 )
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
-    """Change what is pending. With a version, only if nobody else did so meanwhile."""
+    """Change what is pending. With a version, only if nobody else did so meanwhile. A prompt that is due, and waits
+    because its agent is not there, can be given another agent."""
     schedule = _found(call, id)
     given = body.model_fields_set
     if not given - {"version"}:
@@ -170,6 +173,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     if body.version is not None and expected is not None and body.version != expected:
         raise refuse("invalid", "version: the header If-Match names another; give one", "version")
     changes = _changes(call, schedule, body, body.version if expected is None else expected)
+    changes = with_another_agent(call.scheduler, call.caller, schedule, changes)
     result = call.scheduler.edit(call.caller, id, changes)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from duetime.core.notifications import STORE_ERRORS
 from duetime.core.result import Err, Result
 
 _STATUSES = {
@@ -14,8 +15,7 @@ _STATUSES = {
     "conflict": 409,
     "not_possible": 409,
     "broken": 409,
-    "store_unavailable": 503,
-    "store_unusable": 503,
+    **dict.fromkeys(STORE_ERRORS, 503),
 }
 _UNREACHABLE = "the store cannot be reached just now; try again in a moment"
 

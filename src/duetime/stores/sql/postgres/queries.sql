@@ -38,10 +38,6 @@ SELECT s.*, p.*
 FROM unnest(?::text[], ?::text[]) AS k (owner, key)
   JOIN schedules s ON s.owner = k.owner AND s.key = k.key JOIN progress p ON p.schedule = s.id
 
--- name: count_living
--- Bounded: a quota needs no more than to know whether it is reached.
-SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('active', 'paused') LIMIT ?) AS living
-
 -- name: lock_progress
 -- Nothing but the lock: what it protects is read by the next statement, whose snapshot is taken after the wait.
 SELECT 1 FROM progress WHERE schedule = ? FOR UPDATE
@@ -149,15 +145,6 @@ SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule
 WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
 ORDER BY r.schedule, r.id
 
--- name: oldest_queued
-SELECT r.* FROM runs r
-WHERE r.schedule = ? AND r.status = 'queued' AND r.status IN ('pending', 'queued', 'running', 'waiting')
-ORDER BY r.due, r.id LIMIT 1
-
--- name: live_runs
-SELECT r.* FROM runs r WHERE r.schedule = ? AND r.status IN ('pending', 'queued', 'running', 'waiting')
-ORDER BY r.due, r.id
-
 -- name: insert_attempts
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
 INSERT INTO attempts (run, number, started, finished, status, error)
@@ -165,9 +152,6 @@ SELECT u.run, greatest(u.number, 1 + coalesce((SELECT max(a.number) FROM attempt
   u.started, u.finished, u.status, u.error
 FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[])
   AS u (run, number, started, finished, status, error)
-
--- name: attempts_of
-SELECT a.* FROM attempts a WHERE a.run = ? ORDER BY a.number
 
 -- name: insert_worker
 INSERT INTO workers (id, name, lanes, session, started, beat, seen, lease)
@@ -189,10 +173,6 @@ DELETE FROM workers w WHERE w.id = ? AND NOT EXISTS (
 -- name: delete_dead_worker
 -- A process that was stopped in mid-transaction still locks its row: whoever waited for it would miss his own beats.
 DELETE FROM workers WHERE id = (SELECT id FROM workers WHERE id = ? AND beat = ? FOR UPDATE SKIP LOCKED) RETURNING 1
-
--- name: stop_requests
-SELECT id FROM runs
-WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
 
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'
@@ -235,6 +215,3 @@ SELECT pg_notify('duetime', '')
 -- name: now
 -- The server's clock, by which a worker corrects its own; nothing else asks the database for the time.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-
--- name: use
-INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = usage.runs + excluded.runs

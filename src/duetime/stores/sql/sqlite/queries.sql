@@ -20,10 +20,6 @@ SELECT s.*, p.* FROM json_each(?) given
 CROSS JOIN schedules s ON s.owner = given.value ->> 0 AND s.key = given.value ->> 1
 CROSS JOIN progress p ON p.schedule = s.id
 
--- name: count_living
--- Bounded: a quota needs no more than to know whether it is reached.
-SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('active', 'paused') LIMIT ?)
-
 -- name: insert_progress
 INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
   last_run, last_error, failures, note)
@@ -68,9 +64,6 @@ ON CONFLICT (schedule, due, cause) DO NOTHING
 -- name: delete_run
 DELETE FROM runs WHERE id = ?
 
--- name: run_exists
-SELECT 1 FROM runs WHERE schedule = ? AND due = ? AND cause = ?
-
 -- name: update_run
 UPDATE runs SET status = ?, attempt = ?, deaths = ?, fence = ?, worker = ?, holder = ?, started = ?, finished = ?,
   until = ?, expires = ?, result = ?, error = ?, stop = ?
@@ -91,20 +84,10 @@ CROSS JOIN schedules s ON s.id = r.schedule CROSS JOIN progress p ON p.schedule 
 SELECT r.id, r.status, r.fence, r.worker, r.stop, p.* FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value
 CROSS JOIN progress p ON p.schedule = r.schedule
 
--- name: oldest_queued
-SELECT r.* FROM runs r
-WHERE schedule = ? AND status = 'queued' AND status IN ('pending', 'queued', 'running', 'waiting') ORDER BY due, id LIMIT 1
-
--- name: live_runs
-SELECT r.* FROM runs r WHERE schedule = ? AND status IN ('pending', 'queued', 'running', 'waiting') ORDER BY due, id
-
 -- name: insert_attempt
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
 INSERT INTO attempts (run, number, started, finished, status, error)
 VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?1), 0)), ?3, ?4, ?5, ?6)
-
--- name: attempts_of
-SELECT a.* FROM attempts a WHERE run = ? ORDER BY number
 
 -- name: insert_worker
 INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?, ?, ?, ?, 1, ?, ?) RETURNING id
@@ -120,9 +103,6 @@ DELETE FROM workers WHERE id = ?
 
 -- name: delete_dead_worker
 DELETE FROM workers WHERE id = ? AND beat = ?
-
--- name: stop_requests
-SELECT id FROM runs WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
 
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history.
@@ -148,6 +128,3 @@ DELETE FROM schedules WHERE id IN (
 
 -- name: delete_progress
 DELETE FROM progress WHERE schedule = ?
-
--- name: use
-INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = runs + excluded.runs

@@ -1,0 +1,93 @@
+"""A prompt that is due and waits for an agent that is not there: whoever edits it, by whatever face, mends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from duetime.core.model import Schedule
+from duetime.faces.http.tokens import Tokens
+from duetime.settings import AgentSettings
+from tests.support.api import Api, Client
+from tests.support.browsing import filled, page_of, signed_in
+from tests.support.cli import Cli
+from tests.support.stage import NOON, Stage
+from tests.support.tokens import SECRET
+from tests.support.web import site
+
+MINUTE = timedelta(minutes=1)
+
+
+class Waiting:
+    """A prompt for `coder`, due, on a stage whose settings name no such agent."""
+
+    def __init__(self, url: str) -> None:
+        before = Stage(url, agents={"coder": AgentSettings(preset="claude")})
+        self.number = before.make("water the plants", every="1 hour", at="in 2 minutes", agent="coder")
+        before.time.close()
+        self.url, self.stage = url, Stage(url, start=NOON + MINUTE)
+        self.stage.time.advance(MINUTE)
+        assert "there is no agent coder" in self.listed()["held"]
+
+    def listed(self) -> dict[str, str]:
+        [row] = self.stage.ada.knows("schedule_list", status="all")["tasks"]
+        return dict(row)
+
+    def schedule(self) -> Schedule:
+        found = self.stage.app.store.find(str(self.number))
+        assert found is not None
+        return found
+
+    def is_taken(self) -> bool:
+        """By whoever takes what waits in the inbox: it went on with the run that was due."""
+        self.stage.time.advance(MINUTE)
+        taken = self.stage.ada.knows("take_prompt")
+        return (taken.get("id"), taken.get("prompt")) == (self.number, "water the plants")
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[Waiting]:
+    made = Waiting(str(tmp_path / "my.db"))
+    yield made
+    made.stage.time.close()
+
+
+@pytest.fixture
+def ada(waiting: Waiting, tmp_path: Path) -> Client:
+    time = waiting.stage.time
+    return Api(time, Tokens(SECRET, tmp_path / "auth", time.clock, issuer="duetime", audience="duetime")).client("ada")
+
+
+def test_by_the_command_line(waiting: Waiting, cli: Cli) -> None:
+    number = str(waiting.number)
+    for other in (("--text", "feed the cat"), ("--agent", "inbox", "--every", "2h")):
+        assert cli("prompt", "edit", number, *other).code in (2, 4), "all else of it waits for its run"
+    edited = cli("prompt", "edit", number, "--agent", "inbox", "--json")
+    assert (edited.code, edited.document["payload"]["agent"]) == (0, "inbox")
+    assert waiting.is_taken()
+    assert cli("prompt", "edit", number, "--agent", "inbox", "--text", "x").code == 4, "somebody is at work on it"
+
+
+def test_by_the_api(waiting: Waiting, ada: Client) -> None:
+    path = f"/schedules/{waiting.number}"
+    payload = {**ada.get(path)["payload"], "agent": "inbox"}
+    for other in ({"name": "other"}, {"payload": payload, "next": "in 3 hours"}):
+        assert ada.refused("PATCH", path, 409, json=other)["type"].endswith("not_possible")
+    reply = ada.ask("PATCH", path, json={"payload": payload})
+    assert (reply.status_code, reply.json()["payload"]["agent"]) == (200, "inbox")
+    assert waiting.is_taken()
+    ada.refused("PATCH", path, 409, json={"payload": {"prompt": "x"}})
+
+
+def test_by_the_form(waiting: Waiting, tmp_path: Path) -> None:
+    with site(tmp_path, db=waiting.url) as served:
+        browser, schedule = signed_in(served), waiting.schedule()
+        form = filled(browser, schedule)
+        assert form["agent"] == "coder"
+        assert "Saved." in browser.follow(browser.send(page_of(schedule, "edit"), form | {"agent": "inbox"}))
+    assert json.loads(waiting.schedule().definition.payload)["agent"] == "inbox"
+    assert waiting.is_taken()

@@ -1,0 +1,66 @@
+"""Text of strangers on its way through the command line: what hides in it is shown, and comes back as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from duetime.api import Duetime
+from duetime.cli.text import escaped
+from duetime.faces.words import UNSAFE
+from tests.support.cli import Cli
+from tests.support.workers import eventually
+
+HIDDEN = ["\x1b[2J", "\x7f", "\xad", "\u202e", "\u2028", "\ufeff", "\U000e0041\U000e0042", "\ud800"]
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_json_says_the_same_without_what_hides(text: str) -> None:
+    shown = escaped(json.dumps({"a": f"x{text}y"}, ensure_ascii=False, indent=2))
+    assert json.loads(shown) == {"a": f"x{text}y"}
+    assert UNSAFE.sub("", shown.replace("\n", "")) == shown.replace("\n", "")
+
+
+def test_an_export_comes_back_as_it_was(cli: Cli, tmp_path: Path) -> None:
+    name = "a\U000e0041b\u202ec"
+    assert cli("job", "add", name, "--task", "echo", "--arg", name, "--every", "2h").code == 0
+    assert cli("export", "-o", "all.jsonl").code == 0
+    assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db").code == 0
+    [job] = cli("job", "list", "--json", "--db", "new.db").document["jobs"]
+    assert (job["name"], job["payload"]["args"]) == (name, [name])
+
+
+def test_credentials_are_shown_by_the_export_alone(cli: Cli, tmp_path: Path) -> None:
+    """What an agent put into a payload, and what came back in a result."""
+    secret = {"password": "hunter2", "note": "token=hunter3 kept"}
+    given = ("--task", "echo", "--arg", json.dumps(secret), "--every", "2h")
+    id = cli("job", "add", "login", *given, "--json").document["id"]
+    assert cli("job", "run", id).code == 0
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        eventually(lambda: duetime.history(id)[0]["status"] == "completed", 10, "a run")
+        assert duetime.history(id)[0]["result"] == secret, "Python has it whole"
+    run = cli("run", "list", "--json").document["runs"][0]
+    assert run["result"] == {"password": "***", "note": "token=*** kept"}
+    shown = [
+        *(cli("job", verb, id, *more) for verb in ("show", "history") for more in ((), ("--json",))),
+        *(cli(*room, *more) for room in (("job", "list"), ("run", "list")) for more in ((), ("--json",))),
+        *(cli("run", "show", str(run["run_id"]), *more) for more in ((), ("--json",))),
+        cli("job", "edit", id, "--name", "again", "--json"),
+    ]
+    assert all(answer.code == 0 and "hunter" not in answer.out for answer in shown)
+    assert "hunter2" in cli("export").out, "or it could not be brought in again"
+
+
+def test_an_export_is_private_whatever_lay_in_its_way(cli: Cli, tmp_path: Path) -> None:
+    """Somebody else may have made a file of a name that could be guessed, to read along."""
+    assert cli("job", "add", "tidy", "--task", "echo", "--every", "2h").code == 0
+    for name in ("all.jsonl", "all.jsonl.new"):
+        (tmp_path / name).touch(mode=0o666)
+    (tmp_path / "all.jsonl").chmod(0o666)
+    before = {each.name for each in tmp_path.iterdir()}
+    assert cli("export", "-o", "all.jsonl").code == 0
+    assert (tmp_path / "all.jsonl").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "all.jsonl.new").read_text() == ""
+    assert {each.name for each in tmp_path.iterdir()} == before

@@ -1,0 +1,61 @@
+"""How many listen to events at a time: those who ask at the same moment too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+from starlette.types import Message
+
+from duetime.core.kind import Caller
+from duetime.faces.http.api.asked import EventsAsked
+from duetime.faces.http.api.events import MOST_OF_ONE, Streams, events
+from duetime.faces.http.api.refusing import Refused
+from duetime.faces.mcp.tool import Call
+from tests.support.api import Api, serving_api
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with serving_api(tmp_path) as made:
+        yield made
+
+
+async def heard(response: Response) -> None:
+    """By a listener who hangs up at once."""
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(_message: Message) -> None:
+        pass
+
+    await response({"type": "http", "asgi": {"spec_version": "2.0"}}, receive, send)
+
+
+def test_of_many_who_ask_at_once_no_more_get_in_than_there_are_places(api: Api) -> None:
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(streams=Streams())))
+    ada, ben = (Call(api.room.desk(), Caller(owner), "UTC") for owner in ("ada", "ben"))
+
+    async def asked(call: Call, number: int, **more: Any) -> list[Response | BaseException]:
+        asking = (events(request, call, EventsAsked(**more)) for _ in range(number))
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    async def together() -> None:
+        answers = await asked(ada, MOST_OF_ONE + 5)
+        inside = [each for each in answers if isinstance(each, Response)]
+        outside = [each.err.code for each in answers if isinstance(each, Refused)]
+        assert (len(inside), outside) == (MOST_OF_ONE, ["too_many_streams"] * 5)
+        [refused] = await asked(ben, 1, owner="ada")
+        assert isinstance(refused, Refused) and refused.err.code == "operators_only"
+        for each in [*inside, *(each for each in await asked(ben, MOST_OF_ONE) if isinstance(each, Response))]:
+            await heard(each)
+        again = await asked(ada, MOST_OF_ONE)
+        assert all(isinstance(each, Response) for each in again), "places that were given up are free"
+
+    asyncio.run(together())

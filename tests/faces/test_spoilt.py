@@ -1,0 +1,55 @@
+"""Schedules that somebody spoilt by hand: every face still shows them, and says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.support.cli import Cli
+from tests.support.stage import Stage
+
+POLICY, TRIGGER = "UPDATE schedules SET policy = ?", "UPDATE schedules SET trigger = ?"
+
+
+def spoil(path: Path, statement: str, *values: str) -> None:
+    database = apsw.Connection(str(path))
+    database.execute(statement, values)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "value"),
+    [(POLICY, '{"overlap":"sideways"}'), (POLICY, "[]"), (TRIGGER, "[]"), (TRIGGER, "{}")],
+)
+def test_a_job_that_cannot_be_read_is_shown_all_the_same(cli: Cli, tmp_path: Path, statement: str, value: str) -> None:
+    id = cli("job", "add", "tidy", "--task", "echo", "--every", "2h", "--json").document["id"]
+    spoil(tmp_path / "my.db", statement, value)
+    shown = cli("job", "show", id)
+    assert (shown.code, shown.err) == (0, "")
+    assert "cannot be read" in shown.out and "tidy" in shown.out
+    stage = Stage(str(tmp_path / "my.db"))
+    try:
+        told = stage.agent("local").knows("job_status", job_id=id)
+        assert (told["job_id"], told["name"], told["max_runs"]) == (id, "tidy", None)
+        assert stage.agent("local").knows("list_jobs")["total"] == 1
+    finally:
+        stage.time.close()
+
+
+def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Path) -> None:
+    def advice(subject: str) -> str:
+        checks = cli("doctor", "--json").document["checks"]
+        return str(next(check["message"] for check in checks if check["subject"] == subject))
+
+    assert cli("prompt", "add", "Read my mail", "--every", "2h").code == 0
+    assert (advice("broken"), advice("failed")) == ("no schedule is broken", "no schedule failed last time")
+    spoil(tmp_path / "my.db", "UPDATE progress SET state = ?", "broken")
+    assert advice("broken").endswith("mend the trigger with `prompt edit ID`, or delete it")
+    assert cli("notify", "add", "Drink", "--topic", "home", "--every", "2h").code == 0
+    spoil(tmp_path / "my.db", "UPDATE progress SET state = ?, last_status = ?", "active", "failed")
+    assert advice("failed").endswith("; `prompt history ID` or `notify history ID` shows why")
+    spoil(tmp_path / "my.db", "UPDATE progress SET kind = ?", "request")
+    spoil(tmp_path / "my.db", "UPDATE schedules SET kind = ?", "request")
+    assert advice("failed").endswith("; the dashboard shows why")
