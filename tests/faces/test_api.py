@@ -346,6 +346,7 @@ def test_what_fires_next_over_all_kinds(ada: Client) -> None:
         (job, "2026-02-10T19:00:00+01:00"),
     ]
     assert ada.get("/upcoming", count=1)["count"] == 1
+    assert ada.get("/upcoming", until="2026-02-10")["count"] == 4, "all day"
     assert ada.refused("GET", "/upcoming?until=soonish", 422)["field"] == "until"
 
 
@@ -475,6 +476,7 @@ def test_runs_by_every_filter(api: Api, ada: Client) -> None:
     assert ada.get("/runs", schedule=job)["total"] == 4
     between = ada.get("/runs", **{"from": "2026-02-10T16:30", "to": "2026-02-10T17:30"}, schedule=job)["runs"]
     assert [run["due"] for run in between] == ["2026-02-10T17:00:00+01:00"]
+    assert ada.get("/runs", **{"from": "2026-02-10", "to": "2026-02-10"}, schedule=job)["total"] == 4, "all day"
     assert ada.refused("GET", "/runs?from=soonish", 422)["field"] == "from"
     assert ada.get("/runs", schedule="nope")["runs"] == []
     assert ada.get(f"/schedules/{job}/runs", limit=2)["total"] == 4

@@ -109,6 +109,15 @@ def test_what_was_assumed_is_said(text: str, note: str | None) -> None:
     assert read(text).note == note
 
 
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [("2026-02-10", 24), ("Feb 10", 24), ("2026-11-01", 25), ("2026-03-08", 23), ("2026-02-10T00:00", 0), ("now", 0)],
+)
+def test_a_day_without_a_time_ends_when_it_is_over(text: str, hours: int) -> None:
+    found = read(text)
+    assert found.last(ZONE) - found.instant == max(0, hours * HOUR - 1)
+
+
 def test_gap_and_fold() -> None:
     assert iso_local(read("2026-03-08T02:30:00").instant, ZONE) == "2026-03-08T03:30:00-07:00"
     assert iso_local(read("2026-11-01T01:30:00").instant, ZONE) == "2026-11-01T01:30:00-07:00"

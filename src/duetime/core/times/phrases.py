@@ -22,6 +22,16 @@ class ReadTime(NamedTuple):
 
     instant: Instant
     note: str | None = None
+    whole_day: bool = False
+    """No time was given, so that the instant is the beginning of what is meant."""
+
+    def last(self, zone: str) -> Instant:
+        """Where it says how far something goes: of a day without a time, its end."""
+        if not self.whole_day:
+            return self.instant
+        clock, t = wall_clock(zone), self.instant // SECOND
+        day = (t + clock.stretch(t).offset) // DAY_SECONDS
+        return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)
 
 
 def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
@@ -66,7 +76,7 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
         midnight = _next_showing(words, ClockWords(0), zone, clock, now)
-        return midnight and noted(midnight, midnight_note(zone))
+        return midnight and from_midnight(midnight, zone)
     return None
 
 
@@ -112,10 +122,14 @@ def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTim
     return ReadTime(instant)
 
 
+def from_midnight(read: ReadTime, zone: str) -> ReadTime:
+    return noted(read, midnight_note(zone))._replace(whole_day=True)
+
+
 def midnight_note(zone: str) -> str:
     return f"no time given: read as 00:00 in {zone}"
 
 
 def noted(read: ReadTime, note: str | None, *, first: bool = False) -> ReadTime:
     notes = [note, read.note] if first else [read.note, note]
-    return ReadTime(read.instant, "; ".join(text for text in notes if text) or None)
+    return read._replace(note="; ".join(text for text in notes if text) or None)

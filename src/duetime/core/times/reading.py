@@ -7,7 +7,7 @@ from typing import Final
 
 from duetime.core.clock import SECOND, Instant, instant_of
 from duetime.core.errors import UnreadableTime
-from duetime.core.times.phrases import ReadTime, midnight_note, noted, place, read_words
+from duetime.core.times.phrases import ReadTime, from_midnight, place, read_words
 from duetime.core.times.words import ClockWords, read_iso, read_relative
 from duetime.core.wallclock import DAY_SECONDS, LATEST, WallClock, wall_clock
 from duetime.core.zones import known_zone
@@ -78,4 +78,4 @@ def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
         return ReadTime(instant_of(moment))
     second = moment.hour * 3600 + moment.minute * 60 + moment.second
     placed = place(moment.date(), ClockWords(second, moment.microsecond), zone, clock)
-    return placed and noted(placed, midnight_note(zone) if date_only else None)
+    return from_midnight(placed, zone) if placed and date_only else placed

@@ -9,7 +9,6 @@ from duetime.core.errors import UnreadableTime
 from duetime.core.times import LONGEST_DURATION, ReadTime, format_local, iso_local, read_time
 from duetime.core.times.phrases import midnight_note
 from duetime.core.times.words import read_relative
-from duetime.core.wallclock import DAY_SECONDS, wall_clock
 from duetime.faces.mcp.prompt_words import Refusal, error
 from duetime.faces.mcp.tool import Arguments
 
@@ -92,7 +91,7 @@ class Range(NamedTuple):
 
 
 def range_in(given: Arguments, zone: str, now: Instant) -> Range:
-    """Both ends are included; a last day given without a time is included as a whole."""
+    """Both ends are included; a day without a time is included as a whole, so that nothing is assumed of it."""
     ends: list[Instant | None] = []
     notes: list[str] = []
     for name in ("from", "to"):
@@ -100,14 +99,7 @@ def range_in(given: Arguments, zone: str, now: Instant) -> Range:
         if found is None:
             ends.append(None)
             continue
-        note, midnight = found.note or "", midnight_note(zone)
-        ends.append(_end_of_day(found.instant, zone) if name == "to" and midnight in note else found.instant)
-        notes += [f"{name}: {part}" for part in note.split("; ") if part and part != midnight]
+        ends.append(found.last(zone) if name == "to" else found.instant)
+        assumed = (found.note or "").split("; ")
+        notes += [f"{name}: {part}" for part in assumed if part and part != midnight_note(zone)]
     return Range(ends[0], ends[1], notes)
-
-
-def _end_of_day(instant: Instant, zone: str) -> Instant:
-    clock = wall_clock(zone)
-    t = instant // SECOND
-    day = (t + clock.stretch(t).offset) // DAY_SECONDS
-    return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)

@@ -64,7 +64,7 @@ class RunsAsked(Owned):
     )
     schedule: Name | None = Field(default=None, description="The id of a schedule; one that was deleted too.")
     from_: Time | None = Field(default=None, alias="from", description="Due at or after.")
-    to: Time | None = Field(default=None, description="Due until.")
+    to: Time | None = Field(default=None, description="Due until then; a day without a time counts as a whole.")
 
 
 class DeadAsked(Owned):
@@ -85,7 +85,9 @@ class EventsAsked(Asked):
 
 class UpcomingAsked(Asked):
     count: Annotated[int, Field(ge=1, le=100, description="How many times at most.")] = 20
-    until: Time | None = Field(default=None, description="Nothing later than this.")
+    until: Time | None = Field(
+        default=None, description="Nothing later than this; a day without a time counts as a whole."
+    )
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 
@@ -100,10 +102,12 @@ def owner_of(call: Call, given: str | None) -> str | None:
     return given if call.caller.operator else call.caller.owner
 
 
-def time_of(text: str | None, field: str, zone: str, now: Instant) -> Instant | None:
+def time_of(text: str | None, field: str, zone: str, now: Instant, *, last: bool = False) -> Instant | None:
+    """As the `last` one that counts, a day without a time is meant as a whole."""
     if text is None:
         return None
     try:
-        return read_time(text, zone=zone, now=now).instant
+        read = read_time(text, zone=zone, now=now)
+        return read.last(zone) if last else read.instant
     except DuetimeError as error:
         raise refuse("unreadable_time", f"{field}: {error.message}", field) from error

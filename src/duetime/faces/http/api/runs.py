@@ -49,7 +49,7 @@ def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
         status=asked.status,
         schedule=_schedule(call, asked.schedule),
         due_from=time_of(asked.from_, "from", zone, now),
-        due_to=time_of(asked.to, "to", zone, now),
+        due_to=time_of(asked.to, "to", zone, now, last=True),
         limit=asked.limit,
         cursor=asked.cursor,
     )

@@ -35,7 +35,7 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
     """What fires next, in time order; of a schedule that repeats, at most its next three times."""
     zone = zone_of(call, asked.timezone)
-    until = time_of(asked.until, "until", zone, call.scheduler.clock.now())
+    until = time_of(asked.until, "until", zone, call.scheduler.clock.now(), last=True)
     found = coming(call.scheduler, call.caller, until, asked.count, owner_of(call, asked.owner))
     rows = [(at, {**coming_shape(at, schedule, zone), "owner": schedule.definition.owner}) for at, schedule in found]
     there = _elsewhere(call, asked, until, zone)
