@@ -19,8 +19,9 @@ from tests.support.agents import ERAS, Served, call, over_http, serving, talk
 from tests.support.model_server import ModelServer, Request, Script, fail, say, silence
 from tests.support.model_server import call as use
 from tests.support.node import AGENTS, Node, NoNode, installed
-from tests.support.programs import wait_until, watched_temporary_folder
+from tests.support.programs import watched_temporary_folder
 from tests.support.waking import errand, failed, over_stdio, replied, succeeded
+from tests.support.workers import eventually
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("DUETIME_TEST_AGENTS"), reason="`make test-agents` installs five agents from npm and runs them"
@@ -226,7 +227,7 @@ def test_scheduled_prompts_wake_them_all(
         with serving(tmp_path, "--quiet", *auth) as served:
             token = None if auth else served.token
             talk(over_http(served.url, token, ERAS[0]), _schedule_for_all)
-            wait_until(lambda: len(prompts(served, "completed", token)) == len(MADE), "every agent has answered", 100)
+            eventually(lambda: len(prompts(served, "completed", token)) == len(MADE), 100, "every agent has answered")
             assert prompts(served, "failed", token) == []
             assert prompts(served, "pending", token) == ["water the roses"] * len(MADE)
     asked = {request.api for request in model.conversation}

@@ -62,6 +62,14 @@ def test_the_message_quotes_what_came_of_it(store: FlowingStore, hand: Hand) -> 
     assert len(told["three"]) < 4100
 
 
+def test_a_result_may_give_the_message_its_title_which_is_cut(store: FlowingStore, hand: Hand) -> None:
+    create_one(store, once(deliver_to="garden"))
+    hand.record(hand.claim(T0), T0, Completed(json.dumps({"title": "ä" * 201, "text": "all green"})))
+    (follower,) = followers(store)
+    told = json.loads(follower.definition.payload)
+    assert (told["title"], told["message"], follower.definition.name) == ("ä" * 200, "all green", "ä" * 200)
+
+
 def test_it_is_due_at_once_and_made_in_the_same_commit(store: FlowingStore, hand: Hand) -> None:
     create_one(store, once(deliver_to="garden"))
     (claim,) = hand.claim(T0)
@@ -126,6 +134,16 @@ def test_a_success_in_between_begins_the_count_anew(store: FlowingStore, hand: H
         hand.record(hand.claim(now), now, outcome)
     assert the(store, schedule).progress.state == ScheduleState.ACTIVE
     assert payloads(store) == []
+
+
+def test_what_a_person_stopped_neither_counts_nor_begins_the_count_anew(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, pause_after=2))
+    outcomes: tuple[Outcome, ...] = (Failed("no"), Cancelled("stopped on request"), Failed("no"))
+    for number, (outcome, failures) in enumerate(zip(outcomes, (1, 1, 2), strict=True), 1):
+        assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+        hand.record(hand.claim(T0 + number * MINUTE), T0 + number * MINUTE, outcome)
+        assert the(store, schedule).progress.failures == failures
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
 
 
 def test_never_pausing_can_be_asked_for(store: FlowingStore, hand: Hand) -> None:

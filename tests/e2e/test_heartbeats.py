@@ -108,6 +108,7 @@ def test_a_server_without_a_heartbeat_leaves_it_to_those_who_have_it(tmp_path: P
         if others:
             app.store.register("another", ["prompt"], session=False, now=app.clock.now(), lease=60 * SECOND)
     with house(tmp_path, "") as there:
+        eventually(lambda: there.app.store.workers()[int(others) :], PATIENCE, "it works")
         [beat] = there.prompts("local").values()
         assert beat.progress.state == ("active" if others else "cancelled")
 

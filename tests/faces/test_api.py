@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from duetime.core.drafting import NewSchedule
+from duetime.core.clock import HOUR
+from duetime.core.drafting import Changes, NewSchedule
 from duetime.core.errors import StoreUnavailable
 from duetime.core.kind import Caller
+from duetime.core.model import Schedule
+from duetime.core.scheduler import Scheduler
 from duetime.faces.http import browsers
+from duetime.faces.http.api import schedules
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
 
@@ -301,6 +305,42 @@ def test_credentials_in_a_payload_are_not_shown_and_survive_an_edit(api: Api, ad
     assert '"PUT"' in stored.definition.payload
 
 
+def test_what_stays_hidden_is_not_put_back_over_a_change_in_between(
+    api: Api, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody changes the secret between the reading and the writing of an edit that named no version."""
+    hidden = {"url": "https://example.org/", "headers": {"Authorization": "Bearer old-secret-thing"}}
+    made = ada.job(kind="request", payload=hidden)
+
+    def meanwhile(scheduler: Scheduler, caller: Caller, _schedule: Schedule, changes: Changes) -> Changes:
+        renewed = {**hidden, "headers": {"Authorization": "Bearer new-secret-thing"}}
+        assert scheduler.edit(caller, made["id"], Changes(payload=renewed)).is_ok
+        return changes
+
+    monkeypatch.setattr(schedules, "with_another_agent", meanwhile)
+    payload = {**made["payload"], "method": "PUT"}
+    problem = ada.refused("PATCH", f"/schedules/{made['id']}", 409, json={"payload": payload})
+    assert problem["type"] == "urn:duetime:problem:conflict"
+    stored = api.room.store.find(made["id"])
+    assert stored is not None and "new-secret-thing" in stored.definition.payload
+
+
+def test_credentials_in_a_result_are_not_shown(api: Api, ada: Client) -> None:
+    value = {"password": "very-secret-thing", "city": "Berlin"}
+    id = ada.job(payload={"task": "echo", "kwargs": {"value": value}}, trigger=SOON)["id"]
+    api.pass_time(hours=1)
+    [run] = ada.get(f"/schedules/{id}/runs")["runs"]
+    for shown in (run, ada.get(f"/runs/{run['run_id']}"), *ada.get("/runs")["runs"]):
+        assert shown["result"] == {"password": "***", "city": "Berlin"}
+
+
+def test_an_agent_that_schedules_itself_too_deep_is_refused(api: Api, ada: Client) -> None:
+    token = api.tokens.issue("ada", HOUR, depth=api.room.scheduler.limits.depth + 1)
+    deep = Client(ada.http, api.described, {"Authorization": f"Bearer {token}"})
+    body = {"kind": "job", "name": "n", "trigger": SOON, "payload": {"task": "echo"}}
+    assert deep.refused("POST", "/schedules", 403, json=body)["type"] == "urn:duetime:problem:depth"
+
+
 def test_what_a_request_hides_is_not_shown_and_survives_an_edit(api: Api, ada: Client) -> None:
     payload = {"url": "https://example.org/", "body": "hush", "headers": {"X-Mine": "hushed"}}
     made = ada.job(kind="request", payload={**payload, "redact": ["body", "headers"]})
@@ -379,6 +419,12 @@ def test_every_part_can_be_edited(ada: Client) -> None:
     assert edited["version"] == 2
 
 
+def test_what_a_policy_does_not_name_stays(ada: Client) -> None:
+    id = ada.job(policy={"max_attempts": 3, "overlap": "queue", "timeout_seconds": 9})["id"]
+    policy = edit(ada, id, {"policy": {"overlap": "allow"}})["policy"]
+    assert (policy["overlap"], policy["max_attempts"], policy["timeout_seconds"]) == ("allow", 3, 9)
+
+
 def test_null_is_what_is_usual_for_the_kind(ada: Client) -> None:
     usual = {"overlap": "allow", "max_attempts": 10}
     chosen = {"overlap": "queue", "max_attempts": 2}
@@ -404,6 +450,8 @@ def test_the_coming_occurrence_alone_is_moved(ada: Client) -> None:
     moved = edit(ada, id, {"next": "2026-02-11T10:30"})
     assert moved["next_run"] == "2026-02-11T10:30:00+01:00"
     assert moved["trigger"]["expression"] == "0 9 * * *"
+    there = ada.job(trigger={"type": "cron", "expression": "0 9 * * *", "timezone": "Asia/Tokyo"})["id"]
+    assert edit(ada, there, {"next": "2026-02-12T10:30"})["next_run"] == "2026-02-12T02:30:00+01:00", "in its own zone"
 
 
 def test_an_edit_of_what_changed_meanwhile_is_refused(ada: Client) -> None:
@@ -497,7 +545,8 @@ def test_a_run_with_its_attempts(api: Api, ada: Client) -> None:
     [run] = ada.get(f"/schedules/{made['id']}/runs")["runs"]
     whole = ada.get(f"/runs/{run['run_id']}")
     assert (whole["status"], whole["attempt"]) == ("failed", 2)
-    assert [attempt["attempt"] for attempt in whole["attempts"]] == [1]
+    [attempt] = whole["attempts"]
+    assert (attempt["attempt"], attempt["status"], attempt["error"]) == (1, "failed", "RuntimeError: as always")
     again = ada.post(f"/runs/{run['run_id']}/retry", status=202)
     assert (again["run_id"], again["status"]) == (run["run_id"], "pending")
     ada.refused("POST", f"/runs/{run['run_id']}/retry", 409)
@@ -575,7 +624,8 @@ def test_what_failed_can_be_tried_again_or_dismissed(api: Api, ada: Client) -> N
         failed["run_id"],
         dead["run_id"],
     }
-    assert ada.post(f"/dead/{failed['run_id']}/dismiss")["status"] == "failed"
+    dismissed = ada.post(f"/dead/{failed['run_id']}/dismiss")
+    assert (dismissed["status"], dismissed["stopping"]) == ("failed", False)
     assert ada.post(f"/dead/{dead['run_id']}/retry", status=202)["status"] == "pending"
     assert ada.get("/dead")["runs"] == []
     ada.refused("POST", f"/dead/{dead['run_id']}/retry", 404)
@@ -594,6 +644,8 @@ def test_what_arrived_is_in_the_inbox(api: Api, ada: Client) -> None:
     assert message | expected == message
     assert message["arrived"] == "2026-02-10T15:05:00+01:00"
     assert ada.get("/inbox")["total"] == 2
+    ada.post(f"/schedules/{ada.notification()['id']}/run", status=202)
+    assert ada.get("/inbox")["total"] == 2, "what is on its way has not arrived"
 
 
 # -- what stands around -----------------------------------------------------------------------------------------------

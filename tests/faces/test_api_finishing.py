@@ -15,12 +15,13 @@ from duetime.core.kind import Caller
 from duetime.core.model import Run, RunStatus
 from duetime.core.outcome import Completed, Waiting
 from duetime.core.policy.settling import Finished
-from duetime.core.result import Ok
+from duetime.core.result import Err, Ok
 from duetime.core.results import LIMIT
 from duetime.core.store import Want
-from duetime.core.waking import run_holder
+from duetime.core.waking import Reply, run_holder
 from duetime.settings import AgentSettings
 from duetime.wiring.access import runs_under_way
+from duetime.wiring.later import answered_later
 from tests.support.api import Api, Client, serving_api
 
 REMOTE = AgentSettings(type="webhook", url="http://127.0.0.1:9/", secret="s", tokens_per_day=100)
@@ -137,6 +138,17 @@ def test_only_what_waits_can_be_finished(stage: Stage) -> None:
     assert finish(ada, running).json()["detail"] == "it is running, so it cannot be finished"
     assert finish(ada, over).json()["detail"] == "it is completed, so it cannot be finished"
     assert stage.the(over).result == '"done"'
+
+
+def test_what_is_deleted_while_it_answers_is_not_its_own_any_more(stage: Stage) -> None:
+    """Between the look at the run and its end."""
+    run, room = stage.waits(stage.claimed()), stage.api.room
+    caller = Caller("ada", holder=run_holder(run.id, run.fence))
+    schedule = room.scheduler.schedule_of(caller, run)
+    assert schedule is not None and room.scheduler.delete(caller, schedule.definition.public_id).is_ok
+    answer = answered_later(room.scheduler, room.kinds)(caller, run, Reply("Watered."))
+    assert isinstance(answer, Err) and answer.code == "not_yours"
+    assert stage.the(run).status == RunStatus.CANCELLED
 
 
 @pytest.mark.parametrize(

@@ -191,8 +191,16 @@ def test_start_end_and_how_many_are_left() -> None:
     assert len(seen(schedule_of(cron("30 2 * * *", "Europe/Berlin"), policy='{"max_runs":3}'), SPAN)) == 3
 
 
-def test_a_time_that_was_moved_by_hand_is_shown_where_it_is() -> None:
-    trigger = cron("0 9 * * *", "Europe/Berlin")
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        cron("0 9 * * *", "Europe/Berlin"),
+        build_trigger("interval", {"hours": 7}, zone="UTC", now=NOW),  # a rule that began there would go on from there
+        rrule("FREQ=DAILY;INTERVAL=3", "Europe/Berlin"),
+    ],
+    ids=["cron", "interval", "rrule"],
+)
+def test_a_time_that_was_moved_by_hand_is_shown_where_it_is(trigger: Trigger) -> None:
     moved = Instant(NOW + 3 * HOUR)
     shown = seen(schedule_of(trigger, moved=moved), 10 * DAY)
     assert shown[0] == datetime_of(moved).replace(microsecond=0)
@@ -228,6 +236,21 @@ def test_events_are_whole_and_text_is_only_text() -> None:
     assert event["DTSTART"].params["TZID"] == "Europe/Berlin"
     assert [str(zone["TZID"]) for zone in calendar.walk("VTIMEZONE")] == ["Europe/Berlin"]
     assert all(len(line) <= 75 for line in text.split(b"\r\n"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("request", {"url": "https://ada:hunter2@example.org/?token=hunter2"}),
+        ("prompt", {"prompt": "Call it with\nAuthorization: Bearer hunter2hunter2\nand password=hunter2"}),
+        ("notification", {"message": "see https://example.org/?api_key=hunter2", "topic": "home"}),
+    ],
+)
+def test_credentials_are_not_in_a_calendar(kind: str, payload: dict[str, str]) -> None:
+    definition, progress = schedule_of(cron("0 9 * * *", "UTC"))
+    schedule = Schedule(definition._replace(kind=kind, payload=json.dumps(payload)), progress)
+    (event,) = Calendar.from_ical(calendar_of([schedule], NOW)).walk("VEVENT")
+    assert "hunter2" not in str(event["DESCRIPTION"]) and "***" in str(event["DESCRIPTION"])
 
 
 def test_uids_differ_where_instants_are_written_out() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime, taken
+from duetime.cli import schedule_reading
 from duetime.cli.checks import file_system
 from duetime.cli.rooms import ROOMS
 from duetime.cli.text import clean, span
@@ -21,6 +22,7 @@ from duetime.core.masking import without_password
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, start
+from tests.support.workers import eventually
 
 EVIL = "evil\x1b[31m[bold]name[/bold]\x9b2J\u202e\r\nsecond [red]line"
 
@@ -156,7 +158,7 @@ def test_one_key_adds_once(cli: Cli) -> None:
     assert cli("job", "list", "--json").document["total"] == 1
 
 
-def test_lists_are_limited_paged_and_complete_on_request(cli: Cli) -> None:
+def test_lists_are_limited_paged_and_complete_on_request(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [add(cli, f"job {number}") for number in range(5)]
     page = cli("job", "list", "--limit", "2", "--json").document
     assert (len(page["jobs"]), page["total"]) == (2, 5)
@@ -164,6 +166,9 @@ def test_lists_are_limited_paged_and_complete_on_request(cli: Cli) -> None:
     assert [job["id"] for job in page["jobs"] + more["jobs"]] == ids[::-1]
     assert "2 of 5; --all shows every one" in cli("job", "list", "--limit", "2").out
     assert len(cli("job", "list", "--all", "--json").document["jobs"]) == 5
+    monkeypatch.setattr(schedule_reading, "PAGE", 2)
+    whole = cli("job", "list", "--all", "--json").document
+    assert (len({job["id"] for job in whole["jobs"]}), whole["next_cursor"]) == (5, None), "page after page"
     assert "There are no jobs with the status failed" in cli("job", "list", "--status", "failed").out
 
 
@@ -340,9 +345,7 @@ def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
         new = NewSchedule("notification", "n", "once", {"run_at": "2100-01-01T00:00:00Z"}, payload)
         made = taken(duetime.scheduler.create(duetime.caller, new))
         duetime.run_now(made.definition.public_id)
-        deadline = duetime.app.clock.monotonic() + 20
-        while not duetime.history(made.definition.public_id)[0]["finished"]:
-            assert duetime.app.clock.monotonic() < deadline
+        eventually(lambda: duetime.history(made.definition.public_id)[0]["finished"], 20, "it was sent")
     shown = cli("inbox", "--db", "my.db").out
     assert "[home]  Plants: water \\x1b[31m[b]them[/b]" in shown
     assert cli("inbox", "--db", "my.db", "--json").document["messages"][0]["message"] == payload["message"]

@@ -1,14 +1,24 @@
-"""What `duetime doctor` says of agents: whether they could be woken from here, and whether prompts name one in vain."""
+"""What `duetime doctor` says: of agents that could not be woken from here, of workers, of what is wrong in a store."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import apsw
 import pytest
 
 from duetime.agents.models import EXAMPLE
+from duetime.cli import checks_store
+from duetime.compose import build
+from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.core.outcome import Failed
+from duetime.settings import Settings
 from tests.support.cli import Cli
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create
 
 GONE = "prompts ask for agents that the settings do not name: coder (2), desk (1); name them under [agents]"
 
@@ -92,3 +102,57 @@ def test_what_cannot_be_built_is_a_matter_of_the_settings(cli: Cli, tmp_path: Pa
     assert told(cli, "settings")[1:] == [
         ("fail", "preset: there is no 'cloud'; there is claude, codex, gemini, goose, opencode")
     ]
+
+
+def test_workers_that_are_silent_or_do_not_keep_up_and_what_failed(cli: Cli, tmp_path: Path) -> None:
+    assert cli("job", "list").code == 0
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    now = room.clock.now()
+    failing, lasting, late = once(now - DAY, name="went wrong"), every(HOUR, now), once(now - 10 * MINUTE)
+    create(room.store, failing, lasting)  # type: ignore[arg-type]
+    hand = Hand(room.store, "gone", now - 5 * MINUTE)  # type: ignore[arg-type]
+    hand.record(hand.claim(now - 5 * MINUTE), now - 5 * MINUTE, Failed("no"))
+    room.store.register("here", ("job",), False, now)
+    assert told(cli, "due") == [("ok", "nothing is overdue; 0 runs in hand")]
+    create(room.store, late)  # type: ignore[arg-type]
+    room.close()
+    silent, alive = told(cli, "worker")
+    assert silent[0] == "warn" and silent[1].startswith("gone is silent, last beat 5 m")
+    assert alive[0] == "ok" and alive[1].startswith("here, last beat")
+    [(status, message)] = told(cli, "due")
+    assert status == "warn" and message.startswith("1 overdue, the oldest by 10 m")
+    assert "the workers do not keep up" in message
+    [(status, message)] = told(cli, "failed")
+    assert status == "warn" and "went wrong" in message and "`job history ID` shows why" in message
+
+
+def test_tasks_that_no_worker_would_know(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from duetime.kinds.registry import task\n\n@task\ndef known_there(): ...\n")
+    for name in ("one", "two"):
+        added = cli("job", "add", name, "--task", "known_there", "--every", "2h", "--tasks", "mine.py")
+        assert added.code == 0, added
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    create(room.store, every(HOUR, room.clock.now(), subject="left_behind"))  # type: ignore[arg-type]
+    room.close()
+    *_, (status, message) = told(cli, "tasks")
+    assert status == "warn"
+    assert message.startswith("jobs call tasks that are not known here: left_behind (1)")
+
+
+@pytest.mark.parametrize(
+    ("apart", "status", "words"),
+    [(3 * SECOND, "warn", "3.0 s ahead of"), (-3 * SECOND, "warn", "3.0 s behind"), (0, "ok", "agree within")],
+)
+def test_a_clock_that_differs_from_the_databases(apart: int, status: str, words: str) -> None:
+    clock: Any = SimpleNamespace(now=lambda: T0)
+    app: Any = SimpleNamespace(store=SimpleNamespace(now=lambda: Instant(T0 + apart)))
+    [check] = checks_store._clock(app, clock)
+    assert (check.status, check.subject) == (status, "clock") and words in check.message
+
+
+def test_a_sqlite_that_may_lose_commits(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    [(status, _)] = told(cli, "sqlite")
+    assert status == "ok"
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
+    [(status, message)] = told(cli, "sqlite")
+    assert status == "warn" and message.startswith("3.51.2 may lose commits")

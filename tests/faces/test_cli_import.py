@@ -68,6 +68,7 @@ def test_a_system_crontab_has_users() -> None:
     ("line", "reason"),
     [
         ("@reboot /bin/a", "@reboot has no time"),
+        ("@Reboot /bin/a", "@reboot has no time"),
         ("0 3 * *", "five fields"),
         ("0 3 * * *", "five fields"),
         ("hello world", "five fields"),
@@ -302,22 +303,31 @@ def test_lines_that_are_none_or_over_are_told_and_the_others_come_in(cli: Cli, t
     documents = exports(cli, "my.db")
     over = {**documents[0], "trigger": {"type": "once", "run_at": "2020-01-01T00:00:00Z", "timezone": "UTC"}}
     strange = {**documents[0], "kind": "party"}
-    lines = [{"duetime": 99}, over, strange, documents[0], []]
+    by_hand = {**documents[0], "trigger": {**documents[0]["trigger"], "anchor": "tomorrow 9am"}}
+    lines = [{"duetime": 99}, over, strange, documents[0], [], by_hand]
     (tmp_path / "all.jsonl").write_text("\n".join(["not json", *map(json.dumps, lines)]))
     answer = cli("import", "jsonl", "all.jsonl", "--yes", "--json", "--db", "b.db")
     assert answer.code == 4
     assert [row["line"] for row in answer.document["schedules"]] == [5]
     reasons = {problem["line"]: problem["reason"] for problem in answer.document["problems"]}
-    assert sorted(reasons) == [1, 2, 3, 4, 6]
+    assert sorted(reasons) == [1, 2, 3, 4, 6, 7]
+    assert reasons[7] == "it would not fire at the same times; make it anew"
     assert "is in the past" in reasons[3] and "party" in reasons[4]
 
 
 def test_owners_stay_owners(cli: Cli, tmp_path: Path) -> None:
     fill(cli)
-    documents = [{**each, "owner": "ann"} for each in exports(cli, "my.db")]
+    documents = [{**each, "owner": "ann", "depth": 2} for each in exports(cli, "my.db")]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents))
     assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "b.db").code == 0
-    assert {each["owner"] for each in exports(cli, "b.db")} == {"ann"}
+    assert {(each["owner"], each["depth"]) for each in exports(cli, "b.db")} == {("ann", 2)}, "as deep as it was too"
+
+
+def test_the_zone_of_a_crontab_is_the_zone_of_its_jobs(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tab").write_text("0 3 * * * /bin/a\nCRON_TZ=Asia/Tokyo\n0 3 * * * /bin/b\n")
+    assert cli("import", "crontab", "tab", "--yes", "--tz", "Europe/Berlin", "--db", "a.db").code == 0
+    zones = {each["name"]: each["trigger"]["timezone"] for each in exports(cli, "a.db")}
+    assert zones == {"/bin/a": "Europe/Berlin", "/bin/b": "Asia/Tokyo"}
 
 
 def test_one_kind_and_one_document(cli: Cli) -> None:
@@ -336,6 +346,7 @@ def test_a_calendar_that_calendar_programs_read(cli: Cli, tmp_path: Path) -> Non
     assert {str(event["SUMMARY"]) for event in events} == {
         "a job", "moved", "bounded", "counted", "Do it well", "Tell me", "Hi",
     }  # fmt: skip
+    assert sum(str(event["SUMMARY"]) == "moved" for event in events) in (3, 4), "the days that were asked for"
     assert {str(zone["TZID"]) for zone in calendar.walk("VTIMEZONE")} <= {"Europe/Berlin", "Etc/UTC"}
     assert cli("export", "--ical").out.startswith("BEGIN:VCALENDAR")
 

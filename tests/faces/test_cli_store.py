@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
@@ -65,11 +66,16 @@ def test_postgresql_is_copied_by_its_own_tools(cli: Cli, postgres_url: str) -> N
 # -- db ---------------------------------------------------------------------------------------------------------------
 
 
-def test_status_of_a_store(cli: Cli) -> None:
+def test_status_of_a_store(cli: Cli, tmp_path: Path) -> None:
     assert cli(*ADD).code == 0
     document = cli("db", "status", "--json").document
     assert (document["fits"], document["schedules"]) == (True, 1)
     assert document["bytes"] > 0
+    with closing(build(Settings(db=str(tmp_path / "my.db")))):  # whoever is the last to close it takes the log away
+        assert cli(*ADD).code == 0
+        parts = [(tmp_path / name).stat().st_size for name in ("my.db", "my.db-wal")]
+        assert cli("db", "status", "--json").document["bytes"] == sum(parts)
+        assert all(parts)
     told = cli("db", "status").out
     assert "which this Duetime knows" in told
     assert "overdue    nothing" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,11 +11,16 @@ from rich.console import Console
 from duetime.cli import screen
 from duetime.cli.columns import READABLE, fitting
 from duetime.cli.kind_words import JOB, Words
-from duetime.cli.schedule_tables import print_schedules
+from duetime.cli.schedule_tables import print_runs, print_schedules, said_of
+from duetime.compose import build
 from duetime.core.clock import HOUR, Instant
 from duetime.core.model import Schedule, ScheduleId
+from duetime.core.outcome import Failed
 from duetime.core.policy.creating import begin
-from tests.support.drafts import T0, every
+from duetime.settings import Settings
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create, runs_of
+from tests.support.jobs import make_work
 
 NAME = "Sync the ledger with the bank"
 ERROR = "ValueError: the certificate of ledger.example.org expired on 2026-02-01 and nobody renewed it"
@@ -107,3 +113,29 @@ def test_columns_go_one_by_one_and_then_the_table() -> None:
     assert shown(12 + 18 + 17) == shown(12 + 18) == [0, 1]
     assert shown(12 + 17) is None
     assert fitting(["ID", "NAME"], [10, 5], 19, whole=1, spare={}) == [0, 1], "what is short needs no more"
+
+
+def test_a_range_that_did_not_run_says_how_many_and_whether_those_were_all() -> None:
+    missed = make_work("echo").claim.run._replace(status="missed", last=Instant(T0), number=3, error="nobody was there")
+    assert said_of(missed) == "3 occurrences: nobody was there"
+    assert said_of(missed._replace(number=-3)) == "at least 3 occurrences: nobody was there"
+    assert said_of(missed._replace(last=None, cause="manual")) == "by hand; nobody was there"
+
+
+def test_history_shows_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
+    now = app.clock.now()
+    [made] = create(app.store, once(now, max_attempts=2, backoff=1))  # type: ignore[arg-type]
+    hand = Hand(app.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Failed("the first time"))
+    later = now + HOUR
+    hand.record(hand.claim(later), later, Failed("the second time"))
+    paper = paper_of(120, monkeypatch)
+    print_runs(app, runs_of(app.store, made.definition.id))  # type: ignore[arg-type]
+    app.close()
+    heading, *told = (line.split() for line in paper.getvalue().splitlines())
+    assert heading[3] == "TRY"
+    assert [line[-7:] for line in told] == [
+        ["2", "0", "ms", "-", "the", "second", "time"],
+        ["failed", "1", "0", "ms", "the", "first", "time"],
+    ]

@@ -11,6 +11,7 @@ import pytest
 from duetime.api import LOCAL, Duetime, taken
 from duetime.cli.live import PAGE, Stream, Tail
 from duetime.cli.stopping import Flag
+from duetime.cli.top_frame import _shares
 from duetime.compose import App, build
 from duetime.core.clock import MINUTE, Instant
 from duetime.core.drafting import NewSchedule
@@ -167,6 +168,16 @@ def test_what_came_of_a_run_is_said_in_its_own_words(
     room.close()
 
 
+def test_what_happened_lately_comes_in_its_order(room: App, tmp_path: Path) -> None:
+    make_due(room, 5, "doing")
+    work_off(tmp_path, room)
+    tail = Tail(room, long=0)
+    every_one = [run.id for _, run in tail.lately(10)]
+    assert len(every_one) == 5 and every_one == sorted(every_one)
+    assert [run.id for _, run in tail.lately(2)] == every_one[-2:]
+    room.close()
+
+
 def test_tail_on_a_terminal_ends_with_ctrl_c(cli: Cli, tmp_path: Path) -> None:
     assert cli("job", "add", "soon", "--task", "echo", "--every", "2h").code == 0
     with on_terminal("tail", "--db", "my.db", folder=tmp_path) as terminal:
@@ -250,7 +261,15 @@ def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_pa
         assert max(map(len, rows)) <= columns
         assert any("in all" in row for row in rows) is (lines < 60)
         assert {"WORKERS", "RUNNING"} <= {row.split("  ")[0].strip() for row in rows}
+    assert cli("dead", "forget", "--all").code == 0
+    assert cli("top", "--json").document["failed"] == [], "nobody needs to look at it any more"
     busy.close()
+
+
+def test_parts_of_a_small_screen_give_way_to_one_another() -> None:
+    assert _shares([1, 40, 40, 2], 24) == [1, 3, 4, 2]
+    assert _shares([1, 2, 0, 3], 60) == [1, 2, 0, 3]
+    assert _shares([5, 5, 5, 5], 1) == [1, 1, 1, 1], "none of them disappears"
 
 
 def test_top_is_drawn_again_until_ctrl_c_also_on_a_terminal_that_only_prints(cli: Cli, tmp_path: Path) -> None:

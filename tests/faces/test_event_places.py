@@ -12,9 +12,13 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Message
 
+from duetime.core.clock import Instant, SystemClock
+from duetime.core.errors import StoreUnavailable
 from duetime.core.kind import Caller
+from duetime.core.model import RunId
 from duetime.faces.http.api.asked import EventsAsked
-from duetime.faces.http.api.events import MOST_OF_ONE, Streams, events
+from duetime.faces.http.api.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
+from duetime.faces.http.api.following import Look, Position
 from duetime.faces.http.api.refusing import Refused
 from duetime.faces.mcp.tool import Call
 from tests.support.api import Api, serving_api
@@ -24,6 +28,58 @@ from tests.support.api import Api, serving_api
 def api(tmp_path: Path) -> Iterator[Api]:
     with serving_api(tmp_path) as made:
         yield made
+
+
+def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> None:
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(streams=Streams())))
+    owners = [f"owner-{number}" for number in range(MOST // MOST_OF_ONE + 1)]
+    calls = [Call(api.room.desk(), Caller(owner), "UTC") for owner in owners for _ in range(MOST_OF_ONE)]
+
+    async def together() -> list[Response | BaseException]:
+        return await asyncio.gather(*(events(request, call, EventsAsked()) for call in calls), return_exceptions=True)
+
+    answers = asyncio.run(together())
+    inside = [each for each in answers if isinstance(each, Response)]
+    outside = [each.err.code for each in answers if isinstance(each, Refused)]
+    assert (len(inside), outside) == (MOST, ["too_many_streams"] * MOST_OF_ONE)
+    assert {each.headers["cache-control"] for each in inside} == {"no-store"}
+
+
+class Quiet:
+    """Has nothing to tell, and at first no store."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def look(self) -> Look:
+        self.looks += 1
+        if self.looks == 1:
+            raise StoreUnavailable("/home/ada/secret/duetime.db is locked")
+        return Look([], Position(Instant(0), RunId(0)))
+
+
+class Hasty(SystemClock):
+    """Every look at it is a few seconds later than the one before."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += QUIET / 3
+        return self.seconds
+
+
+def test_a_stream_outlives_its_store_and_shows_that_it_lives(api: Api) -> None:
+    follower: Any = Quiet()
+
+    async def first(number: int) -> list[str]:
+        told = _told(follower, api.room.store, Hasty())
+        async with asyncio.timeout(30):
+            return [await anext(told) for _ in range(number)]
+
+    assert asyncio.run(first(3)) == [
+        "retry: 2000\n\n", ": the store cannot be reached just now\n\n", ": still here\n\n",
+    ]  # fmt: skip
+    assert follower.looks > 3, "what is still here is not said at every look"
 
 
 async def heard(response: Response) -> None:

@@ -13,6 +13,7 @@ from duetime.core.model import Run, RunId
 from duetime.core.outcome import Failed
 from duetime.faces.http.api.following import Event, Follower, Position, position_of
 from duetime.faces.http.api.following_runs import BATCH, SLACK
+from duetime.faces.present import run_view
 from duetime.simulation import Simulation
 from tests.support.api import START
 from tests.support.drafts import once
@@ -30,9 +31,11 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
 
 
 class Listener:
-    def __init__(self, simulation: Simulation, caller: Caller = ADA, since: Position | None = None) -> None:
+    def __init__(
+        self, simulation: Simulation, caller: Caller = ADA, since: Position | None = None, owner: str | None = None
+    ) -> None:
         self.simulation, self.scheduler = simulation, simulation.duetime.scheduler
-        owner = None if caller.operator else caller.owner
+        owner = owner if caller.operator else caller.owner
         self.follower = Follower(self.scheduler, caller, owner, "UTC", since)
 
     def hear(self) -> list[Event]:
@@ -196,6 +199,41 @@ def test_an_operator_hears_all_and_others_their_own(simulation: Simulation) -> N
     assert event.data["owner"] == "bob"
 
 
+def test_an_operator_may_listen_to_one_owner_alone(simulation: Simulation) -> None:
+    root = Listener(simulation, Caller("root", operator=True), owner="ada")
+    make(simulation)
+    make(simulation, caller=Caller("bob"))
+    simulation.clock.move_to(Instant(simulation.clock.now() + 60 * MINUTE))
+    simulation.settle()
+    heard = root.hear()
+    assert sorted(event.type for event in heard) == ["run.ended", "run.fired", "schedule.created"]
+    assert {event.data["owner"] for event in heard} == {"ada"}
+
+
+def test_what_began_before_a_listener_left_and_ended_meanwhile_is_heard_to_end(simulation: Simulation) -> None:
+    hand = Hand(simulation.duetime.app.store, now=simulation.clock.now())  # type: ignore[arg-type]
+    now = simulation.clock.now()
+    create(simulation.duetime.app.store, once(now))  # type: ignore[arg-type]
+    ada = Listener(simulation)
+    claims = hand.claim(now)
+    assert ada.types() == ["run.fired"]
+    ada.wait(60)
+    assert ada.types() == []
+    hand.record(claims, simulation.clock.now())
+    assert "run.ended" in Listener(simulation, since=ada.position).types()
+
+
+def test_what_somebody_with_a_slow_clock_made_is_heard(simulation: Simulation) -> None:
+    """Its instant lies a little before what was looked at already."""
+    ada = Listener(simulation)
+    ada.wait(60)
+    assert ada.types() == []
+    before = Instant(simulation.clock.now() - int(SLACK * SECOND))
+    create(simulation.duetime.app.store, once(simulation.clock.now(), created=before))  # type: ignore[arg-type]
+    assert ada.types() == ["schedule.created"]
+    assert ada.types() == []
+
+
 def test_missed_occurrences_end_without_having_begun(simulation: Simulation) -> None:
     ada = Listener(simulation)
     skip = NewSchedule("job", "n", "interval", {"hours": 1}, {"task": "echo"}, {"catch_up": "skip"})
@@ -205,6 +243,10 @@ def test_missed_occurrences_end_without_having_begun(simulation: Simulation) -> 
     simulation.settle()
     [event] = ada.hear()
     assert (event.type, event.data["status"], event.data["occurrences"]) == ("run.ended", "missed", 2)
+    [run] = [each for each in simulation.runs() if each.status == "missed"]
+    for number, at_least in ((2, False), (-2, True)):  # below zero where nobody counted to the end
+        view = run_view(run._replace(number=number), "UTC")
+        assert (view["occurrences"], view["at_least"]) == (2, at_least)
 
 
 def test_nothing_large_is_told(simulation: Simulation) -> None:

@@ -81,6 +81,8 @@ def test_what_fires_next_there_is_told_with_what_fires_here(api: Api, ada: Clien
     assert {row["owner"] for row in told["upcoming"]} == {"ada"} and "warnings" not in told
     assert again in {row["id"] for row in ada.get("/upcoming")["upcoming"]}
     operator = api.client("root", "operator")
+    own = Agent(api.room, Caller("root"), "UTC").once(delay="20m", message="Coffee")
+    assert own in {row["id"] for row in operator.get("/upcoming")["upcoming"]}
     assert {row["id"] for row in operator.get("/upcoming", owner="ada")["upcoming"]} == {job}
     qstash.refuses = [Behaviour(500, {}, TOKEN.encode())] * 20
     silent = ada.get("/upcoming")

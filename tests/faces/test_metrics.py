@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,8 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from duetime.core.clock import SECOND, Instant
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import StoreUnavailable
+from duetime.core.figures import UNKNOWN, Living, Tally
 from duetime.core.kind import Caller
+from duetime.core.model import RunId
 from duetime.core.outcome import Failed
+from duetime.faces.http.tallying import SLACK, Tallies
 from tests.support.api import Api, serving_api
 from tests.support.drafts import every, once
 from tests.support.hand import Hand, create
@@ -119,6 +123,46 @@ def test_missed_occurrences_are_counted_one_by_one(api: Api) -> None:
     assert told("runs_ended_total", kind="job", status="missed") == 5
     assert told("due_lag_seconds") == 0
     assert told("queue_depth", lane="job") == 0
+
+
+def test_what_a_worker_died_with_is_due_as_well(api: Api) -> None:
+    """It waits in a lane of its own, where one at a time is tried."""
+    hand, start = Hand(api.room.store, now=api.room.clock.now()), api.room.clock.now()  # type: ignore[arg-type]
+    create(api.room.store, once(start))  # type: ignore[arg-type]
+    hand.claim(start)
+    assert Figures(api)("due_lag_seconds") == 0
+    hand.die(start)
+    api.simulation.clock.move_to(Instant(start + 600 * SECOND))
+    told = Figures(api)
+    assert told("queue_depth", lane="job:solo") == 1
+    assert 500 < told("due_lag_seconds") <= 600
+
+
+class SlowStore:
+    """Ids that another process was slow to commit appear below those that were seen already."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+
+    def newest_run(self) -> RunId:
+        return RunId(max(self.ids, default=0))
+
+    def living(self) -> list[Living]:
+        return []
+
+    def tally(self, above: RunId, upto: RunId, _without: Sequence[RunId] = ()) -> list[Tally]:
+        number = sum(above < id <= upto for id in self.ids)
+        return [Tally("job", "completed", 1, UNKNOWN, UNKNOWN, number, 0, 0)]
+
+
+def test_a_commit_that_comes_late_is_counted(api: Api) -> None:
+    store: Any = SlowStore()
+    clock = api.simulation.clock
+    tallies = Tallies(store, clock)
+    for appeared in ({1, 2}, {3, 9}, {5}, {10}, {11}):  # 5 within the time that a commit may take
+        store.ids |= appeared
+        assert tallies.look([]).ended["job", "completed"] == len(store.ids)
+        clock.move_to(Instant(clock.now() + int((SLACK - 1 if appeared == {3, 9} else SLACK + 1) * SECOND)))
 
 
 def test_workers_that_live(api: Api) -> None:

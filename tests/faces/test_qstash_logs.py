@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import SECOND, Instant
+from duetime.core.drafting import NewSchedule
 from duetime.core.kind import Caller
 from duetime.core.outcome import Failed
-from duetime.core.requesting import KIND
+from duetime.core.requesting import KIND, dlq_id
 from duetime.core.store import RunQuery
 from duetime.faces.http.qstash.keys import SigningKeys
 from duetime.stores.flow import FlowingStore
@@ -93,6 +94,19 @@ def test_a_page_leaves_out_nothing_when_earlier_ones_are_removed(desk: Counter, 
 def test_a_list_that_cannot_be_given_is_refused(desk: Counter, query: str) -> None:
     for path in ("/v2/dlq", "/v2/events", "/v2/logs"):
         desk.ask("GET", f"{path}?{query}", status=400)
+
+
+def test_what_failed_as_another_kind_is_no_letter(desk: Counter) -> None:
+    scheduler = desk.simulation.duetime.app.scheduler
+    task = {"task": "shorten", "args": ["a text", 0], "kwargs": {}}
+    assert scheduler.create(Caller("ada"), NewSchedule("job", "cut", "once", {"run_at": "now"}, task)).is_ok
+    desk.simulation.settle()
+    [run] = desk.simulation.runs()
+    assert run.status == "failed"
+    for method, path in (("GET", "/v2/dlq"), ("DELETE", "/v2/dlq"), ("POST", "/v2/dlq/retry")):
+        desk.ask(method, f"{path}/{dlq_id(run.id)}", status=404)
+    assert desk.ask("GET", "/v2/dlq") == {"messages": []}
+    assert desk.simulation.runs() == [run]
 
 
 def test_letters_are_removed(desk: Counter, dead: list[dict[str, Any]]) -> None:

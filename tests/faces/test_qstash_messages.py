@@ -179,6 +179,13 @@ def test_the_same_content_is_sent_once_in_ten_minutes(desk: Counter) -> None:
     assert "deduplicated" not in desk.ask("POST", "/v2/publish/https://b.example", body=b"hello", **same)
 
 
+def test_content_that_is_no_text_is_told_apart_too(desk: Counter) -> None:
+    same: dict[str, Any] = {"Upstash_Content_Based_Deduplication": "true"}
+    first = desk.publish(body=b"\xff1", **same)
+    assert desk.publish(body=b"\xff2", **same) != first
+    assert desk.ask("POST", f"/v2/publish/{HOOK}", status=202, body=b"\xff1", **same)["messageId"] == first
+
+
 def test_a_batch_is_deduplicated_too(desk: Counter) -> None:
     known = desk.publish(Upstash_Deduplication_Id="known")
 
@@ -248,6 +255,16 @@ def test_callbacks_are_configured_by_headers_of_their_own(desk: Counter) -> None
     told = json.loads(first.body)
     assert (told["status"], told["body"], told["sourceMessageId"], told["maxRetries"]) == (200, "b2s=", source.id, 2)
     assert "dlqId" not in told
+
+
+@pytest.mark.parametrize(("headers", "attempts"), [({}, RETRIES + 1), ({"Upstash_Retries": "1"}, 2)])
+def test_a_callback_is_retried_as_often_as_what_it_follows(
+    desk: Counter, headers: dict[str, str], attempts: int
+) -> None:
+    desk.requester.answer = lambda outgoing: TAKEN if outgoing.url == HOOK else turned_down(outgoing)
+    desk.publish(Upstash_Callback="https://b.example/cb", Upstash_Callback_Retry_Delay="1000", **headers)
+    desk.simulation.advance(MINUTE)
+    assert [each.url for each in desk.sent] == [HOOK, *["https://b.example/cb"] * attempts]
 
 
 def test_a_failure_is_called_back_when_its_attempts_are_used_up(desk: Counter) -> None:

@@ -67,6 +67,15 @@ def test_each_occurrence_is_sent_and_the_last_one_is_shown(desk: Counter) -> Non
     assert (shown["error"], shown["lastScheduleStates"]) == ("gone", {desk.sent[-1].id: "FAIL"})
 
 
+def test_long_ids_that_differ_at_their_end_are_two_schedules(desk: Counter) -> None:
+    ids = [f"{'x' * 99}{each}" for each in "ab"]
+    for id in ids:
+        assert desk.ask("POST", f"/v2/schedules/{HOOK}", Upstash_Schedule_Id=id, **CRON)["scheduleId"] == id
+    assert sorted(each["scheduleId"] for each in desk.schedules()) == ids
+    desk.ask("DELETE", f"/v2/schedules/{ids[0]}")
+    assert [each["scheduleId"] for each in desk.schedules()] == ids[1:]
+
+
 def test_a_paused_schedule_sends_nothing(desk: Counter) -> None:
     id = desk.ask("POST", f"/v2/schedules/{HOOK}", **CRON)["scheduleId"]
     for method in ("PATCH", "POST"):

@@ -113,7 +113,6 @@ def test_a_schedule_as_qstash_gets_it(there: StandIn, ann: Agent) -> None:
 
 
 def test_a_one_off_as_qstash_gets_it(there: StandIn, ann: Agent) -> None:
-    """Not a moment early: QStash counts in whole seconds."""
     message = ann.once(delay="90m")
     (kept,) = there.messages.values()
     assert kept.body == {"topic": f"{PREFIX}alerts", "message": "hi", "sequence_id": message}
@@ -122,6 +121,14 @@ def test_a_one_off_as_qstash_gets_it(there: StandIn, ann: Agent) -> None:
     assert kept.headers["upstash-forward-idempotency-key"] == message
     assert kept.headers["upstash-label"] == message
     assert not {"upstash-retries", "upstash-timeout"} & set(kept.headers)
+
+
+def test_no_one_off_is_a_moment_early(there: StandIn, clock: SettableClock, ann: Agent) -> None:
+    """QStash counts in whole seconds."""
+    clock.jump(timedelta(microseconds=1))
+    ann.once(delay="90m")
+    (kept,) = there.messages.values()
+    assert kept.headers["upstash-not-before"] == str(int((START + timedelta(minutes=90, seconds=1)).timestamp()))
 
 
 def test_everything_that_a_notification_may_hold_goes_along(there: StandIn, ann: Agent) -> None:

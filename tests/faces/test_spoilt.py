@@ -47,9 +47,11 @@ def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Pat
     assert (advice("broken"), advice("failed")) == ("no schedule is broken", "no schedule failed last time")
     spoil(tmp_path / "my.db", "UPDATE progress SET state = ?", "broken")
     assert advice("broken").endswith("mend the trigger with `prompt edit ID`, or delete it")
+    assert cli("doctor").code == 1, "it will never fire by itself"
     assert cli("notify", "add", "Drink", "--topic", "home", "--every", "2h").code == 0
     spoil(tmp_path / "my.db", "UPDATE progress SET state = ?, last_status = ?", "active", "failed")
     assert advice("failed").endswith("; `prompt history ID` or `notify history ID` shows why")
     spoil(tmp_path / "my.db", "UPDATE progress SET kind = ?", "request")
     spoil(tmp_path / "my.db", "UPDATE schedules SET kind = ?", "request")
     assert advice("failed").endswith("; the dashboard shows why")
+    assert cli("doctor").code == 0, "what failed once may go well the next time"

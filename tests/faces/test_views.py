@@ -13,8 +13,16 @@ from duetime.core.policy.creating import begin
 from duetime.core.policy.values import make_policy, policy_to_json
 from duetime.core.triggers import build_trigger, trigger_to_json
 from duetime.faces.masked import DEEPEST, MASK, masked, masked_payload, unmasked, unmasked_payload
-from duetime.faces.present import living
-from duetime.faces.views import message_shape, next_instants, policy_given, policy_shape, schedule_shape, trigger_shape
+from duetime.faces.present import idle_warnings, living
+from duetime.faces.views import (
+    message_shape,
+    next_instants,
+    policy_given,
+    policy_shape,
+    run_shape,
+    schedule_shape,
+    trigger_shape,
+)
 from tests.support.drafts import T0, every, once
 from tests.support.jobs import make_work
 
@@ -216,3 +224,18 @@ def test_a_worker_that_does_not_take_a_kind_is_none_for_it() -> None:
     worker = WorkerRow(WorkerId(1), "one", "notification,notification:exact", 0, T0, 0, T0)
     assert living([worker], T0, "notification") == living([worker], T0) == [worker]
     assert living([worker], T0, "job") == living([worker], Instant(T0 + HOUR)) == []
+
+
+def test_only_what_is_in_hands_is_taken_until_then() -> None:
+    run = make_work("echo").claim.run._replace(expires=T0, holder=None)
+    assert run_shape(run, {}, "UTC")["taken_until"] is None
+    assert run_shape(run._replace(holder="ada"), {}, "UTC")["taken_until"] == "2027-01-15T08:00:00+00:00"
+
+
+def test_a_worker_that_lives_with_its_client_is_no_promise() -> None:
+    staying = WorkerRow(WorkerId(1), "one", "job", 0, T0, 0, T0)
+    [warning] = idle_warnings([staying._replace(session=1)], "job", T0, "duetime worker")
+    assert warning == "the only worker lives as long as some client is open; one that stays: duetime worker"
+    assert idle_warnings([staying, staying._replace(session=1)], "job", T0, "duetime worker") == []
+    [warning] = idle_warnings([staying], "job", Instant(T0 + HOUR), "duetime worker")
+    assert warning.startswith("no worker is running")

@@ -10,6 +10,7 @@ import pytest
 from starlette.routing import Route
 
 from duetime.faces.http.sessions import Proofs, Sessions
+from duetime.faces.http.tokens import Tokens
 from tests.support.browsing import (
     FORM,
     Browser,
@@ -18,6 +19,7 @@ from tests.support.browsing import (
     signed_in,
     words,
 )
+from tests.support.tokens import SECRET
 from tests.support.web import ACCEPT, INITIALIZE, Site, site
 
 
@@ -59,6 +61,16 @@ def posts(served: Site) -> list[str]:
     ]
     assert {"/new", "/schedules", "/sign-out", "/dead-letters"} <= set(found)
     return [re.sub(r"{[a-z]+}", "pause", path) for path in found]
+
+
+def test_a_proof_is_known_to_whoever_has_the_secret_and_to_nobody_else(served: Site, tmp_path: Path) -> None:
+    def proof(secret: bytes) -> str:
+        tokens = Tokens(secret, tmp_path / "auth", served.room.clock, issuer="duetime", audience="duetime")
+        return Proofs(tokens).of("a session")
+
+    assert proof(SECRET) == Proofs(served.tokens).of("a session"), "in every process, and after a restart"
+    assert proof(b"y" * 64) != proof(SECRET)
+    assert Proofs(None).of("a session") != Proofs(None).of("a session"), "where there is no secret, one of its own"
 
 
 def test_no_form_does_anything_without_its_proof(served: Site, local: Browser) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from duetime.core.clock import SECOND
 from duetime.core.model import Schedule
+from duetime.faces.web import schedules
 from tests.support.browsing import (
     Browser,
     field,
@@ -231,7 +232,9 @@ def test_pause_resume_run_cancel_and_delete(served: Site, local: Browser) -> Non
     assert found(served, schedule).progress.state == "active", "to ask does nothing"
     assert "Cancelled." in local.follow(local.send(page_of(schedule, "cancel"), {}))
     assert "cannot be undone" in local.text(page_of(schedule, "delete"))
-    assert "Deleted" in local.follow(local.send(page_of(schedule, "delete"), {}))
+    deleted = local.send(page_of(schedule, "delete"), {})
+    assert deleted.headers["location"] == "/schedules?did=deleted", "what is left to look at"
+    assert "Deleted" in local.follow(deleted)
     assert local.send(page_of(schedule, "pause"), {}).status == 404
     assert local.get(page_of(schedule, "edit")).status == 404
     assert local.send(page_of(made(served, "x"), "explode"), {}).status == 404
@@ -272,6 +275,15 @@ def test_many_at_a_time(served: Site) -> None:
     browser.send("/schedules", [*pairs, ("action", "cancel"), ("sure", "yes")])
     assert {found(served, each).progress.state for each in chosen} == {"cancelled"}
     assert browser.send("/schedules", [*pairs, ("action", "burn")]).status == 422
+
+
+def test_of_too_many_only_so_many_are_changed(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "MOST_CHOSEN", 2)
+    chosen = [made(served, f"one of many {number}", owner="greedy") for number in range(3)]
+    pairs = [("id", each.definition.public_id) for each in chosen]
+    browser = signed_in_as(served, "greedy")
+    assert "2 items paused." in browser.follow(browser.send("/schedules", [*pairs, ("action", "pause")]))
+    assert [found(served, each).progress.state for each in chosen] == ["paused", "paused", "active"]
 
 
 def test_what_is_done_to_many_leads_back_to_the_same_list(served: Site) -> None:

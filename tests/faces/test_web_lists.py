@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR
+from duetime.core.clock import DAY, HOUR, SECOND, Instant
+from duetime.core.errors import StoreUnavailable
+from duetime.core.figures import Trace
 from duetime.core.kind import Caller
-from duetime.core.model import Run
+from duetime.core.model import Run, ScheduleId
 from duetime.core.result import Ok
 from duetime.core.store import RunQuery
+from duetime.faces.web import now as now_page
 from duetime.faces.web import schedules
+from duetime.faces.web.pictures import sparks
+from duetime.faces.web.shown import late
 from duetime.kinds.registry import Task
 from tests.support.browsing import (
     Browser,
@@ -72,6 +78,8 @@ def test_the_list_goes_on_page_by_page(served: Site, monkeypatch: pytest.MonkeyP
         following = re.search(r'href="(/schedules\?cursor=[^"]+)" rel="next"', page.body.decode())
         path = following[1] if following else ""
     assert seen == [f"page {number}" for number in (4, 3, 2, 1, 0)]
+    filtered = browser.get("/schedules?text=page&kind=job").body.decode()
+    assert re.search(r'href="/schedules\?text=page&amp;kind=job&amp;cursor=[^"]+" rel="next"', filtered)
 
 
 def test_operators_see_and_choose_owners(served: Site, local: Browser) -> None:
@@ -141,6 +149,9 @@ def test_history_shows_every_attempt(ran: Site) -> None:
         assert "attempt 1, failed after" in page
         assert page.count("ValueError: no <b>luck</b>") >= 2
     assert "Last 1 run: 1 failed" in browser.get(page_of(schedule)).body.decode()
+    assert "Try again" in browser.text(f"/runs/{run.id}")
+    [well, *_] = ran.room.store.runs(RunQuery(status="completed")).items
+    assert "Try again" not in browser.text(f"/runs/{well.id}"), "there is nothing to mend"
 
 
 def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
@@ -152,6 +163,9 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
         assert "1 item tried again." in browser.follow(
             browser.send("/dead-letters", [("run", str(run.id)), ("action", "retry")])
         )
+        eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
+        again = [("run", str(run.id)), ("run", str(run.id)), ("action", "retry")]
+        assert "1 item tried again." in browser.follow(browser.send("/dead-letters", again)), "named twice, meant once"
         eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
     assert "Dismissed" in browser.follow(browser.send(f"/runs/{run.id}/dismiss", {"back": "dead-letters"}))
     assert "Nothing has failed for good." in browser.text("/dead-letters")
@@ -186,9 +200,53 @@ def test_what_was_missed_needs_attention_for_a_week(served: Site) -> None:
         served.room.store.create([every(HOUR, begin, end=end, owner="away", name=name, catch_up="skip")])
     with working(served):
         eventually(lambda: len(runs_of(served, status="missed", owner="away")) == 2, 20, "both are told as missed")
-    page = signed_in_as(served, "away").text("/")
+    browser = signed_in_as(served, "away")
+    page = browser.text("/")
     assert re.search("Needs attention missed missed lately .* 24 occurrences", page)
     assert "missed missed long ago" not in page.partition("Needs attention")[2]
+    then = browser.text(f"/timeline?span=7d&from={(now - 9 * DAY - 12 * HOUR) // SECOND}")
+    assert "48 runs behind" in then and "missed 48" in then, "each occurrence of both"
+
+
+def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, however little of it is looked at closely."""
+    monkeypatch.setattr(now_page, "LOOKED_AT", 1)
+    served.room.registry.add(Task(fail, name="fails"))
+    with working(served):
+        for _ in range(2):
+            at_once = ("once", {"run_at": "now"})
+            made(served, "unlucky", at_once, owner="counted", payload={"task": "fails"}, policy={"max_attempts": 1})
+        eventually(lambda: len(runs_of(served, status="dead", owner="counted")) == 2, 20, "both failed")
+    for minutes in (10, 20, 50, 95):
+        made(served, "later", ("once", {"run_at": f"in {minutes} minutes"}), owner="counted")
+    page = signed_in_as(served, "counted").text("/")
+    assert "2 failed for good" in page
+    assert "3 due within the hour" in page
+
+
+def test_a_schedule_shows_its_next_ten_instants(served: Site, local: Browser) -> None:
+    page = local.get(page_of(made(served, "hourly"))).body.decode()
+    listed = re.search('<ol class="instants">(.*?)</ol>', page, re.DOTALL)
+    assert listed is not None and listed[1].count("<li>") == 10
+
+
+def test_a_sparkline_is_the_last_thirty_runs_with_the_oldest_at_the_left() -> None:
+    def trace(number: int) -> Trace:
+        due = Instant(number * HOUR)
+        return Trace(ScheduleId(1), due, "failed" if number == 39 else "completed", due, Instant(due + number))
+
+    drawn = sparks([trace(number) for number in range(39, 0, -1)], Instant(40 * HOUR), "UTC")
+    assert [bar.start // HOUR for bar in drawn.bars] == list(range(10, 40))
+    assert [bar.x for bar in drawn.bars] == sorted(bar.x for bar in drawn.bars)
+    assert [piece.name for bar in drawn.bars for piece in bar.pieces] == ["completed"] * 29 + ["failed"]
+    assert drawn.words == "Last 30 runs: 29 completed, 1 failed"
+
+
+def test_only_what_a_trigger_set_off_is_said_to_be_late() -> None:
+    run = {"due": "2026-02-10T15:00:00+00:00", "started": "2026-02-10T15:00:20+00:00", "attempt": 1, "cause": "trigger"}
+    assert late(run) == "20 s late"
+    for other in ({"cause": "manual"}, {"attempt": 2}, {"started": None}, {"started": run["due"]}):
+        assert late({**run, **other}) == ""
 
 
 def test_history_shows_the_schedules_own_clock(served: Site) -> None:
@@ -199,6 +257,21 @@ def test_history_shows_the_schedules_own_clock(served: Site) -> None:
     for path in (page_of(schedule), f"/runs/{run.id}"):
         due = browser.text(path).partition("History" if path == page_of(schedule) else "due")[2]
         assert re.search(r"Today \d\d:\d\d.* \d\d:\d\d.* Asia/Tokyo", due), path
+    seoul = Browser(served, browser.cookie, "Asia/Seoul").get(page_of(schedule)).body.decode()
+    assert 'class="there"' not in seoul, "where clocks show the same, it is said once"
+
+
+def test_a_store_that_is_away_is_told_without_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("/home/ada/secret/duetime.db is locked")
+
+    with site(tmp_path) as there:
+        browser = signed_in(there)
+        monkeypatch.setattr(there.room.store, "_rows", away)
+        for path in ("/", "/timeline", "/schedules", "/schedules/x", "/runs/1", "/inbox", "/dead-letters"):
+            reply = browser.get(path)
+            assert reply.status == 503 and "cannot be reached just now" in words(reply), path
+            assert b"secret" not in reply.body
 
 
 def runs_of(there: Site, **asked: Any) -> list[Run]:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, instant_of
+from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
+from duetime.core.store import RunQuery
 from duetime.core.triggers import trigger_from_json
-from duetime.faces.web.density import Density
+from duetime.faces.web import timeline
+from duetime.faces.web.density import Density, Row
 from duetime.faces.web.pictures import strip
+from duetime.faces.web.reading import Most
 from duetime.faces.web.spans import ZOOMS, Zoom, window
 from tests.support.browsing import (
     Browser,
     made,
+    page_of,
     signed_in,
     signed_in_as,
     words,
+    working,
 )
+from tests.support.drafts import every
 from tests.support.web import Site
+from tests.support.workers import eventually
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-10-25", 25), ("2026-03-29", 23), ("2026-06-01", 0)])
@@ -59,6 +67,8 @@ COUNTED: list[tuple[str, dict[str, Any]]] = [
     ("interval", {"seconds": 7}),
     ("interval", {"minutes": 43}),
     ("interval", {"minutes": 15}),
+    ("interval", {"minutes": 5, "anchor": "2026-01-01T00:00+00:00"}),
+    ("cron", {"expression": "0 * * * *"}),
     ("cron", {"expression": "*/20 3-9 * * *", "timezone": "Asia/Tokyo"}),
     ("cron", {"expression": "0 */2 * * *"}),
     ("rrule", {"rrule": "FREQ=HOURLY;INTERVAL=5"}),
@@ -110,6 +120,49 @@ def test_an_estimate_is_close_and_said_to_be_one(served: Site) -> None:
     [row] = density.rows.values()
     assert row.about
     assert row.total == pytest.approx((view.end - now) / (60 * SECOND), rel=0.02)
+
+
+def test_the_worst_that_happened_gives_a_line_its_colour(served: Site) -> None:
+    now = served.room.clock.now()
+    view = window(ZOOMS["6h"], "UTC", now)
+    row = Row("scd_1", "mixed", "job", past={3: Counter({"completed": 5, "failed": 1, "skipped": 2})})
+    [mark] = strip(row, view, now)
+    assert mark.name == "failed"
+
+
+def test_an_operator_may_look_at_one_owner(served: Site, local: Browser) -> None:
+    made(served, "of tim alone", ("once", {"run_at": "in 3 hours"}), owner="tim")
+    made(served, "of tom", ("once", {"run_at": "in 3 hours"}), owner="tom")
+    page = local.text("/timeline?owner=tim")
+    assert "1 occurrence ahead" in page and "of tim alone" in page and "of tom" not in page
+    own = signed_in_as(served, "tom").text("/timeline?owner=tim")
+    assert "of tom" in own and "of tim alone" not in own
+
+
+def test_the_busiest_time_is_one_that_is_still_to_come(served: Site) -> None:
+    now = served.room.clock.now()
+    missed = every(MINUTE, Instant(now - 3 * HOUR), end=Instant(now - 2 * HOUR), owner="busy", catch_up="skip")
+    served.room.store.create([missed])
+    together = datetime_of(Instant(now + 3 * HOUR)).isoformat()
+    for _ in range(2):
+        made(served, "both at once", ("once", {"run_at": together}), owner="busy")
+    with working(served):
+        eventually(lambda: served.room.store.runs(RunQuery(owner="busy", status="missed")).items, 20, "it is told")
+    page = signed_in_as(served, "busy").text("/timeline")
+    assert re.search(r"2 occurrences ahead, \d\d runs behind\. Busiest: [^.]*: 2 jobs\.", page)
+
+
+def test_what_had_to_be_left_out_is_said(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = signed_in_as(served, "crammed")
+    schedules = [made(served, f"crammed {number}", owner="crammed") for number in range(2)]
+    for schedule in schedules:
+        browser.send(page_of(schedule, "run"), {})
+    whole = browser.text("/timeline")
+    assert "fire first" not in whole and "the past begins" not in whole
+    monkeypatch.setattr(timeline, "Most", lambda: Most(schedules=1, runs=1))
+    cut = browser.text("/timeline")
+    assert "shown are those that fire first" in cut
+    assert re.search(r"So much has run that the past begins \w+day \d\d:\d\d", cut)
 
 
 def test_odd_windows_are_answered(local: Browser) -> None:

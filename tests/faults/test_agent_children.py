@@ -12,8 +12,9 @@ import pytest
 
 from duetime.core.kind import StopReason
 from tests.support.cli import ROOT, environment
-from tests.support.programs import Background, agent, assert_gone, lives, program, told, wait_until
+from tests.support.programs import Background, agent, assert_gone, lives, program, told
 from tests.support.waking import errand
+from tests.support.workers import eventually
 
 FAMILY = """
 import os, pathlib, signal, subprocess, sys, time
@@ -163,7 +164,7 @@ def test_a_program_does_not_outlive_its_worker(tmp_path: Path) -> None:
     worker.wait(10)
     for pid in pids:
         assert_gone(pid)
-    wait_until(lambda: not list((tmp_path / "runs").iterdir()), "its private folder with the token is removed")
+    eventually(lambda: not list((tmp_path / "runs").iterdir()), 15, "its private folder with the token is removed")
 
 
 @linux

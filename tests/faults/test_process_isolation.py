@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SystemClock
 from duetime.core.kind import StopReason, StopSignal
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry
 from duetime.kinds.builtin import TASKS
@@ -22,10 +21,9 @@ from duetime.kinds.loading import load_file
 from duetime.kinds.registry import Registry, Task
 from tests.support import isolated
 from tests.support.jobs import make_work
+from tests.support.programs import assert_gone, told
 
 ROOT = Path(__file__).parents[2]
-clock = SystemClock()
-tick = threading.Event()
 
 
 @pytest.fixture
@@ -48,30 +46,6 @@ class Background:
     def outcome(self) -> Outcome:
         self._thread.join(20)
         return self._outcomes[0]
-
-
-def told(path: Path) -> list[int]:
-    """The process ids that a task wrote down, once it has."""
-    deadline = clock.monotonic() + 20
-    while not path.exists():
-        assert clock.monotonic() < deadline, "the task did not begin"
-        tick.wait(0.01)
-    return [int(number) for number in path.read_text().split()]
-
-
-def assert_gone(process: int) -> None:
-    deadline = clock.monotonic() + 10
-    while _lives(process):
-        assert clock.monotonic() < deadline, f"process {process} is still there"
-        tick.wait(0.01)
-
-
-def _lives(process: int) -> bool:
-    """One that is dead and not yet collected by whoever adopted it does not live."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_results_come_back(kind: JobKind) -> None:

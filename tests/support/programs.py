@@ -14,14 +14,12 @@ from typing import Any
 
 from duetime.agents.command import CommandAgent
 from duetime.agents.supervision import TimeLimits
-from duetime.core.clock import SystemClock
 from duetime.core.kind import StopReason
 from duetime.core.waking import Errand, Reply
 from tests.support.waking import errand
+from tests.support.workers import eventually
 
 QUICK = TimeLimits(grace=0.3, unheard=30.0)
-_clock = SystemClock()
-_tick = threading.Event()
 
 
 def program(folder: Path, code: str, name: str = "agent") -> list[str]:
@@ -63,20 +61,12 @@ class Background:
 
 def told(path: Path) -> list[int]:
     """The process ids that a program wrote down, once it has. It renames what it wrote: half of it is never seen."""
-    wait_until(path.exists, "the program began")
+    eventually(path.exists, 20, "the program began")
     return [int(number) for number in path.read_text().split()]
 
 
-def wait_until(is_so: Any, what: str, seconds: float = 15.0) -> None:
-    """Another process does it, in its own time."""
-    deadline = _clock.monotonic() + seconds
-    while not is_so():
-        assert _clock.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        _tick.wait(0.01)
-
-
 def assert_gone(process: int) -> None:
-    wait_until(lambda: not lives(process), f"process {process} is gone", 10)
+    eventually(lambda: not lives(process), 10, f"process {process} is gone")
 
 
 def processor_time(process: int) -> float:

@@ -17,6 +17,8 @@ from duetime.core.clock import SECOND
 from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.delivery.channels.apprise import text_of, type_of
 from duetime.delivery.channels.named import ChannelSpec
+from duetime.delivery.ntfy import NtfyServer
+from duetime.settings import AgentSettings, ChannelSettings, NotificationSettings
 from tests.support.couriers import FULL, courier, everything_logged, parcel, told
 from tests.support.receiver import Behaviour, Fault, Receiver
 
@@ -112,8 +114,9 @@ def test_a_channel_is_called_by_its_name_alone(
     assert outcome.after == after
 
 
-def test_a_channel_that_cannot_be_found_does_not_name_its_host() -> None:
-    outcome = sent(ChannelSpec("http://hush.invalid/"))
+@pytest.mark.parametrize("url", ["http://hush.invalid/", "http://hush.invalid:8080/"])
+def test_a_channel_that_cannot_be_found_does_not_name_its_host(url: str) -> None:
+    outcome = sent(ChannelSpec(url))
     assert isinstance(outcome, Retry)
     assert outcome.error.startswith("channel hook ") and "hush" not in outcome.error
 
@@ -147,6 +150,19 @@ def test_what_cannot_be_used_is_found_without_showing_it(
         else:
             assert made.channel_of(name) == "inbox"
     assert "hush" not in everything_logged(caplog)
+
+
+def test_what_was_set_is_not_shown_with_it() -> None:
+    """Traces show settings as these show themselves."""
+    given = ("https://hush.example.org/", "POST", {"X-Token": "hush"}, "hush {message}")
+    shown = (
+        ChannelSpec(*given),
+        ChannelSettings(*given),
+        NotificationSettings(prefix="hush", token="hush", qstash_token="hush"),
+        NtfyServer("https://ntfy.example.org", "hush", "hush"),
+        AgentSettings(type="webhook", url="https://hush.example.org/", secret="hush"),
+    )
+    assert [each for each in shown if "hush" in repr(each)] == []
 
 
 # -- Apprise ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from duetime.agents.command import CommandAgent
+from duetime.agents.supervision import TimeLimits
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import StopReason
 from duetime.core.waking import Access, Spent
@@ -23,11 +24,11 @@ from tests.support.programs import (
     executable,
     program,
     told,
-    wait_until,
     watched_temporary_folder,
     with_environment,
 )
 from tests.support.waking import NOWHERE, errand, failed, replied, succeeded
+from tests.support.workers import eventually
 
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
 SAY_ARGUMENTS = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -363,6 +364,19 @@ def test_a_program_that_is_asked_to_end_may_say_its_last_words(tmp_path: Path, r
     assert (reply.error, reply.text, reply.spent) == ("timed out after 0.5 s", "half of it", Spent(7))
 
 
+@pytest.mark.parametrize("reason", [StopReason.LEASE, StopReason.SHUTDOWN])
+def test_where_there_is_no_time_for_last_words_none_are_waited_for(
+    tmp_path: Path, runs: Path, reason: StopReason
+) -> None:
+    """After a lost lease somebody else may do the run by now, and a worker that ends has to record it."""
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    command = program(tmp_path, deaf + TELL_ITS_TREE.format(path=str(tmp_path / "told")))
+    run = Background(agent(command, limits=TimeLimits(grace=40.0)))
+    told(tmp_path / "told")
+    run.stop(reason)
+    assert failed(run.reply()).endswith("before it was done")
+
+
 @pytest.mark.parametrize("stream", [1, 2])
 def test_a_flood_is_no_matter(tmp_path: Path, runs: Path, stream: int) -> None:
     code = f"""
@@ -418,7 +432,7 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
     reports: list[str] = []
     woken = CommandAgent("test", preset="codex", command=[executable(tmp_path, code, "codex")])
     run = Background(woken, errand(report=reports.append))
-    wait_until(lambda: reports, "a report came")
+    eventually(lambda: reports, 15, "a report came")
     (tmp_path / "heard").touch()
     assert reports == ["called list ***"] and run.reply().error is None
 

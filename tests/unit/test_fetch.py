@@ -11,7 +11,7 @@ from duetime.compose import App, build
 from duetime.core.kind import Caller
 from duetime.kinds.page_text import page_text
 from duetime.settings import Settings
-from duetime.wiring.tasks import NotFetched
+from duetime.wiring.tasks import LARGEST, NotFetched
 from tests.support.receiver import Behaviour, Receiver, Request
 
 PAGE = (
@@ -28,6 +28,8 @@ def receiver() -> Iterator[Receiver]:
 def _answer(request: Request) -> Behaviour:
     if request.path == "/gone":
         return Behaviour(status=404)
+    if request.path == "/endless":
+        return Behaviour(headers={"Content-Type": "text/plain"}, body=b"a" * (LARGEST + 1))
     if request.path == "/plain":
         return Behaviour(headers={"Content-Type": "text/plain; charset=latin-1"}, body="Grün".encode("latin-1"))
     return Behaviour(headers={"Content-Type": "text/html"}, body=PAGE)
@@ -51,6 +53,14 @@ def test_it_returns_what_a_reader_sees(tmp_path: Path, receiver: Receiver) -> No
         assert fetch(f"{receiver.url}/plain") == "Grün"
         with pytest.raises(NotFetched, match="status 404"):
             fetch(f"{receiver.url}/gone")
+    finally:
+        app.close()
+
+
+def test_of_a_huge_page_only_the_beginning_is_read(tmp_path: Path, receiver: Receiver) -> None:
+    app = opened(tmp_path, "127.0.0.1")
+    try:
+        assert fetch_of(app)(f"{receiver.url}/endless") == "a" * LARGEST
     finally:
         app.close()
 

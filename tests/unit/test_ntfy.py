@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import SECOND
-from duetime.core.outcome import Completed, Failed, Outcome, Retry
+from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.delivery.ntfy import CUT, NtfyServer
 from tests.support.couriers import FULL, courier, parcel, told
 from tests.support.ntfy import NtfyReceiver
@@ -46,8 +46,8 @@ def test_without_a_token_none_is_sent() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    ["a" * 5000, "ä" * 3000, "🌱" * 2000, "a" * 4094 + "🌱🌱", '"\n' * 3000, "\x01" * 4096],
-    ids=["ascii", "umlauts", "emoji", "emoji at the edge", "escaped", "escaped sixfold"],
+    ["a" * 4097, "a" * 5000, "ä" * 3000, "🌱" * 2000, "a" * 4094 + "🌱🌱", '"\n' * 3000, "\x01" * 4096],
+    ids=["by one", "ascii", "umlauts", "emoji", "emoji at the edge", "escaped", "escaped sixfold"],
 )
 def test_a_message_that_is_too_long_is_cut_and_says_so(ntfy: NtfyReceiver, message: str) -> None:
     assert told(sent(ntfy, message=message))["cut"] is True
@@ -123,6 +123,15 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
         pass
     outcome = sent(gone)
     assert isinstance(outcome, Retry) and "could not be reached" in outcome.error
+
+
+def test_a_dead_server_is_left_alone_whatever_the_topic(ntfy: NtfyReceiver) -> None:
+    ntfy.misbehave = lambda request: Behaviour(500)
+    with courier(NtfyServer(ntfy.url, "", TOKEN)) as made:
+        for number in range(5):
+            assert isinstance(made.deliver(parcel(topic=f"topic-{number}")), Retry)
+        assert isinstance(made.deliver(parcel(topic="another")), Returned)
+    assert len(ntfy.publications) == 5
 
 
 def test_a_topic_that_ntfy_does_not_take_is_over(ntfy: NtfyReceiver) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import jwt
 import pytest
 from qstash import Receiver as Verifier
 from qstash.errors import SignatureError
@@ -379,8 +380,8 @@ def requests(allowed: tuple[str, ...] = ("127.0.0.1",), key: str = "k" * 40, **m
         made.close()
 
 
-def outgoing(url: str, body: bytes = b"hi", patience: float = 5.0, kept: int = 1000) -> Outgoing:
-    return Outgoing("msg_1", "ada", "POST", url, {"X-A": "1"}, body, patience, 12 * SECOND, kept)
+def outgoing(url: str, body: bytes = b"hi", patience: float = 5.0, kept: int = 1000, owner: str = "ada") -> Outgoing:
+    return Outgoing("msg_1", owner, "POST", url, {"X-A": "1"}, body, patience, 12 * SECOND, kept)
 
 
 def told(outcome: Outcome) -> Any:
@@ -441,6 +442,13 @@ def test_a_receiver_may_say_never() -> None:
     assert base64.b64decode(told(outcome)["body"]) == b"bad order"
 
 
+@pytest.mark.parametrize(("status", "said"), [(489, "false"), (489, ""), (400, "true"), (503, "true")])
+def test_only_both_together_mean_never(status: int, said: str) -> None:
+    behaviour = Behaviour(status, {"Upstash-NonRetryable-Error": said})
+    with Receiver(lambda request: behaviour) as receiver, requests() as sending:
+        assert isinstance(sending.send(outgoing(receiver.url)), Retry)
+
+
 def test_a_long_answer_is_kept_in_part() -> None:
     behaviour = Behaviour(headers={f"X-{number}": "y" * 1000 for number in range(20)}, body=b"x" * 5000)
     with Receiver(lambda request: behaviour) as receiver, requests() as sending:
@@ -468,6 +476,15 @@ def test_a_host_that_is_dead_is_left_alone_and_nobody_pays_for_it() -> None:
     assert isinstance(outcome, Returned)
     assert "is not answering" in (outcome.reason or "")
     assert len(receiver.requests) == 5
+
+
+def test_a_dead_host_is_left_alone_by_every_owner_and_no_other_host_is() -> None:
+    with Receiver(lambda request: Behaviour(fault=Fault.CLOSE)) as dead, Receiver() as alive, requests() as sending:
+        for _ in range(5):
+            sending.send(outgoing(dead.url))
+        assert isinstance(sending.send(outgoing(dead.url, owner="bob")), Returned)
+        assert isinstance(sending.send(outgoing(alive.url)), Completed)
+    assert len(dead.requests) == 5
 
 
 @pytest.mark.parametrize("status", [500, 503])
@@ -521,6 +538,7 @@ def test_the_receiver_can_check_who_sent_what_to_where() -> None:
         url = receiver.url + "/x?y=1"
         sending.send(outgoing(url, body=b'{"a": 1}')._replace(headers={"upstash-signature": "forged"}))
         [request] = receiver.requests
+    assert b"forged" not in request.head
     signature, body = request.headers["upstash-signature"], request.body.decode()
     mine = Verifier("k" * 40 + "ada", "next" * 10)
     mine.verify(signature=signature, body=body, url=url)
@@ -530,3 +548,13 @@ def test_the_receiver_can_check_who_sent_what_to_where() -> None:
             mine.verify(signature=signature, body=changed, url=elsewhere)
     with pytest.raises(SignatureError):
         Verifier("k" * 40 + "bob", "next" * 10).verify(signature=signature, body=body, url=url)
+
+
+def test_a_signature_is_soon_too_old_and_no_two_are_the_same() -> None:
+    with Receiver() as receiver, requests() as sending:
+        for _ in range(2):
+            sending.send(outgoing(receiver.url))
+        signatures = [request.headers["upstash-signature"] for request in receiver.requests]
+    first, second = (jwt.decode(each, "k" * 40 + "ada", ["HS256"]) for each in signatures)
+    assert first["exp"] - first["iat"] == 300 and first["nbf"] == first["iat"]
+    assert first["jti"] != second["jti"]

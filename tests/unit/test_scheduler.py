@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -185,6 +185,23 @@ def test_a_second_delete_finds_nothing(scheduler: Scheduler) -> None:
 def test_agents_schedule_only_so_deep(scheduler: Scheduler) -> None:
     assert scheduler.create(Caller("ann", depth=3), JOB).is_ok
     assert refusal(scheduler.create(Caller("ann", depth=4), JOB)).code == "depth"
+
+
+def test_who_schedules_too_deep_is_told_of_to_their_owner_once_a_day(
+    scheduler: Scheduler, clock: SettableClock
+) -> None:
+    for alerts, owner, hours in ((1, "ann", 0), (1, "ann", 1), (2, "ben", 0), (3, "ann", 24)):
+        clock.jump(timedelta(hours=hours))
+        assert refusal(scheduler.create(Caller(owner, depth=4), JOB)).code == "depth"
+        assert total(scheduler) == alerts
+    [told] = _notifications(scheduler, BEN)
+    assert told.definition.name == "An agent keeps scheduling itself"
+
+
+def _notifications(scheduler: Scheduler, caller: Caller) -> list[Schedule]:
+    page = scheduler.search(caller, ScheduleQuery(kind="notification"))
+    assert isinstance(page, Ok)
+    return page.value.items
 
 
 def _edited(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any]:

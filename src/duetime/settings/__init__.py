@@ -55,7 +55,7 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
 class Settings:
     """Durations are seconds unless their name says otherwise."""
 
-    db: str = ""
+    db: str = field(default="", repr=False)  # its address may hold a password
     """A path, `sqlite:///path`, `:memory:` or `postgresql://…`; empty means a file in the data folder."""
     timezone: str = ""
     """An IANA name; empty means the machine's."""

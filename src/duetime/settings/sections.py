@@ -17,7 +17,7 @@ class NotificationSettings:
     """`local`: schedules live in this store; `qstash`: they live at QStash and fire while this machine is off."""
     server: str = ""
     """An ntfy server, such as https://ntfy.sh; empty means the built-in inbox."""
-    prefix: str = ""
+    prefix: str = field(default="", repr=False)
     """Put before every topic: topics of a public server can be read by whoever guesses them."""
     token: str = field(default="", repr=False)
     """Of the ntfy server."""
@@ -39,7 +39,7 @@ class ChannelSettings:
     """Of a plain request: POST, PUT or PATCH."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of a plain request."""
-    body: str = ""
+    body: str = field(default="", repr=False)
     """Of a plain request, with {message}, {title}, {topic} and {id}; empty means all fields as JSON."""
 
 

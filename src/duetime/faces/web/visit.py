@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -82,7 +82,8 @@ class Visit:
         """Those parameters as they stand in the address: a form that brings them along leads back to the same list."""
         return urlencode({name: self.asked(name) for name in names if self.asked(name)})
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any) -> Response:
+        """`alarms`: those of the desk, for which it asks the store, unless they are given."""
         shared = {
             "now": self.now,
             "zone": self.zone,
@@ -94,7 +95,7 @@ class Visit:
             "signed_in": self.browsers.sessions is not None,
             "proof": self.browsers.proofs.of(self.session or ""),
             "notice": notice_of(self.request),
-            "alarms": self.call.desk.warnings(),
+            "alarms": self.call.desk.warnings() if alarms is None else alarms,
         }
         return render(self.request.scope, template, status, **{**shared, **values})
 
@@ -188,7 +189,7 @@ def refusal_page(visit: Visit, err: Err) -> Response:
     """With the status that the API would give; a store that is away may not even be asked whether workers live."""
     status = _STATUSES.get(err.code) or answer_of(err).status_code
     away = status == 503
-    return visit.page("refusal.html", status, words=_AWAY if away else err.message, **({"alarms": []} if away else {}))
+    return visit.page("refusal.html", status, alarms=[] if away else None, words=_AWAY if away else err.message)
 
 
 def at(public_id: str, *more: str) -> str:
