@@ -178,12 +178,12 @@ def test_a_pasted_token_signs_in_and_signing_out_ends_it(house: House, browser: 
 def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
     page.evaluate("window.stayed = true")
     expect(page.locator("#pulse")).to_have_text("Live")
-    made_job(house, "Before your eyes", "exchange_rates", "in 3 seconds").close()
+    made_job(house, "Before your eyes", "exchange_rates", "in 10 seconds").close()
     coming = page.locator("#coming").get_by_text("Before your eyes")
     expect(coming).to_be_visible(timeout=10_000)
     picture(page, "before-it-fires")
     done = page.locator("#latest tr", has_text="Before your eyes")
-    expect(done).to_contain_text("completed", timeout=15_000)
+    expect(done).to_contain_text("completed", timeout=30_000)
     expect(coming).to_have_count(0)
     assert page.evaluate("window.stayed") is True, "without loading the page again"
 
