@@ -303,6 +303,8 @@ def test_a_batch_is_sent_as_a_whole(client: QStash, receiver: Receiver) -> None:
     requests = receiver.wait_for(2)
     assert {(each.path, each.body) for each in requests} == {("/1", b'{"n": 1}'), ("/2", b'{"n": 2}')}
     assert "message 1" in refused(lambda: client.message.batch([{"url": receiver.url + "/5"}, {"url": "nonsense"}]))
+    sent = [each.message_id for each in made[:2] if isinstance(each, BatchResponse)]
+    eventually(lambda: all("404" in _why_gone(client, id) for id in sent), 10, "both are recorded as delivered")
     assert client.message.cancel_all() == 1
     assert len(receiver.requests) == 2
 

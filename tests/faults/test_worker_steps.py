@@ -54,6 +54,23 @@ def finish(worker: Worker, line: Line, number: int) -> None:
         worker.execute(line.items.pop(0))
 
 
+# -- a lease that was over ------------------------------------------------------------------------------------------
+
+
+def test_what_is_in_hand_when_the_lease_is_over_is_let_go_also_if_the_next_beat_is_in_time(store: RealStore) -> None:
+    """As after a stop in which nobody missed it: the beat renews the lease before anybody minds it."""
+    worker, line = worker_on(store, 4)
+    create(store, *due(1))
+    worker.exchange()
+    (held,) = line.items
+    worker.beat()
+    assert not held.stop.is_set()
+    worker.lease._deadline = CLOCK.boottime() - 1
+    worker.beat()
+    assert not worker.lease.expired()
+    assert held.stop.reason is StopReason.LEASE
+
+
 # -- one death, heard of twice --------------------------------------------------------------------------------------
 
 

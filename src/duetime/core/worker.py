@@ -98,6 +98,8 @@ class Worker:
         worker = self.id
         if worker is None:
             return
+        if self.lease.expired():  # a beat after a long stop may come before the timer that minds the lease
+            self.let_go(StopReason.LEASE)
         items = list(self.hands.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
         asked = self.clock.boottime()
