@@ -75,6 +75,28 @@ def test_what_is_sent_back_hidden_stays_as_it_was(value: Any, shown: Any) -> Non
     assert unmasked(shown, value) == value
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'upstream said: {"private_key": "-----BEGIN\nHUSH\n-----END\n", "user": "ada"}',
+        r'cut: {"token": "ab\\cdHUSH", "user": "ada"',
+        r'nested: "{\"token\": \"x\\nHUSH\", \"user\": \"ada\"}"',
+        "curl -H 'X-Api-Key: HUSH12345' https://example.org/ada",
+        "curl -H 'authorization: Token HUSH12345' ada",
+        "Cookie: session=HUSH12345\nada",
+    ],
+)
+def test_of_a_credential_in_a_text_nothing_is_shown(text: str) -> None:
+    shown = masked({"args": [text]})["args"][0]
+    assert "HUSH" not in shown and MASK in shown
+    assert "ada" in shown, "what stands beside it is"
+
+
+@pytest.mark.parametrize("text", ["token: see the docs", "well-known: the usual suspects", "read-only: nothing to see"])
+def test_what_is_no_credential_is_shown(text: str) -> None:
+    assert masked(text) == text
+
+
 def test_what_was_changed_is_taken() -> None:
     stored = {"token": "abc", "url": "https://a:b@example.org/", "args": [1, {"password": "x"}]}
     given = {"token": MASK, "url": "https://example.org/", "args": [2, {"password": MASK}], "new": MASK}
@@ -137,7 +159,9 @@ def test_what_a_callback_tells_is_opened_and_hidden_as_its_source_is() -> None:
     assert shown["about"]["result"] == {**answer, "header": {"Set-Cookie": MASK}}
 
 
-@pytest.mark.parametrize("piece", ["a-", "eyJ-", "\\", 'token"', "token=", "bearer ", "https://a", '["token",'])
+@pytest.mark.parametrize(
+    "piece", ["a-", "eyJ-", "\\", "-a", "x-token: ", 'token"', "token=", "bearer ", "https://a", '["token",']
+)
 def test_no_text_takes_long(piece: str) -> None:
     """Whoever lists schedules must not wait for what somebody wrote into one: some of these once took minutes."""
     clock, text = SystemClock(), "token" + piece * (200_000 // len(piece))
@@ -239,3 +263,5 @@ def test_a_worker_that_lives_with_its_client_is_no_promise() -> None:
     assert idle_warnings([staying, staying._replace(session=1)], "job", T0, "duetime worker") == []
     [warning] = idle_warnings([staying], "job", Instant(T0 + HOUR), "duetime worker")
     assert warning.startswith("no worker is running")
+    [warning] = idle_warnings([staying], "prompt", T0, "duetime worker")
+    assert warning.startswith("no worker that is running takes a prompt"), "though one runs"

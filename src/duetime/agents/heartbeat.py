@@ -96,7 +96,7 @@ class HeartbeatAgent:
         error = answer.error if isinstance(answer, Reply | Retry | Failed) else None
         if error is not None:
             return shorten_error(f"the heartbeat failed: {error}")
-        return NOT_REACHED if self._hands.left(errand) < taken else LEFT
+        return NOT_REACHED if taken and self._hands.left(errand) < taken else LEFT
 
     def close(self) -> None:
         self._inner.close()
@@ -164,7 +164,11 @@ def _how_they_end(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> str:
     if not taken:
         return "It is finished with your last message; do not call finish_prompt for it."
     if _is_about(own, taken):
-        return "It is finished with your last message, unless you call finish_prompt for it."
+        # Of an answer that comes later nobody can tell whether it is about this one: more may have been in hand then.
+        return (
+            "It is finished with your last message, unless you call finish_prompt for it. If you answer later than in"
+            " this exchange, do call it: your late answer finishes the beat alone."
+        )
     first = "The first one is finished with your last message. As soon as you are done with one of the others"
     return (
         f"{first if own else 'As soon as you are done with one'}, call finish_prompt with its run_id and what came of"

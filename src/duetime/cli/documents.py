@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from duetime.core.model import Run, Schedule
 from duetime.faces.masked import masked, masked_payload
 from duetime.faces.present import run_view, schedule_view
+from duetime.faces.words import gist
 
 
 def schedule_document(schedule: Schedule, zone: str) -> dict[str, Any]:
@@ -17,3 +19,8 @@ def schedule_document(schedule: Schedule, zone: str) -> dict[str, Any]:
 def run_document(run: Run, zone: str) -> dict[str, Any]:
     view = run_view(run, zone)
     return view | {"result": masked(view["result"])}
+
+
+def outcome(run: Run) -> str:
+    """Why it failed, how far it is, or what came of it."""
+    return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))

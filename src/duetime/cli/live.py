@@ -9,8 +9,8 @@ from typing import Any
 
 from duetime.api import LOCAL, taken
 from duetime.cli import screen
-from duetime.cli.documents import run_document
-from duetime.cli.text import clean, clock_time, outcome, plural, relative, shortened, span
+from duetime.cli.documents import outcome, run_document
+from duetime.cli.text import clean, clock_time, plural, relative, shortened, span
 from duetime.compose import App
 from duetime.core.clock import SECOND, Instant
 from duetime.core.model import LIVE, Run, RunId, RunStatus

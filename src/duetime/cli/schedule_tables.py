@@ -5,9 +5,9 @@ from __future__ import annotations
 from duetime.api import LOCAL
 from duetime.cli import screen
 from duetime.cli.columns import READABLE
-from duetime.cli.documents import schedule_document
+from duetime.cli.documents import outcome, schedule_document
 from duetime.cli.kind_words import Words
-from duetime.cli.text import ahead, clean, coming, local_time, outcome, plural, relative, span
+from duetime.cli.text import ahead, clean, coming, local_time, plural, relative, span
 from duetime.compose import App
 from duetime.core.clock import Instant
 from duetime.core.errors import DuetimeError

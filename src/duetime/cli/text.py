@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from duetime.core.clock import Instant, datetime_of
 from duetime.core.times import format_local
 from duetime.core.zones import known_zone
-from duetime.faces.masked import masked
-from duetime.faces.words import UNSAFE, ahead, clean, gist, plural, relative, span
+from duetime.faces.words import UNSAFE, ahead, clean, plural, relative, span
 
 if TYPE_CHECKING:
-    from duetime.core.model import Run
     from duetime.core.store import Page
 
 __all__ = [
@@ -23,7 +20,6 @@ __all__ = [
     "counted",
     "escaped",
     "local_time",
-    "outcome",
     "plural",
     "relative",
     "shortened",
@@ -59,11 +55,6 @@ def local_time(instant: Instant, zone: str) -> str:
 def shortened(name: str) -> str:
     """So that there is room for what else is to be said."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-
-
-def outcome(run: Run) -> str:
-    """Why it failed, how far it is, or what came of it."""
-    return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))
 
 
 def counted(page: Page[Any]) -> str:

@@ -12,7 +12,7 @@ from duetime.core.notifications import NotificationService
 from duetime.core.policy.values import policy_for_ending
 from duetime.core.scheduler import Scheduler
 from duetime.faces.local_notifications import LocalNotifications
-from duetime.faces.present import living
+from duetime.faces.present import Idle, idleness
 
 
 class Inboxes(NamedTuple):
@@ -40,14 +40,16 @@ class Desk:
         return self._describe_tasks(caller)
 
     def warnings(self, kind: str | None = None) -> list[str]:
-        """A worker that does not take this kind is none, and one that lives only as long as some client is open is no
-        promise."""
-        alive = living(self.scheduler.workers(), self.scheduler.clock.now(), kind)
-        if not alive:
-            return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
-        if all(worker.session for worker in alive):
-            return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
-        return []
+        """Of nothing in particular, or for what is of this kind."""
+        match idleness(self.scheduler.workers(), self.scheduler.clock.now(), kind):
+            case Idle.NOBODY:
+                return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
+            case Idle.OTHERS:
+                return [f"No worker that is running takes a {kind}, so it does not fire until one does."]
+            case Idle.SESSIONS:
+                return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
+            case None:
+                return []
 
     def result_warnings(self, definition: Definition) -> list[str]:
         """Where the result of a run is delivered to a topic that no phone shows, such as a mistyped channel."""

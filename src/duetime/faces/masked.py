@@ -24,7 +24,12 @@ _NAMED: Final = (
     # `?token=…` of an address, `password=…` of a form or of a command line
     re.compile(r"(?<![\w.\[\]-])(?P<start>(?P<name>[\w.\[\]-]{1,100})=)[^&#;\s\"'<>]+"),
     # `"password": "…"` somewhere in a text, also in one that stands in another
-    re.compile(r"(?P<start>\"(?P<name>[^\"\\]{1,100})\\{0,9}\"\s{0,9}:\s{0,9}\\{0,9}\")[^\"\\]+"),
+    re.compile(r"(?P<start>\"(?P<name>[^\"\\]{1,100})\\{0,9}\"\s{0,9}:\s{0,9}\\{0,9}\")(?:[^\"\\]|\\{1,9}[^\"\\])+"),
+    # `X-Api-Key: …`, a header that is written out, as for a command
+    re.compile(
+        r"(?i)(?<![\w-])(?P<start>(?P<name>\w{1,50}(?:-\w{1,50}){1,5}|authorization|cookie)\s{0,9}:\s{0,9})"
+        r"[^\r\n\"'<>]{8,}"
+    ),
 )
 _IN_TEXT: Final = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
@@ -112,11 +113,31 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
     return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
 
 
-def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
-    """Where nothing would fire what was created; `how` says what starts a worker."""
+class Idle(Enum):
+    """Why nothing would fire what was created."""
+
+    NOBODY = "no worker is running"
+    OTHERS = "no worker takes what is of this kind"
+    SESSIONS = "those that do live only as long as some client is open, which is no promise"
+
+
+def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> Idle | None:
+    if not living(workers, now):
+        return Idle.NOBODY
     alive = living(workers, now, kind)
     if not alive:
-        return [f"no worker is running, so nothing fires yet; start one: {how}"]
-    if all(worker.session for worker in alive):
-        return [f"the only worker lives as long as some client is open; one that stays: {how}"]
-    return []
+        return Idle.OTHERS
+    return Idle.SESSIONS if all(worker.session for worker in alive) else None
+
+
+def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
+    """`how` says what starts a worker."""
+    match idleness(workers, now, kind):
+        case Idle.NOBODY:
+            return [f"no worker is running, so nothing fires yet; start one: {how}"]
+        case Idle.OTHERS:
+            return [f"no worker that is running takes a {kind}, so it does not fire yet; start one that does: {how}"]
+        case Idle.SESSIONS:
+            return [f"the only worker lives as long as some client is open; one that stays: {how}"]
+        case None:
+            return []

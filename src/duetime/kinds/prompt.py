@@ -93,7 +93,7 @@ class PromptKind:
 
 
 def _not_there(work: Work, agent: str) -> Returned:
-    """Its owner is told once a day for each agent and topic: many prompts may wait for the same one."""
+    """Its owner is told once for each agent, topic and day on which something was due: many may wait for the same."""
     run, definition, _ = work.claim
     reason = f"there is no agent {agent} in the worker's settings; name it there, or give the task another agent"
     told = Alert(

@@ -30,7 +30,12 @@ _ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", f"{PREFIX}CONFIG", f"{PREFIX
 _SETTINGS = environment_names()
 _TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
-"""Seconds that a token outlives the patience with its run: what is over is refused anyway."""
+"""Seconds that what a run holds outlives the patience with it: what is over is refused anyway."""
+
+
+def life_of(patience: float) -> int:
+    """Of a run's token and of the prompts it takes, which that token finishes: neither may end before the other."""
+    return int((patience + _GRACE) * SECOND)
 
 
 class RunAccess:
@@ -47,9 +52,8 @@ class RunAccess:
     def __call__(self, claim: Claim, patience: float, depth: int) -> Access:
         """`depth` is that of what the run may schedule."""
         run, definition, _ = claim
-        life = int((patience + _GRACE) * SECOND)
         zone = zone_of(definition, self._zone)
-        token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life, zone)
+        token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone)
         if self.url is not None:
             return Access(self.url, token)
         env = _handed_on(self._settings)

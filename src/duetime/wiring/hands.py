@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from duetime.core.clock import SECOND
 from duetime.core.kind import Caller
 from duetime.core.outcome import Outcome
 from duetime.core.policy.ending import Held
@@ -17,6 +16,7 @@ from duetime.core.store import RunQuery
 from duetime.core.waking import BROKE_OFF, INBOX, Agent, Errand, Reply, goes_on, run_holder
 from duetime.kinds.prompt import PromptKind
 from duetime.kinds.waking import ending_of
+from duetime.wiring.access import life_of
 
 if TYPE_CHECKING:
     from duetime.agents.heartbeat import DuePrompt
@@ -25,8 +25,6 @@ log = logging.getLogger("duetime.agents")
 
 _MOST_DUE = 20
 """Waiting prompts that one beat takes on."""
-_GRACE = 60.0
-"""Seconds that a hold outlives the patience with its run."""
 
 SchedulerOf = Callable[[], Scheduler]
 """The scheduler holds the kinds and these hold the agents, so that it is there only after them."""
@@ -40,7 +38,7 @@ class RunHands:
     def take(self, errand: Errand) -> Sequence[DuePrompt]:
         """The oldest. One that was left alone by whoever had it before is all that is taken."""
         due: list[DuePrompt] = []
-        lease = int((errand.patience + _GRACE) * SECOND)
+        lease = life_of(errand.patience)
         while len(due) < _MOST_DUE:
             # As long as the run at least: however short a prompt's own time, nobody else is to do it meanwhile.
             taken = self._scheduler_of().take(_caller(errand), PromptKind.name, INBOX, lease, least=lease)

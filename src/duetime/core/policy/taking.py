@@ -18,7 +18,8 @@ LEFT = "whoever took it ended without finishing it"
 
 
 def was_left(run: Run) -> bool:
-    """By whoever had it last, though nothing was in their way."""
+    """By whoever had it last, who is over and did not say why: it is handed over alone the next time, so that one
+    of several cannot keep the others from being done."""
     return run.error == LEFT
 
 

@@ -185,7 +185,9 @@ def _usual_agent(visit: Visit) -> str:
 
 
 def _explained(visit: Visit, values: Values) -> Response:
-    return visit.page("preview.html", preview=_preview(visit, values))
+    return visit.page(
+        "preview.html", alarms=(), preview=_preview(visit, values)
+    )  # asked for with every pause in typing
 
 
 def _preview(visit: Visit, values: Values) -> View:
