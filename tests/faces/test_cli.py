@@ -178,7 +178,7 @@ def test_a_live_worker_silences_the_warning_and_a_dead_one_does_not(cli: Cli, tm
     app.store.register("dead:1", ["job"], False, type(now)(now - 10 * MINUTE))
     assert "no worker is running" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
     app.store.register("other:1", ["prompt"], False, now)
-    assert "no worker is running" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    assert "no worker that is running takes a job" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
     app.store.register("session:1", ["job"], True, now)
     assert "as long as some client is open" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
     app.store.register("live:1", ["job"], False, now)
