@@ -113,7 +113,11 @@ def _for_a_run(room: App, desk: Desk, token: str) -> Callable[[], Call]:
 
 
 def _log_to_standard_error() -> None:
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from duetime.core.log_format import SafeFormatter
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(SafeFormatter())
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("duetime").setLevel(logging.INFO)
 
 

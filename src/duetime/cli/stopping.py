@@ -16,6 +16,7 @@ from duetime.cli.door import INTERRUPTED
 from duetime.cli.live import Stream
 from duetime.cli.text import clean, span
 from duetime.core.clock import SECOND
+from duetime.core.log_format import SafeFormatter, format_the_last_resort
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def log_to(path: str | None) -> None:
     if path is not None:
         Path(path).parent.mkdir(exist_ok=True)
     handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(SafeFormatter())
+    format_the_last_resort()
     logger = logging.getLogger("duetime")
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)

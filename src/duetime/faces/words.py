@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.core.escaping import UNSAFE, clean
 
-# Controls (among them the escapes that terminals obey), line separators, marks that turn the reading direction, and
-# letters that are not seen at all, with which text can be hidden in text.
-UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
+__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "plural", "relative", "span"]
+
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
-
-
-def clean(text: object) -> str:
-    """One line in which nothing moves the cursor, changes a colour or hides."""
-    return UNSAFE.sub(escape, str(text))
-
-
-def escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape", "surrogatepass").decode()
 
 
 def span(microseconds: int) -> str:

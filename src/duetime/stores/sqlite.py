@@ -222,6 +222,7 @@ class SqliteStore(FlowingStore):
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
         """A consistent copy by SQLite's own backup API; it appears under its name only when it is whole."""
         partial = f"{target}.{uuid.uuid4().hex}.partial"
+        _make_private(partial)  # before SQLite opens it: the umask would leave it readable by others
         try:
             with translated(target), self._standing_still() as source:
                 copy = apsw.Connection(partial)
