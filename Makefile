@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CODE   := src tests $(wildcard bench evaluation examples reference)
+CODE   := src tests $(wildcard bench evaluation examples reference scorecard)
 TOGETHER ?= 4
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-lists bench-mcp bench-delivery reference format lock clean
+.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-lists bench-mcp bench-delivery scorecard reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -78,6 +78,9 @@ bench-mcp: $(VENV)/.dev ## what MCP over stdio costs beside a bare server of the
 
 bench-delivery: $(VENV)/.dev ## notifications beside a bare HTTP client, and beside a dead host; fails beyond its bounds
 	@$(BIN)/python -m bench.delivery $(ARGS)
+
+scorecard: $(VENV)/.dev ## kills, chaos, power cuts, hostile clients: one table; FULL=1 the stated counts, LINE=name one line
+	@$(BIN)/python -m scorecard
 
 reference: $(VENV)/.dev ## write docs/reference anew from the code
 	@$(BIN)/python -m reference

@@ -1,0 +1,61 @@
+"""What a line of the scorecard is, what it is asked, and what it answers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias, cast
+
+Tell: TypeAlias = Callable[[str], None]
+"""Shows a line's progress in a few words; it may be called as often as one likes."""
+
+
+class Scale(StrEnum):
+    """How much a line tries."""
+
+    FULL = "full"
+    """The counts that the table states."""
+    TENTH = "tenth"
+    """A tenth of them: what `make scorecard` runs by default."""
+    SMALL = "small"
+    """A few of each sort, in about three seconds: what `make test` runs."""
+
+    def of(self, full: int, small: int) -> int:
+        """Return the count for this scale, given the full and the small one."""
+        return {Scale.FULL: full, Scale.TENTH: max(1, full // 10), Scale.SMALL: small}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a line counted and measured. It passed when there is no failure."""
+
+    counts: Mapping[str, int]
+    """What was tried, in the order shown: {"kills": 600, "stores": 2}."""
+    measured: str
+    """The figures that the bound speaks of: "acknowledged writes lost 0 of 8,776"."""
+    failures: tuple[str, ...] = field(default=())
+    """What fell short, each with what is needed to see it again."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+
+Measure: TypeAlias = Callable[[Scale, Tell], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table. Its module is imported only when it runs."""
+
+    name: str
+    """A short name for `LINE=name`."""
+    title: str
+    bound: str
+    module: str
+
+    def measure(self, scale: Scale, tell: Tell) -> Result:
+        measure = cast(Measure, importlib.import_module(self.module).measure)
+        return measure(scale, tell)

@@ -1,0 +1,21 @@
+"""The lines of the scorecard, in the order of the table."""
+
+from __future__ import annotations
+
+from scorecard.line import Line
+
+RELIABILITY: tuple[Line, ...] = ()
+
+SECURITY: tuple[Line, ...] = ()
+
+LINES = RELIABILITY + SECURITY
+
+
+def chosen(names: str, lines: tuple[Line, ...] = LINES) -> tuple[Line, ...]:
+    """Return the lines with these names (separated by commas), or all of them when no name is given."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    known = {line.name: line for line in lines}
+    unknown = sorted(set(wanted) - set(known))
+    if unknown:
+        raise SystemExit(f"no line is called {', '.join(unknown)}; choose among {', '.join(known)}")
+    return tuple(known[name] for name in wanted) if wanted else lines
