@@ -14,6 +14,7 @@ from duetime.core.clock import DAY, SECOND, Clock, Instant, SystemClock, datetim
 from duetime.core.delivering import Courier
 from duetime.core.drafting import Limits
 from duetime.core.errors import InvalidInput, StoreUnusable
+from duetime.core.exchange_age import ExchangeAge
 from duetime.core.kind import LOCAL, Caller, Kind
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
@@ -66,6 +67,7 @@ class App:
     courier: Courier
     access: RunAccess
     fetching: Fetching
+    exchange_age: ExchangeAge
     remote: QStashNotifications | None = None
     """Where notifications are kept elsewhere."""
 
@@ -88,7 +90,7 @@ class App:
             self.keep_heartbeat()
         for problem in self.courier.problems():
             log.error("%s; what is sent there fails until this is mended", problem)
-        return Engine(self.store, self.kinds, self.clock, options)
+        return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
 
     def keep_heartbeat(self) -> None:
         """As the settings say, before this process works: a worker that lives by now is another one."""
@@ -153,7 +155,8 @@ def build(
         store.close()
         raise
     remote = remote_notifications(settings, scheduler)
-    return App(settings, clock, store, known, kinds, scheduler, courier, access, fetching, remote)
+    age = ExchangeAge(clock)
+    return App(settings, clock, store, known, kinds, scheduler, courier, access, fetching, age, remote)
 
 
 def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:
@@ -290,7 +293,8 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     finish = answered_later(app.scheduler, app.kinds)
     house = House(desk, identify, finish, trusting, named_agents(app.settings), named_channels(app.settings))
-    watched = [readiness(app.scheduler), Metrics(app.scheduler, identify, trusting=trusting).route()]
+    metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
+    watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     routes = [*api_routes(house, version("duetime")), *watched, *requests, *web_routes(house, browsers)]
     return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes)

@@ -198,7 +198,7 @@ def test_ready_while_a_worker_lives(api: Api) -> None:
     api.simulation.worker.beat()
     reply = api.http.get("/readyz")
     assert (reply.status_code, reply.json()["status"]) == (200, "ready")
-    assert reply.json()["checks"] == {"store": "ok", "schema": "ok", "worker": "ok"}
+    assert reply.json()["checks"] == {"store": "ok", "schema": "ok", "worker": "ok", "exchange": "ok"}
     api.simulation.clock.move_to(Instant(api.room.clock.now() + 60 * SECOND))
     reply = api.http.get("/readyz")
     assert (reply.status_code, reply.json()["status"]) == (503, "not ready")
@@ -219,3 +219,15 @@ def test_not_ready_with_another_schema(api: Api, monkeypatch: pytest.MonkeyPatch
     reply = api.http.get("/readyz")
     assert reply.status_code == 503
     assert "this program knows 1" in reply.json()["checks"]["schema"]
+
+
+def test_not_ready_while_the_worker_of_this_process_completes_no_exchange(api: Api) -> None:
+    api.room.exchange_age.completed()
+    api.simulation.worker.beat()
+    assert api.http.get("/readyz").status_code == 200
+    api.simulation.clock.move_to(Instant(api.room.clock.now() + 8 * SECOND))
+    api.simulation.worker.beat()
+    reply = api.http.get("/readyz")
+    assert reply.status_code == 503
+    assert reply.json()["checks"]["exchange"].startswith("the worker here has completed no exchange with the store")
+    assert Figures(api)("exchange_age_seconds") == 8

@@ -6,13 +6,16 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
+from duetime.core import zones
 from duetime.core.clock import SECOND, Clock, FollowingClock, Instant
-from duetime.core.errors import DuetimeError, StoreUnavailable, WorkerGone
+from duetime.core.errors import DuetimeError, WorkerGone
+from duetime.core.exchange_age import ExchangeAge
 from duetime.core.executing import InHand
 from duetime.core.kind import Kind, StopReason
 from duetime.core.pool import Pool
 from duetime.core.store import Store
 from duetime.core.timer import Timer
+from duetime.core.transient import TRANSIENT, describe
 from duetime.core.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")
@@ -33,9 +36,16 @@ class Engine:
     """`start()` and `stop()`; what happens in between is told to the log and kept in the store."""
 
     def __init__(
-        self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions | None = None
+        self,
+        store: Store,
+        kinds: Mapping[str, Kind],
+        clock: Clock,
+        options: WorkerOptions | None = None,
+        exchange_age: ExchangeAge | None = None,
     ) -> None:
         self.options = options or WorkerOptions()
+        self.exchange_age = exchange_age or ExchangeAge(clock)
+        self.exchange_age.limit = self._longest_pause
         self._following = clock = FollowingClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
         self.pool = Pool(self.options.threads, self._carry_out, self._ran)
@@ -62,8 +72,10 @@ class Engine:
         self.timer.start()
         self.pool.start()
         self._mind_the_lease()
+        self.exchange_age.completed()
         for thread in self._threads:
             thread.start()
+        threading.Thread(target=zones.preload, name="duetime-zones", daemon=True).start()
 
     def _noticed(self) -> None:
         self.worker.notice()
@@ -96,9 +108,11 @@ class Engine:
             self._wake.clear()
             try:
                 more = self._step()
+                if not self.worker.lease.expired():  # a worker whose lease is over asks the store for nothing
+                    self.exchange_age.completed()
                 patience = 0.05
-            except StoreUnavailable as error:
-                log.warning("the store is away: %s", error)
+            except TRANSIENT as error:
+                log.warning("%s", describe(error))
                 self._stopping.wait(patience)
                 patience = min(2.0, patience * 2)
                 continue
@@ -130,7 +144,7 @@ class Engine:
                     self._noticed()
             except WorkerGone:
                 self._wake.set()  # the exchange starts anew
-            except StoreUnavailable:
+            except TRANSIENT:
                 self.worker.judge.forget()
             except Exception as error:
                 self._fail(error)
@@ -152,7 +166,11 @@ class Engine:
 
     def _advances(self) -> bool:
         """A worker whose loop hangs must not look alive."""
-        return self._clock.monotonic() - self._advanced < max(2.0, self.options.lease / 2)
+        return self._clock.monotonic() - self._advanced < self._longest_pause
+
+    @property
+    def _longest_pause(self) -> float:
+        return max(2.0, self.options.lease / 2)
 
     def _watch(self) -> None:
         while not self._stopping.is_set():
@@ -160,7 +178,7 @@ class Engine:
                 if self._store.wait(WATCH):
                     self._noticed()
                 self._tidy()
-            except StoreUnavailable:
+            except TRANSIENT:
                 self._stopping.wait(1.0)
             except Exception as error:
                 self._fail(error)
@@ -183,6 +201,7 @@ class Engine:
         self.worker.draining = True
         self._stopping.set()
         self._wake.set()
+        self.exchange_age.forget()
         for thread in self._threads:
             _join(thread)
         deadline = self._clock.monotonic() + patience
@@ -208,8 +227,8 @@ class Engine:
                 self._keep_alive()
             except WorkerGone:
                 continue  # the exchange drops what is not ours any more
-            except StoreUnavailable as error:
-                log.warning("the store is away while the worker stops: %s", error)
+            except TRANSIENT as error:
+                log.warning("while the worker stops: %s", describe(error))
                 self._wake.wait(min(left, 0.2))
             except Exception as error:
                 log.critical("nothing can be recorded while the worker stops: %s", error)
@@ -220,7 +239,7 @@ class Engine:
         try:
             if self.worker.id is not None:
                 self._store.retire(self.worker.id)
-        except DuetimeError as error:
+        except (DuetimeError, *TRANSIENT) as error:
             log.warning("the worker could not sign off: %s", error)
         if left:
             log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)

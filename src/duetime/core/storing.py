@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from duetime.core.clock import Instant
-from duetime.core.errors import StoreUnavailable, StoreUnusable, WorkerGone
+from duetime.core.errors import StoreUnusable, WorkerGone
 from duetime.core.executing import InHand
 from duetime.core.model import WorkerId
 from duetime.core.outcome import Failed
@@ -17,6 +17,7 @@ from duetime.core.policy.settling import Finished
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err, Ok
 from duetime.core.store import Store, Want
+from duetime.core.transient import TRANSIENT
 
 log = logging.getLogger("duetime.worker")
 
@@ -39,7 +40,7 @@ def exchange(
     try:
         done = store.exchange(worker, now, finished, wants, known, budget)
         return done.claims, done.seen
-    except (WorkerGone, StoreUnavailable, StoreUnusable):
+    except (WorkerGone, StoreUnusable, *TRANSIENT):
         raise
     except Exception as error:
         parts = _halves(store, now, batch, wants, error)
@@ -103,6 +104,8 @@ def _rewind(change: Change) -> Decision:
     """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
     try:
         decision = rewind(change)
+    except TRANSIENT:
+        raise
     except Exception as error:
         return _set_aside(change, type(error).__name__)
     return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision

@@ -13,6 +13,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
 # "right/…" counts leap seconds, the others mean whatever this machine is set to: nothing to rest on.
 _UNUSABLE = re.compile(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
 _LONGEST = 64
+_NO_ZONE_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def known_zone(name: object) -> ZoneInfo:
@@ -27,8 +28,8 @@ def _zone(name: str) -> ZoneInfo:
     if len(name) <= _LONGEST and _NAME.fullmatch(name) and not _UNUSABLE.fullmatch(name):
         try:
             return ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            pass
+        except (ZoneInfoNotFoundError, ValueError, *_NO_ZONE_FILE):
+            pass  # any other OSError says something about this machine, and nothing about the name
     raise UnknownZone(_unknown(name), field="timezone")
 
 
@@ -45,6 +46,15 @@ def suggestions(name: str) -> list[str]:
     wanted = name.strip().lower().replace(" ", "_")
     close = difflib.get_close_matches(wanted, names, n=6, cutoff=0.75)
     return list(dict.fromkeys(names[match] for match in close))[:3]
+
+
+def preload() -> None:
+    """Read the list of names and every zone now: later there may be no descriptor left to read a file with."""
+    for name in sorted(set(_names().values())):
+        try:
+            known_zone(name)
+        except (UnknownZone, OSError):
+            continue  # it is read again by whoever needs it
 
 
 @lru_cache(maxsize=1)

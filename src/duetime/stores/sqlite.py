@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 
 from duetime.core.clock import Clock, Instant, SystemClock
-from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.core.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.core.model import LEASE, WorkerId
 from duetime.core.store import Health
 from duetime.stores.flow import FlowingStore
@@ -277,6 +277,15 @@ def _make_private(path: str) -> None:
             raise StoreUnusable(f"{path} cannot be made ({error.strerror}); choose another place") from error
 
 
+def _not_opened(path: str) -> DuetimeError:
+    """Tell a file that cannot be opened at all from one for which a descriptor or memory is missing just now."""
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
+    is_there = os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)  # noqa: PTH113
+    if is_there and os.access(folder, os.W_OK):
+        return StoreUnavailable(f"{path} cannot be opened just now; it is tried again")
+    return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
+
+
 @contextmanager
 def translated(path: str) -> Iterator[None]:
     """SQLite's errors in our words: what is wrong and what to do next."""
@@ -293,9 +302,9 @@ def translated(path: str) -> Iterator[None]:
     except apsw.CorruptError as error:
         raise StoreUnusable(f"{path} is damaged; restore it from a backup") from error
     except apsw.CantOpenError as error:
-        raise StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written") from error
-    except apsw.IOError as error:
-        raise StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk") from error
+        raise _not_opened(path) from error
+    except (apsw.IOError, apsw.NoMemError, MemoryError) as error:
+        raise StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk and the memory") from error
     except apsw.TooBigError as error:
         raise InvalidInput("too large to be stored") from error
     except UnicodeEncodeError as error:

@@ -25,6 +25,7 @@ from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, 
 from duetime.core.policy.settling import Finished, settle
 from duetime.core.policy.values import Overlap, Policy, policy_from_json
 from duetime.core.policy.writes import Extension, NewId, Writes
+from duetime.core.transient import TRANSIENT
 from duetime.core.triggers import trigger_from_json
 
 LEAD = Instant(SECOND // 10)
@@ -73,6 +74,8 @@ def plan_claims(
         progress = plan.writes.progress_of(entry.progress)
         try:
             policy, found = _read(plan, entry, progress)
+        except TRANSIENT:
+            raise  # the whole batch is tried again: the row is not to blame
         except Exception as error:
             mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
             continue

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.errors import DuetimeError
+from duetime.core.exchange_age import ExchangeAge
 from duetime.core.figures import BOUNDS
 from duetime.core.model import lane_of
 from duetime.core.scheduler import Scheduler
@@ -32,8 +33,9 @@ ENDINGS: Final = ("completed", "failed", "missed", "skipped", "cancelled", "lost
 class StoreCollector(Collector):
     """Asks the store, at a cost that does not grow with what is stored."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, age: ExchangeAge) -> None:
         self._scheduler, self._store = scheduler, scheduler.store
+        self._age = age
         self._tallies = Tallies(self._store, scheduler.clock)
 
     def describe(self) -> Iterable[Metric]:
@@ -48,6 +50,7 @@ class StoreCollector(Collector):
         yield self._lag(now)
         yield self._depth(now)
         yield self._workers(now)
+        yield self._exchange()
         live = GaugeMetricFamily("duetime_live_runs", "Runs that have not ended.", labels=["kind", "status"])
         for (kind, status), number in sorted(Counter((one.kind, one.status) for one in living).items()):
             live.add_metric([kind, status], number)
@@ -87,6 +90,12 @@ class StoreCollector(Collector):
             workers.add_metric([str(session)], sum(worker.session == session for worker in alive))
         return workers
 
+    def _exchange(self) -> Metric:
+        age = GaugeMetricFamily("duetime_exchange_age_seconds", "Since the worker here last completed an exchange.")
+        if (seconds := self._age.seconds) is not None:
+            age.add_metric([], seconds)
+        return age
+
 
 def _histogram(name: str, words: str, spreads: dict[str, Spread]) -> Metric:
     family = HistogramMetricFamily(name, words, labels=["kind"])
@@ -100,8 +109,9 @@ def _histogram(name: str, words: str, spreads: dict[str, Spread]) -> Metric:
 class Metrics:
     """A registry of its own: what other libraries count in this process is nobody's question here."""
 
-    def __init__(self, scheduler: Scheduler, identify: Callable[[], Call], *, trusting: bool) -> None:
+    def __init__(self, scheduler: Scheduler, identify: Callable[[], Call], age: ExchangeAge, *, trusting: bool) -> None:
         self._scheduler, self._identify, self._trusting = scheduler, identify, trusting
+        self._age = age
         self._one_at_a_time = threading.Lock()
         self._registry: CollectorRegistry | None = None
 
@@ -121,5 +131,5 @@ class Metrics:
         with self._one_at_a_time:
             if self._registry is None:
                 self._registry = CollectorRegistry(auto_describe=False)
-                self._registry.register(StoreCollector(self._scheduler))
+                self._registry.register(StoreCollector(self._scheduler, self._age))
             return generate_latest(self._registry)
