@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import instant_of
+from duetime.core.clock import SECOND, instant_of
 from duetime.core.drafting import Changes, Limits, NewSchedule
 from duetime.core.kind import Caller
 from duetime.core.model import Schedule
@@ -165,6 +165,30 @@ def test_a_bad_edit_changes_nothing(scheduler: Scheduler) -> None:
     refusal(scheduler.edit(ANN, public_id, Changes(trigger_type="cron", trigger_config={"expression": "nope"})))
     refusal(scheduler.edit(ANN, public_id, Changes(name="fine", policy={"max_runs": -1})))
     refusal(scheduler.edit(ANN, public_id, Changes(next=instant_of(datetime(2020, 1, 1, tzinfo=UTC)))))
+    assert scheduler.find(ANN, public_id) == schedule
+
+
+NEVER = {"at_most_once": True, "catch_up": "skip", "grace": 0}
+"""At most once is claimed at its instant or after it, and this tolerates nothing after it."""
+
+
+def test_options_that_could_never_run_together_are_refused(scheduler: Scheduler) -> None:
+    refused = refusal(scheduler.create(ANN, replace(JOB, policy=NEVER)))
+    assert (refused.code, refused.details["field"]) == ("invalid", "grace")
+    assert total(scheduler) == 0
+    for other in ({"grace": SECOND}, {"catch_up": "once"}, {"at_most_once": False}):
+        made(scheduler.create(ANN, replace(JOB, policy=NEVER | other)))
+    jittered = {"hours": 1, "jitter": 5}
+    made(scheduler.create(ANN, replace(JOB, trigger_config=jittered, policy=NEVER)))
+
+
+def test_an_edit_to_options_that_could_never_run_is_refused(scheduler: Scheduler) -> None:
+    schedule = made(scheduler.create(ANN, replace(JOB, policy=NEVER | {"grace": SECOND})))
+    public_id = schedule.definition.public_id
+    assert refusal(scheduler.edit(ANN, public_id, Changes(policy={"grace": 0}))).details["field"] == "grace"
+    jittered = made(scheduler.create(ANN, replace(JOB, trigger_config={"hours": 1, "jitter": 5}, policy=NEVER)))
+    plain = Changes(trigger_type="interval", trigger_config={"hours": 1})
+    assert refusal(scheduler.edit(ANN, jittered.definition.public_id, plain)).details["field"] == "grace"
     assert scheduler.find(ANN, public_id) == schedule
 
 

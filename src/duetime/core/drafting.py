@@ -16,6 +16,7 @@ from duetime.core.kind import Caller, Kind, Prepared
 from duetime.core.model import Definition, Schedule, ScheduleId
 from duetime.core.policy.changing import Edit
 from duetime.core.policy.creating import Draft
+from duetime.core.policy.feasibility import check_can_run
 from duetime.core.policy.values import Policy, make_policy, policy_for_ending, policy_to_json
 from duetime.core.results import is_text
 from duetime.core.triggers import (
@@ -88,6 +89,7 @@ class Drafter:
         prepared = kind.prepare(new.payload, caller)
         policy = self._policy({**kind.defaults, **prepared.policy}, new.policy)
         prepared.agree(policy)
+        check_can_run(policy, trigger)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:
             raise InvalidInput("trigger_config: it would never fire", field="trigger_config")
@@ -212,6 +214,7 @@ class Drafter:
             policy = policy_to_json(self._changed_policy(usual, _readable(definition.policy), asked))
         if prepared is not None:
             prepared.agree(policy_for_ending(policy or definition.policy))
+        _check_edited(definition, policy, trigger)
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
             raise InvalidInput("next: it is in the past", field="next")
@@ -225,6 +228,17 @@ class Drafter:
             return self._kind(definition.kind).prepare(_readable(definition.payload), caller)
         except InvalidInput:
             return None
+
+
+def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:
+    """Check what an edit leaves; where it changes neither, nothing new can be wrong."""
+    if policy is None and trigger is None:
+        return
+    try:
+        rule = trigger_from_json(trigger or definition.trigger)
+    except InvalidInput:
+        return  # the edit itself says that what is stored cannot be used
+    check_can_run(policy_for_ending(policy or definition.policy), rule)
 
 
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:

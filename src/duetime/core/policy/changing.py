@@ -91,6 +91,7 @@ def pause(change: Change) -> Decision:
     if progress.state != ScheduleState.ACTIVE:
         return not_possible("paused", progress.state)
     writes = Writes(due_gone_of=[definition.id])
+    progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
     _touch(writes, change)
     return done(writes)
@@ -105,16 +106,26 @@ def resume(change: Change) -> Decision:
     if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
         return not_possible("resumed", progress.state)
     writes = Writes(due_gone_of=[definition.id])
-    if progress.next is not None and progress.next <= change.now:
-        following = trigger_from_json(definition.trigger).next_after(change.now)
-        progress = _account(writes, change, f"the schedule was {progress.state}")
-        progress = progress._replace(
-            next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
-        )
+    progress = _pass_over(writes, change, f"the schedule was {progress.state}")
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     _enqueue(writes, change, definition, progress)
     _touch(writes, change)
     return done(writes)
+
+
+def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
+    """Account for what is due and will not run, and go on with the first occurrence after now."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.next > change.now:
+        return progress
+    accounted = _account(writes, change, reason)
+    try:
+        following = trigger_from_json(definition.trigger).next_after(change.now)
+    except InvalidInput:  # what comes next is not known; the row keeps this occurrence from being accounted for twice
+        return accounted
+    return accounted._replace(
+        next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
+    )
 
 
 def _account(writes: Writes, change: Change, reason: str) -> Progress:
@@ -202,9 +213,13 @@ def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
             writes.runs[run.id] = run._replace(
                 status=RunStatus.CANCELLED, finished=change.now, error=reason, fence=run.fence + 1
             )
-    through = progress.through if progress.next is None else progress.next
+    if progress.next is not None and progress.next <= change.now:
+        before = "" if progress.state == ScheduleState.ACTIVE else f"it was {progress.state}, and then "
+        progress = _account(writes, change, f"{before}{reason}")
+    elif progress.next is not None:
+        progress = progress._replace(through=progress.next)
     writes.progress[definition.id] = progress._replace(
-        state=state, next=None, through=through, active=running, queued=0, gap=None, note=None
+        state=state, next=None, active=running, queued=0, gap=None, note=None
     )
     return writes
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from duetime.core.clock import Instant
 from duetime.core.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.core.policy.following import alert, failing, follow_ups, is_failing
-from duetime.core.policy.rows import ended, run_entry
+from duetime.core.policy.rows import earliest_start, ended, run_entry
 from duetime.core.policy.values import Overlap, Policy
 from duetime.core.policy.writes import Writes
 
@@ -77,7 +77,7 @@ def pause_and_tell(
 def release(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
 ) -> Progress:
-    """The oldest run in line may start, once its schedule is active and nothing stands before it."""
+    """The oldest run in line may start at its instant, once its schedule is active and nothing stands before it."""
     free = progress.active == 0 or policy.overlap == Overlap.ALLOW
     if progress.state != ScheduleState.ACTIVE or not progress.queued or not free:
         return progress
@@ -85,7 +85,8 @@ def release(
     if run is None:
         return progress
     writes.runs[run.id] = run._replace(status=RunStatus.PENDING)
-    writes.due_new.append(run_entry(definition, policy, run, now))
+    at = max(now, earliest_start(definition, run))
+    writes.due_new.append(run_entry(definition, policy, run, at))
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
 
 

@@ -52,9 +52,7 @@ def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tupl
     instants = [newest]
     while len(instants) < limit and instants[-1] > due:
         earlier = trigger.latest(Instant(due - 1), Instant(instants[-1] - 1))
-        if earlier is None:
-            break
-        instants.append(earlier)
+        instants.append(due if earlier is None else earlier)  # a moved occurrence is none of the rule's
     return tuple(reversed(instants))
 
 
@@ -64,10 +62,10 @@ def _span(trigger: Trigger, due: Instant, until: Instant) -> Span | None:
 
 
 def span_between(trigger: Trigger, due: Instant, until: Instant) -> Span:
-    before = Instant(due - 1)
-    last = trigger.latest(before, until) or due
-    count = trigger.count(before, until, MOST_COUNTED)
-    return Span(due, last, -MOST_COUNTED if count > MOST_COUNTED else max(count, 1))
+    """Return the range of `due` itself, which may have been moved off the rule, and the rule's occurrences after it."""
+    last = trigger.latest(due, until) or due
+    count = 1 + trigger.count(due, until, MOST_COUNTED)
+    return Span(due, last, -MOST_COUNTED if count > MOST_COUNTED else count)
 
 
 def without(found: Found, trigger: Trigger, taken: Collection[Instant]) -> Found:
@@ -85,5 +83,5 @@ def span_without(span: Span, trigger: Trigger, taken: Collection[Instant]) -> Sp
     if first is None or first > span.last:
         return None
     rest = span_between(trigger, first, span.last)
-    among = sum(1 for due in taken if first <= due <= span.last)
+    among = sum(1 for due in taken if first < due <= span.last and trigger.next_after(Instant(due - 1)) == due)
     return rest if rest.number < 0 else rest._replace(number=max(1, rest.number - among))

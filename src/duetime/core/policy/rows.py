@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from duetime.core.clock import Instant
+from duetime.core.errors import InvalidInput
 from duetime.core.model import (
     NO_RUN,
     Cause,
@@ -20,7 +21,7 @@ from duetime.core.model import (
 )
 from duetime.core.policy.retries import spread
 from duetime.core.policy.values import Policy
-from duetime.core.triggers import Trigger
+from duetime.core.triggers import Trigger, trigger_from_json
 
 
 class Span(NamedTuple):
@@ -56,8 +57,23 @@ def span_run(run: RunId, definition: Definition, span: Span, status: str, reason
     return new_run(run, definition, span.first, status, finished=now, error=reason, last=span.last, number=span.number)
 
 
+def start_of(definition: Definition, trigger: Trigger, due: Instant) -> Instant:
+    """Return when an occurrence is to start: its nominal instant and its share of the jitter."""
+    return Instant(due + spread(definition.id, due, trigger.jitter)) if trigger.jitter else due
+
+
+def earliest_start(definition: Definition, run: Run) -> Instant:
+    """Return the instant before which a run must not start, however early it was claimed."""
+    if run.cause != Cause.TRIGGER:  # asked for at once; what its instant has beyond that only tells it from others
+        return Instant(0)
+    try:
+        return start_of(definition, trigger_from_json(definition.trigger), run.due)
+    except InvalidInput:  # a run must be able to go on and to end, whatever became of its trigger
+        return run.due
+
+
 def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due: Instant) -> DueEntry:
-    at = Instant(due + spread(definition.id, due, trigger.jitter)) if trigger.jitter else due
+    at = start_of(definition, trigger, due)
     return DueEntry(lane_of(definition.kind, at_most_once=policy.at_most_once), at, definition.id, NO_RUN)
 
 

@@ -13,7 +13,7 @@ from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, R
 from duetime.core.policy.ending import Held, Reader, end_run, pause_and_tell
 from duetime.core.policy.following import alert
 from duetime.core.policy.retries import backoff
-from duetime.core.policy.rows import run_entry
+from duetime.core.policy.rows import earliest_start, run_entry
 from duetime.core.policy.values import policy_for_ending
 from duetime.core.policy.writes import Writes
 
@@ -100,7 +100,8 @@ def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Ins
             return
     error = outcome.reason or held.run.error
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
-    _go_on(writes, held, back, Instant(now + outcome.after), now, reader)
+    at = max(Instant(now + outcome.after), earliest_start(held.definition, run))
+    _go_on(writes, held, back, at, now, reader)
     if outcome.alert is not None:  # its owner hears of it, once
         _say_why(writes, held, outcome.alert.text)
         deliver_to = policy_for_ending(held.definition.policy).deliver_to
@@ -192,7 +193,7 @@ def _rescue(writes: Writes, held: Held, now: Instant, reader: Reader) -> None:
         _quarantine(writes, held, run, now, reader)
     else:
         writes.attempts.append(Attempt(run.id, run.attempt, run.started, now, RunStatus.LOST, error))
-        _go_on(writes, held, run, now, now, reader)
+        _go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
 
 
 def _quarantine(writes: Writes, held: Held, run: Run, now: Instant, reader: Reader) -> None:

@@ -1,0 +1,132 @@
+"""What was due and will not run is a row that says so, with its reason and the right number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import HOUR, MINUTE, Instant
+from duetime.core.model import RunStatus, ScheduleId, ScheduleState
+from duetime.core.policy import changing
+from duetime.core.policy.changing import Change, Decision, Edit
+from duetime.core.policy.writes import Writes
+from duetime.stores.flow import FlowingStore
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of
+
+LATE = Instant(T0 + 10 * MINUTE + 5)
+Decide = Callable[[Change], Decision]
+ENDINGS: dict[str, Decide] = {"cancelled": changing.cancel, "deleted": changing.delete}
+
+
+def range_of(store: FlowingStore, schedule: ScheduleId) -> tuple[str, int, int | None, int, str | None]:
+    (run,) = runs_of(store, schedule)
+    return run.status, run.due, run.last, run.number, run.error
+
+
+@pytest.mark.parametrize("verb", ENDINGS)
+def test_what_was_due_before_the_end_of_a_schedule_is_recorded(store: FlowingStore, verb: str) -> None:
+    schedule = create_one(store, every(MINUTE))
+    value_of(store.change(schedule, LATE, ENDINGS[verb]))
+    reason = f"the schedule was {verb}"
+    assert range_of(store, schedule) == ("skipped", T0 + MINUTE, T0 + 10 * MINUTE, 10, reason)
+
+
+@pytest.mark.parametrize("verb", ENDINGS)
+def test_a_one_off_that_was_due_before_its_end_is_recorded(store: FlowingStore, verb: str) -> None:
+    schedule = create_one(store, once(T0 + 5))
+    value_of(store.change(schedule, LATE, ENDINGS[verb]))
+    assert range_of(store, schedule) == ("skipped", T0 + 5, T0 + 5, 1, f"the schedule was {verb}")
+
+
+@pytest.mark.parametrize("verb", ENDINGS)
+def test_what_a_pause_held_back_is_recorded_when_the_schedule_ends(store: FlowingStore, verb: str) -> None:
+    schedule = create_one(store, every(MINUTE))
+    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, LATE, ENDINGS[verb]))
+    reason = f"it was paused, and then the schedule was {verb}"
+    assert range_of(store, schedule) == ("skipped", T0 + MINUTE, T0 + 10 * MINUTE, 10, reason)
+
+
+@pytest.mark.parametrize("verb", ENDINGS)
+def test_what_lies_ahead_of_the_end_leaves_no_row(store: FlowingStore, hand: Hand, verb: str) -> None:
+    schedule = create_one(store, every(MINUTE))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
+    value_of(store.change(schedule, Instant(T0 + MINUTE + 5), ENDINGS[verb]))
+    assert statuses(store, schedule) == ["completed"]
+
+
+def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    value_of(store.change(schedule, LATE, changing.pause))
+    overdue = "it was overdue when the schedule was paused"
+    assert range_of(store, schedule) == ("skipped", T0 + MINUTE, T0 + 10 * MINUTE, 10, overdue)
+    value_of(store.change(schedule, Instant(T0 + 15 * MINUTE), changing.resume))
+    _, within = runs_of(store, schedule)
+    assert (within.due, within.last, within.number) == (T0 + 11 * MINUTE, T0 + 15 * MINUTE, 5)
+    (claim,) = hand.claim(T0 + 16 * MINUTE)
+    assert claim.run.due == T0 + 16 * MINUTE
+
+
+def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + 5))
+    value_of(store.change(schedule, LATE, changing.pause))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
+    assert statuses(store, schedule) == ["skipped"]
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
+    assert hand.claim(T0 + 2 * HOUR) == []
+
+
+def test_what_has_a_row_already_is_not_recorded_again_at_the_end(store: FlowingStore, hand: Hand) -> None:
+    """A clock that had been ahead ran the third occurrence before the first two."""
+    schedule = create_one(store, every(MINUTE))
+    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + 3 * MINUTE)))))
+    hand.record(hand.claim(T0 + 3 * MINUTE), T0 + 3 * MINUTE)
+    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + MINUTE)))))
+    value_of(store.change(schedule, Instant(T0 + 5 * MINUTE), changing.cancel))
+    skipped, ran = runs_of(store, schedule)
+    assert (ran.status, ran.due) == ("completed", T0 + 3 * MINUTE)
+    assert (skipped.due, skipped.last, skipped.number) == (T0 + MINUTE, T0 + 5 * MINUTE, 4)
+
+
+@pytest.mark.parametrize("decide", [changing.pause, changing.cancel, changing.delete])
+def test_a_trigger_that_cannot_be_read_hinders_nobody(store: FlowingStore, decide: Decide) -> None:
+    schedule = create_one(store, every(MINUTE))
+    with store._write() as tx:
+        found = tx.lock_schedule(schedule)
+        assert found is not None
+        spoilt = found.definition._replace(trigger='{"type":"moon"}')
+        tx.apply(Writes(definitions=[spoilt]), T0)
+    value_of(store.change(schedule, LATE, decide))
+    assert [(run.due, run.number) for run in runs_of(store, schedule)] == [(T0 + MINUTE, -1)], "at least this one"
+
+
+# -- ranges that begin off the rule -----------------------------------------------------------------------------
+
+
+def moved(store: FlowingStore, to: int, **policy: Any) -> ScheduleId:
+    """A schedule of whole minutes whose next occurrence was moved to between two of them."""
+    schedule = create_one(store, every(MINUTE, **policy))
+    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(to)))))
+    return schedule
+
+
+def test_a_range_counts_the_moved_occurrence_that_it_begins_with(store: FlowingStore) -> None:
+    schedule = moved(store, T0 + 90 * MINUTE // 60)
+    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.cancel))
+    (skipped,) = runs_of(store, schedule)
+    assert (skipped.due, skipped.last, skipped.number) == (T0 + 90 * MINUTE // 60, T0 + 3 * MINUTE, 3)
+
+
+@pytest.mark.parametrize(("catch_up", "missed", "ran"), [("once", 2, 1), ("skip", 3, 0), ("all", 0, 3)])
+def test_catching_up_from_a_moved_occurrence_counts_it(
+    store: FlowingStore, hand: Hand, catch_up: str, missed: int, ran: int
+) -> None:
+    schedule = moved(store, T0 + 90 * MINUTE // 60, catch_up=catch_up, grace=0)
+    hand.claim(T0 + 3 * MINUTE + 5)
+    runs = runs_of(store, schedule)
+    assert sum(run.number for run in runs if run.status == "missed") == missed
+    assert sum(run.status in ("running", "queued") for run in runs) == ran
