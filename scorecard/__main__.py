@@ -6,6 +6,7 @@ The environment chooses: `FULL=1` the stated counts, written to docs/scorecard.m
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -16,6 +17,7 @@ from scorecard.table import print_head, print_row, write_row
 
 
 def main() -> int:
+    logging.basicConfig(level=logging.CRITICAL)  # what goes wrong here goes wrong on purpose
     scale = _scale()
     lines = chosen(os.environ.get("LINE", ""))
     print(f"scorecard: {len(lines)} lines, {scale} counts\n", flush=True)

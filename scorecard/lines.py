@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from scorecard.line import Line
 
-RELIABILITY: tuple[Line, ...] = ()
+RELIABILITY: tuple[Line, ...] = (
+    Line(
+        "power-cut",
+        "images of a SQLite store as a power cut may leave it",
+        "5,000 images; integrity holds; acknowledged writes lost: 0",
+        "scorecard.power_cut",
+    ),
+)
 
 SECURITY: tuple[Line, ...] = ()
 
