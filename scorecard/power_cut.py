@@ -118,8 +118,8 @@ def _problems(path: Path, facts: Sequence[Any]) -> list[str]:
     try:
         store.migrate()
         problems = _damage(path)
-        runs = {run: status for run, status in store._rows("SELECT id, status FROM runs", ())}
-        versions = {key: version for key, version in store._rows("SELECT public_id, version FROM schedules", ())}
+        runs = dict(store._rows("SELECT id, status FROM runs", ()))
+        versions = dict(store._rows("SELECT public_id, version FROM schedules", ()))
         invariants(store)
     except AssertionError as error:
         return [f"it contradicts itself: {error}"]

@@ -51,10 +51,10 @@ class RecordingVFS(apsw.VFS):
         self.base = apsw.vfs_names()[0]
         super().__init__(NAME, self.base, makedefault=True)
 
-    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - the name that SQLite calls
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         return _RecordingFile(self, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:
         super().xDelete(filename, syncdir)
         self.record.append(Delete(_short(filename)))
 
@@ -65,15 +65,15 @@ class _RecordingFile(apsw.VFSFile):
         self._name = _short(name.filename() if isinstance(name, apsw.URIFilename) else name or "")
         super().__init__(vfs.base, name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         super().xWrite(data, offset)
         self._record.append(Write(self._name, offset, bytes(data)))
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:
         super().xTruncate(newsize)
         self._record.append(Truncate(self._name, newsize))
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         super().xSync(flags)
         self._record.append(Sync(self._name))
 
