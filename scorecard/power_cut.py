@@ -199,7 +199,7 @@ class _Scene:
 
     def _create(self, number: int) -> None:
         period = number % 7 + 1
-        trigger = ("once", {"run_at": (START + timedelta(seconds=number + 1)).isoformat()})
+        trigger: tuple[str, dict[str, Any]] = ("once", {"run_at": (START + timedelta(seconds=number + 1)).isoformat()})
         if number % 10 == 0:
             trigger = ("interval", {"seconds": period})
         policy = {"max_attempts": 2, "backoff": 1} if number % 3 else {}

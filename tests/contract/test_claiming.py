@@ -328,3 +328,17 @@ def test_a_clock_that_was_ahead_is_counted_from_now_again(store: FlowingStore, h
     assert hand.claim(T0 + 10 * MINUTE) == []
     (claim,) = hand.claim(T0 + 11 * MINUTE)
     assert claim.run.due == T0 + 11 * MINUTE
+
+
+def test_a_range_of_skips_is_not_extended_backwards_by_a_clock_that_was_ahead(store: FlowingStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    hand.claim(T0 + 5 * MINUTE)
+    hand.claim(T0 + 8 * MINUTE)  # the run is still active: this one is skipped
+    now = Instant(T0 + 6 * MINUTE)
+    value_of(store.change(schedule, now, changing.rewind))
+    hand.claim(T0 + 7 * MINUTE)
+    skipped = [run for run in runs_of(store, schedule) if run.status == RunStatus.SKIPPED]
+    assert {(run.due, run.last, run.number) for run in skipped} == {
+        (T0 + 8 * MINUTE, T0 + 8 * MINUTE, 1),
+        (T0 + 7 * MINUTE, T0 + 7 * MINUTE, 1),
+    }

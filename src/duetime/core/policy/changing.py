@@ -382,7 +382,7 @@ def rewind(change: Change) -> Decision:
         return done(Writes())
     trigger = trigger_from_json(definition.trigger)
     following = trigger.next_after(change.now)
-    progress = progress._replace(through=None)
+    progress = progress._replace(through=None, gap=None)  # an open range does not go on at an earlier instant
     writes = Writes()
     if following is not None and progress.next is not None:
         entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, following)
