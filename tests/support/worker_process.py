@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from duetime.compose import build
+from duetime.kinds.command import run_command
 from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Registry
-from duetime.settings import Settings
+from duetime.kinds.registry import Registry, Task
+from duetime.settings import AgentSettings, Settings
+from tests.support import isolated
 
 LOOK = 0.01
 """Seconds between two looks at a file that the test makes."""
@@ -36,7 +38,8 @@ class Events:
 
 
 def test_tasks(events: Events) -> Registry:
-    registry = Registry()
+    own = Task(run_command, isolation="process", local=True)
+    registry = Registry([own], base=isolated.registry)
 
     @registry.task
     def mark(key: str, context: TaskContext) -> None:
@@ -76,6 +79,11 @@ def test_tasks(events: Events) -> Registry:
     return registry
 
 
+def test_agents(options: dict[str, Any]) -> dict[str, AgentSettings]:
+    """The agent `program`, where a test gives the command of one."""
+    return {"program": AgentSettings(command=tuple(options["agent"]))} if "agent" in options else {}
+
+
 def main(options: dict[str, Any]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(levelname)s %(name)s %(message)s")
     stop = threading.Event()
@@ -86,6 +94,7 @@ def main(options: dict[str, Any]) -> int:
         threads=options.get("threads", 8),
         lease=options.get("lease", 2.0),
         drain=options.get("drain", 5.0),
+        agents=test_agents(options),
     )
     app = build(settings, registry=test_tasks(Events(options["events"])))
     engine = app.engine()

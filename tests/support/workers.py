@@ -24,7 +24,7 @@ from duetime.core.store import RunQuery
 from duetime.settings import Settings
 from duetime.stores.flow import FlowingStore
 from tests.support.invariants import invariants
-from tests.support.worker_process import Events, test_tasks
+from tests.support.worker_process import Events, test_agents, test_tasks
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ class Crew:
         self.events_file = folder / "events"
         self.events_file.touch()
         self.clock = ShiftedClock()
-        settings = Settings(db=url, timezone="UTC", max_schedules=1_000_000)
+        settings = Settings(db=url, timezone="UTC", max_schedules=1_000_000, agents=test_agents(options))
         self.app: App = build(settings, clock=self.clock, registry=test_tasks(Events(str(self.events_file))))
 
     def start(self, count: int = 1, *, wait: bool = True, **options: Any) -> list[WorkerProcess]:

@@ -18,6 +18,7 @@ from duetime.agents.presets import Outfit, Visit, preset_named
 from duetime.agents.process import Launch, LeashedProcess
 from duetime.agents.supervision import TIME_LIMITS, TimeLimits, supervise
 from duetime.agents.verdict import reply_of
+from duetime.core.child_lease import ChildLease
 from duetime.core.errors import InvalidInput
 from duetime.core.waking import Errand, Reply
 
@@ -128,7 +129,7 @@ class CommandAgent:
             self._folder or str(work),
             str(private),
             outfit.given.encode(),
-            self._limits.unheard,
+            ChildLease(errand.lease, self._limits.unheard).deadline(),
         )
 
     def _outfit(self, errand: Errand, private: Path, env: Mapping[str, str]) -> Outfit:

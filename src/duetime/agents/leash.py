@@ -1,14 +1,15 @@
 """Holds an agent's process: run as a program, never imported. It starts with nothing but the standard library.
 
 It starts the command, tells how it ended, and ends everything that the command started as soon as the worker asks for
-it, is gone (its end of a pipe closes), or was not heard of for too long: a worker that hangs may have lost its run to
-another one. On Linux it adopts what the command leaves behind, so that not even a daemon gets away.
+it, is gone (its end of a pipe closes), or has told no later deadline in time: a worker that hangs may have lost its run
+to another one. On Linux it adopts what the command leaves behind, so that not even a daemon gets away.
 
-    leash.py CONTROL NEWS PATIENCE PRIVATE COMMAND …
+    leash.py CONTROL NEWS DEADLINE PRIVATE COMMAND …
 
-CONTROL: a descriptor on which the worker beats; `k` means to end it all. NEWS: a descriptor for one line: `exit CODE`,
-`signal NUMBER`, `failed ERRNO`, or `ended` where it was made to. PRIVATE: the folder of this run, which is removed here
-where no worker is left to do it.
+CONTROL: a descriptor on which the worker tells later deadlines, a line for each; `k` means to end it all. NEWS: a
+descriptor for one line: `exit CODE`, `signal NUMBER`, `failed ERRNO`, or `ended` where it was made to. DEADLINE: on the
+boot clock, which goes on while processes are stopped and the machine sleeps. PRIVATE: the folder of this run, which is
+removed here where no worker is left to do it.
 """
 
 from __future__ import annotations
@@ -17,24 +18,29 @@ import os
 import select
 import signal
 import sys
+import time
 
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _ROUNDS = 100
 """In each of them another generation of a family dies."""
+_TICK = 0.05
+"""Seconds between two looks at the deadline: a machine that wakes up again wakes nobody who waits for longer."""
+_PIPE = 65536
+"""Bytes that a pipe holds: whoever was stopped reads all that was said meanwhile before it judges."""
 
 
 def main() -> None:
-    control, news, patience, private = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+    control, news, deadline, private = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
     for descriptor in (control, news):
         os.set_inheritable(descriptor, False)
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # they are meant for the command, which is in the same group
     _tell_the_kernel(_SET_CHILD_SUBREAPER, 1)
-    wake = _wake_on(signal.SIGCHLD, signal.SIGALRM)
+    wake = _wake_on(signal.SIGCHLD)
     command = _start(sys.argv[5:], news)
     _let_go_of_its_streams()
-    last_word, orphaned = _watch(command, control, wake, patience)
+    last_word, orphaned = _watch(command, control, wake, deadline)
     _end_all()
     try:
         os.write(news, last_word or b"ended\n")
@@ -45,23 +51,32 @@ def main() -> None:
         os.killpg(0, signal.SIGKILL)  # this process too: nobody waits for it
 
 
-def _watch(command: int, control: int, wake: int, patience: float) -> tuple[bytes, bool]:
+def _watch(command: int, control: int, wake: int, deadline: float) -> tuple[bytes, bool]:
     """How the command ended, if it did, and whether the worker is gone."""
+    said = b""
     while True:
-        ready, _, _ = select.select([control, wake], [], [])
+        over = _boottime() >= deadline
+        ready, _, _ = select.select([control, wake], [], [], 0 if over else _TICK)
         if wake in ready:
-            signals = os.read(wake, 4096)
+            os.read(wake, 4096)
             if (ended := _reap(command)) is not None:
                 return ended, False
-            if signal.SIGALRM in signals:
-                return b"", True
         if control in ready:
-            note = os.read(control, 4096)
+            note = os.read(control, _PIPE)
             if not note:
                 return b"", True
             if b"k" in note:
                 return b"", False
-            signal.setitimer(signal.ITIMER_REAL, patience)  # from the first beat on
+            *told, said = (said + note).split(b"\n")
+            deadline = max([deadline, *map(float, told)])
+        elif over:
+            return b"", True
+
+
+def _boottime() -> float:
+    source = getattr(time, "CLOCK_BOOTTIME", None)
+    # The same as the worker's, which is no import for this program.
+    return time.monotonic() if source is None else time.clock_gettime(source)  # noqa: TID251
 
 
 def _start(command: list[str], news: int) -> int:

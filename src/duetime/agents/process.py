@@ -1,7 +1,7 @@
 """An agent's program in a session of its own, held by a leash, its streams read as they come.
 
 - its standard input is what it is given, and then ends;
-- control: a beat every now and then; when our end closes because we died, the leash ends everything;
+- control: a later deadline every now and then; when our end closes because we died, the leash ends everything;
 - news: one line that tells how the program ended; it closes when the leash is gone.
 """
 
@@ -34,8 +34,8 @@ class Launch(NamedTuple):
     """The folder of this run: removed by the leash where no worker is left to do it."""
     given: bytes
     """Its standard input."""
-    patience: float
-    """Seconds that it lives without a beat."""
+    deadline: float
+    """On the boot clock: when it ends unless it is told a later one."""
 
 
 class Ended(NamedTuple):
@@ -52,7 +52,7 @@ class LeashedProcess:
         """Raises OSError where not even a process can be had."""
         control_there, self._control = os.pipe()
         self._news, news_there = os.pipe()
-        held = (str(control_there), str(news_there), str(launch.patience), launch.private)
+        held = (str(control_there), str(news_there), str(launch.deadline), launch.private)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", _LEASH, *held, *launch.argv],
@@ -106,8 +106,8 @@ class LeashedProcess:
         fresh, self._fresh = self._fresh, []
         return fresh
 
-    def beat(self) -> None:
-        self._say(b".")
+    def live_until(self, deadline: float) -> None:
+        self._say(f"{deadline}\n".encode())
 
     def ask_to_end(self) -> None:
         """The whole group: a shell would not pass it on."""

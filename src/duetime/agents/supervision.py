@@ -8,13 +8,15 @@ from typing import NamedTuple
 from duetime.agents.answers import Reader
 from duetime.agents.environment import Secrets
 from duetime.agents.process import LeashedProcess
+from duetime.core.child_lease import ChildLease
 from duetime.core.clock import Clock, SystemClock
 from duetime.core.kind import StopReason
 from duetime.core.waking import Errand
 
 _TICK = 0.05
 """Seconds between two looks at a stop signal."""
-_BEAT = 1.0
+_NEWS = 1.0
+"""Seconds between two reports of what the program is doing."""
 _HURRIED = 0.5
 """Seconds of grace where the worker itself is about to end: it has to record what became of the run."""
 _LAST = 2.0
@@ -31,7 +33,7 @@ class TimeLimits(NamedTuple):
     grace: float = 5.0
     """Seconds for a program to end by itself once it was asked to."""
     unheard: float = 30.0
-    """Seconds that a program lives without hearing of its worker."""
+    """Seconds that a program lives without hearing of its worker, where the lease is not over before."""
 
 
 TIME_LIMITS = TimeLimits()
@@ -48,19 +50,20 @@ def supervise(
 ) -> str | None:
     """Why it was made to end, if it was. Real processes live in real time, also where the schedules do not."""
     clock = clock or SystemClock()
-    began = beaten = clock.monotonic()
-    process.beat()
+    began = reported = clock.monotonic()
+    child = ChildLease(errand.lease, limits.unheard, clock)
     ending: _Ending | None = None
     while not process.gone:
         for data in process.hear(_TICK):
             reader.take(data)
         now = clock.monotonic()
-        if now - beaten >= _BEAT:
-            beaten = now
-            process.beat()
-            if (news := reader.heard.news) is not None:
-                errand.report(secrets.without(news))
-                reader.heard.news = None
+        deadline = child.renewal()  # before the look at `stop`: a lease that was lost may be renewed after that
+        if deadline is not None and errand.stop.reason is not StopReason.LEASE:
+            process.live_until(deadline)
+        if now - reported >= _NEWS and (news := reader.heard.news) is not None:
+            reported = now
+            errand.report(secrets.without(news))
+            reader.heard.news = None
         if ending is None and (why := _why_end(errand, now - began, is_closed())) is not None:
             ending = _Ending(process, why, now + _grace(errand.stop.reason, limits))
         if ending is not None and ending.is_over(now):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from duetime.core.clock import SECOND, Clock, Instant
 from duetime.core.kind import Kind, StopReason, StopSignal, Work
+from duetime.core.lease import Lease
 from duetime.core.model import RunId, WorkerId
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.core.policy.claiming import Claim
@@ -46,10 +47,10 @@ class InHand:
         self.report, self.reported = clean_text(text[:500]), False
 
 
-def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock) -> Finished:
+def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
     item.begun = True
     started = clock.now()
-    outcome = _outcome(item, kinds)
+    outcome = _outcome(item, kinds, lease)
     return _finished(item, _judge(item, outcome), started, clock.now())
 
 
@@ -62,10 +63,10 @@ def _finished(item: InHand, outcome: Outcome, started: Instant | None, finished:
     return Finished(run.id, run.fence, outcome, started, finished)
 
 
-def _outcome(item: InHand, kinds: Mapping[str, Kind]) -> Outcome:
+def _outcome(item: InHand, kinds: Mapping[str, Kind], lease: Lease | None) -> Outcome:
     try:
         kind = kinds[item.claim.definition.kind]
-        return kind.execute(Work(item.claim, item.stop, item.tell))
+        return kind.execute(Work(item.claim, item.stop, item.tell, lease))
     except BaseException as error:  # a task must not end the thread that carries it out, whatever it raises
         log.exception("run %s of %s failed", item.id, item.claim.definition.public_id)
         return Failed(error_text(error))

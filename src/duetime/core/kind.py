@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from duetime.core.clock import Instant
+from duetime.core.lease import Lease
 from duetime.core.outcome import Outcome
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.values import Policy, policy_from_json
@@ -98,6 +99,8 @@ class Work:
     stop: StopSignal
     report: Callable[[str], None]
     """Tells people how far it came; the latest text is kept."""
+    lease: Lease | None = None
+    """The worker's right to act, where a worker has it in hand: child processes must end before it does."""
 
     @property
     def payload(self) -> Any:

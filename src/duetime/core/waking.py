@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.core.clock import Instant
 from duetime.core.kind import StopSignal
+from duetime.core.lease import Lease
 from duetime.core.ledger import UNLIMITED, Left
 from duetime.core.outcome import Outcome
 
@@ -60,6 +61,8 @@ class Errand:
     """In which its owner reads times, and its token too; empty means that of the installation."""
     left: Left = UNLIMITED
     """What the limits of the day leave to this run. Who cannot keep to it is only stopped before the next one."""
+    lease: Lease | None = None
+    """The worker's right to act: a program that an agent starts must end before it does."""
 
 
 @dataclass(frozen=True, slots=True)

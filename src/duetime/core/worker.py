@@ -336,7 +336,7 @@ class Worker:
             self.done.append((item, give_back(item, self.clock)))
             return
         begun = self.clock.monotonic()
-        finished = carry_out(item, self.kinds, self.clock)
+        finished = carry_out(item, self.kinds, self.clock, self.lease)
         self._pace += (min(1.0, self.clock.monotonic() - begun) - self._pace) * 0.05
         item.over = True
         self.done.append((item, finished))

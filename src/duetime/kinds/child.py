@@ -1,6 +1,7 @@
 """The other end of `tether.py`: carries out one task and answers. Run as a program, never imported.
 
-It ends with its whole group as soon as the process that started it is gone, or has not been heard of for long.
+It ends with its whole group as soon as the process that started it is gone, or has not told it a later deadline in
+time: deadlines are on the boot clock, which all processes share and which goes on while they are stopped.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import select
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duetime.kinds.context import TaskContext
 
 _MOST_TRACE = 20_000
+_TICK = 0.05
+"""Seconds between two looks at the deadline: a machine that wakes up again wakes nobody who waits for longer."""
+_PIPE = 65536
+"""Bytes that a pipe holds: whoever was stopped reads all that was said meanwhile before it judges."""
 
 
 def main() -> None:
@@ -25,14 +31,16 @@ def main() -> None:
     request = json.loads(control.line())
     args, kwargs = json.loads(control.line())
     sys.path[:] = request["path"]
-    watch = threading.Thread(target=control.watch, args=(request["patience"],), name="duetime-watch", daemon=True)
-    watch.start()
+    deadline = float(request["deadline"])
+    if _boottime() >= deadline:
+        _end_group()
+    threading.Thread(target=control.watch, args=(deadline,), name="duetime-watch", daemon=True).start()
     answers = Answers(results)
     answers.send(_perform(request, args, kwargs, control.cancelled, answers))
 
 
 class Control:
-    """What comes from the process that started us: two lines of a request, then beats, perhaps a `c`."""
+    """What comes from the process that started us: two lines of a request, then later deadlines, perhaps a `c`."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -48,15 +56,20 @@ class Control:
         line, _, self._ahead = self._ahead.partition(b"\n")
         return line
 
-    def watch(self, patience: float) -> None:
-        note = self._ahead
+    def watch(self, deadline: float) -> None:
         while True:
-            if b"c" in note:
-                self.cancelled.set()
-            ready, _, _ = select.select([self._descriptor], [], [], patience)
-            note = os.read(self._descriptor, 4096) if ready else b""
-            if not note:
+            *notes, self._ahead = self._ahead.split(b"\n")
+            for note in notes:
+                if note == b"c":
+                    self.cancelled.set()
+                else:
+                    deadline = max(deadline, float(note))
+            over = _boottime() >= deadline
+            ready, _, _ = select.select([self._descriptor], [], [], 0 if over else _TICK)
+            data = os.read(self._descriptor, _PIPE) if ready else b""
+            if not data and (ready or over):
                 _end_group()
+            self._ahead += data
 
 
 class Answers:
@@ -100,6 +113,12 @@ def _tie(life: int) -> None:
         fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
     except (ImportError, AttributeError, OSError):
         pass  # only Linux has all of it; elsewhere the watcher alone has to do
+
+
+def _boottime() -> float:
+    source = getattr(time, "CLOCK_BOOTTIME", None)
+    # The same as the worker's, which is no import for this program.
+    return time.monotonic() if source is None else time.clock_gettime(source)  # noqa: TID251
 
 
 def _end_group() -> None:

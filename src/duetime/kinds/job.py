@@ -34,7 +34,8 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class JobKind:
-    """`grace`: seconds that a cancelled process has. `patience`: seconds after which an unheard child ends itself."""
+    """`grace`: seconds that a cancelled process has. `patience`: seconds after which an unheard child ends itself, if
+    the lease of its worker is not over before."""
 
     name = "job"
     defaults: Mapping[str, Any] = MappingProxyType({})
@@ -115,7 +116,7 @@ class JobKind:
                 value = self._call(task, args, kwargs, work)
                 continue
             runner = self._process_runner()
-            text = runner.run(task, args, kwargs, _context(work), work.stop, last=index == final)
+            text = runner.run(task, args, kwargs, _context(work), work.stop, lease=work.lease, last=index == final)
             if index == final:
                 return Completed(None if text == "null" else text)
             value = json.loads(text)

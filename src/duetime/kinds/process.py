@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from duetime.core.child_lease import ChildLease
 from duetime.core.clock import Clock, SystemClock
 from duetime.core.kind import StopReason, StopSignal
+from duetime.core.lease import Lease
 from duetime.kinds.context import TaskContext
 from duetime.kinds.loading import locate
 from duetime.kinds.registry import Task
@@ -24,7 +26,8 @@ _LINGER = 1.0
 
 
 class ProcessRunner:
-    """`grace`: seconds that a cancelled task has to end by itself. `patience`: seconds a child lives unheard."""
+    """`grace`: seconds that a cancelled task has to end by itself. `patience`: seconds a child lives unheard, where its
+    worker's lease is not over before."""
 
     def __init__(self, *, grace: float = 5.0, patience: float = 30.0) -> None:
         self._grace = grace
@@ -41,15 +44,17 @@ class ProcessRunner:
         context: TaskContext,
         stop: StopSignal,
         *,
+        lease: Lease | None = None,
         last: bool = True,
     ) -> str:
         """JSON text: cut to what is stored when it is the `last` step, whole otherwise.
 
         Raises Stopped or ProcessFailed.
         """
-        tether = Tether(self._request(task, args, kwargs, context, last))
+        child = ChildLease(lease, self._patience, self._clock)
+        tether = Tether(self._request(task, args, kwargs, context, last, child.deadline()))
         try:
-            answer = self._converse(tether, stop, context.progress)
+            answer = self._converse(tether, child, stop, context.progress)
             self._linger(tether)
         finally:
             gone = tether.exited
@@ -63,7 +68,13 @@ class ProcessRunner:
         self._closed = True
 
     def _request(
-        self, task: Task, args: Sequence[Any], kwargs: dict[str, Any], context: TaskContext, last: bool
+        self,
+        task: Task,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        context: TaskContext,
+        last: bool,
+        deadline: float,
     ) -> bytes:
         call = encode_whole([list(args), kwargs])
         if len(call) > MOST_PASSED:
@@ -74,7 +85,7 @@ class ProcessRunner:
             "function": locate(task.function)._asdict(),
             "last": last,
             "limit": MOST_PASSED,
-            "patience": self._patience,
+            "deadline": deadline,
             "context": {
                 "run_id": context.run_id,
                 "attempt": context.attempt,
@@ -86,10 +97,11 @@ class ProcessRunner:
         }
         return f"{json.dumps(about)}\n{call}\n".encode()
 
-    def _converse(self, tether: Tether, stop: StopSignal, progress: Callable[[str], None]) -> dict[str, Any] | None:
+    def _converse(
+        self, tether: Tether, child: ChildLease, stop: StopSignal, progress: Callable[[str], None]
+    ) -> dict[str, Any] | None:
         """The child's answer, or None when it ended without one."""
         asked: float | None = None
-        beat = self._clock.monotonic()
         while True:
             ended = tether.ended
             for message in map(_read, tether.hear(TICK)):
@@ -101,12 +113,12 @@ class ProcessRunner:
             now = self._clock.monotonic()
             if stop.reason is StopReason.CANCELLED and asked is None:
                 asked = now
-                tether.tell(b"c")
+                tether.tell(b"c\n")
+            deadline = child.renewal()  # before the look at `stop`: a lease that was lost may be renewed after that
             if self._must_end(stop, asked, now):
                 raise Stopped
-            if now >= beat:
-                beat = now + min(1.0, self._patience / 4)
-                tether.tell(b".")
+            if deadline is not None:
+                tether.tell(f"{deadline}\n".encode())
 
     def _must_end(self, stop: StopSignal, asked: float | None, now: float) -> bool:
         if asked is not None and not self._closed:

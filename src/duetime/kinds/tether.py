@@ -1,6 +1,6 @@
 """A child process and the pipes that tie it to us.
 
-- control (its standard input): the request, then a beat every now and then, then perhaps a wish to cancel;
+- control (its standard input): the request, then a later deadline every now and then, then perhaps a wish to cancel;
 - results: its answers, apart from the standard output, which tasks may flood as they like;
 - life: nothing is ever written; when our end closes because we died, the kernel kills the child's group.
 """

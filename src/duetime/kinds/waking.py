@@ -136,6 +136,7 @@ class Waking:
             deeper=deeper,
             zone=zone,
             left=left,
+            lease=work.lease,
         )
 
     # -- limits ---------------------------------------------------------------------------------------------------
