@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from duetime.core.child_lease import ChildLease
 from duetime.core.clock import SECOND, Instant, instant_of
 from duetime.core.lease import Judge, Lease
 from duetime.core.model import WorkerId, WorkerRow
@@ -102,3 +103,22 @@ def test_a_lease_is_counted_from_before_the_beat(clock: SettableClock) -> None:
     assert not lease.expired()
     pass_time(clock, 0.1)
     assert lease.expired()
+
+
+def test_a_child_is_told_to_end_before_the_lease_of_its_worker(clock: SettableClock) -> None:
+    lease = Lease(clock, 10)
+    child = ChildLease(lease, patience=30, clock=clock)
+    assert child.deadline() == clock.boottime() + 9
+    assert child.renewal() is None, "it has just been told"
+    pass_time(clock, 4)
+    assert child.renewal() == clock.boottime() + 5
+    pass_time(clock, 5.5)
+    assert child.renewal() is None, "what is left of the lease is too little for a child"
+    lease.renew(clock.boottime())
+    pass_time(clock, 1)
+    assert child.renewal() == clock.boottime() + 8
+
+
+def test_a_child_does_not_wait_for_a_long_lease(clock: SettableClock) -> None:
+    assert ChildLease(Lease(clock, 600), patience=30, clock=clock).deadline() == clock.boottime() + 30
+    assert ChildLease(None, patience=30, clock=clock).deadline() == clock.boottime() + 30
