@@ -26,8 +26,9 @@ _TABLES: Mapping[str, type] = {
     "heartbeat": HeartbeatSettings,
 }
 _VARIABLES = (
-    ("DUETIME_CONFIG", "The file to read in place of `duetime.toml` in the current folder."),
+    ("DUETIME_CONFIG", "The settings file, as with `--config`."),
     ("DUETIME_SECRET", "Signs tokens in place of the secret that is kept in the data folder; at least 64 bytes."),
+    ("XDG_CONFIG_HOME", "Where your own settings file `duetime/duetime.toml` is; `~/.config` if absent."),
     ("XDG_DATA_HOME", "Where the data folder `duetime` is; `~/.local/share` if absent."),
     ("QSTASH_TOKEN, QSTASH_URL", "Serve where `[notifications]` sets no `qstash_token` and `qstash_url`."),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,11 @@ for name in list(os.environ):
     # What points this machine's own agents at their models and services is none of the tests' business.
     if name.startswith(("ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "QSTASH_")):
         del os.environ[name]
+
+
+_NO_SETTINGS = tempfile.TemporaryDirectory(prefix="duetime-no-settings-")
+os.environ["XDG_CONFIG_HOME"] = _NO_SETTINGS.name
+"""The settings file of whoever runs the tests is none of theirs."""
 
 
 @pytest.fixture(scope="session")

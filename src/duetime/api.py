@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -72,6 +73,8 @@ class Duetime:
         owner: str = LOCAL.owner,
     ) -> None:
         chosen = load_settings() if settings is None else settings
+        if settings is None and chosen.origin.ignored:
+            logging.getLogger("duetime").warning("%s", chosen.origin.ignored)
         if url is not None:
             chosen = replace(chosen, db=url)
         self.app: App = build(chosen, clock=clock, registry=registry)

@@ -135,7 +135,7 @@ def build(
         store.migrate()
         if tasks:
             load_entry_points()
-            load(settings.tasks)
+            load(settings.tasks, settings.origin.modules)
         fetching = Fetching(settings, clock)
         own = (*TASKS, fetching.task(), *_operator_tasks(store, settings, clock))
         known = Registry(own, base=default_registry if registry is None else registry)

@@ -20,6 +20,7 @@ from tests.support.model_server import ModelServer, Request, Script, fail, say, 
 from tests.support.model_server import call as use
 from tests.support.node import AGENTS, Node, NoNode, installed
 from tests.support.programs import watched_temporary_folder
+from tests.support.settings import write_trusted
 from tests.support.waking import errand, failed, over_stdio, replied, succeeded
 from tests.support.workers import eventually
 
@@ -221,7 +222,7 @@ def test_scheduled_prompts_wake_them_all(
     """The whole way: a tool call makes the schedule, a worker finds it due and wakes the agent, which uses the tools
     with the token of its run, answers, and is recorded."""
     with ModelServer(SCRIPT) as model:
-        (tmp_path / "duetime.toml").write_text(settings(node, home, model))
+        write_trusted(tmp_path, settings(node, home, model))
         for name, value in {**environment(node, home, model), "TMPDIR": str(runs)}.items():
             monkeypatch.setenv(name, value)
         with serving(tmp_path, "--quiet", *auth) as served:

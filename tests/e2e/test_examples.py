@@ -15,6 +15,7 @@ from tests.support.agents import serving
 from tests.support.cli import ROOT, Output, environment, start
 from tests.support.model_server import ModelServer, call, say
 from tests.support.receiver import Receiver
+from tests.support.settings import write_trusted
 from tests.support.workers import eventually
 
 EXAMPLES = ROOT / "examples"
@@ -78,7 +79,7 @@ def test_a_prompt_wakes_the_agent_behind_a_webhook(tmp_path: Path) -> None:
     add = ("prompt", "add", "water the plants", "--agent", "remote", "--delay", "1s", "--json")
     with webhook_agent(tmp_path) as url:
         settings = f'[agents.remote]\ntype = "webhook"\nurl = "{url}"\nsecret = "{SECRET}"\n'
-        (tmp_path / "duetime.toml").write_text(settings)
+        write_trusted(tmp_path, settings)
         id = str(json.loads(asked(*add, folder=tmp_path))["id"])
         with working(folder=tmp_path):
             eventually(
@@ -116,7 +117,7 @@ def test_an_agent_of_a_framework_schedules_over_mcp(tmp_path: Path) -> None:
 
 
 def test_a_qstash_client_talks_to_duetime(tmp_path: Path) -> None:
-    (tmp_path / "duetime.toml").write_text('allowed_hosts = ["127.0.0.1"]\n')
+    write_trusted(tmp_path, 'allowed_hosts = ["127.0.0.1"]\n')
     with Receiver() as receiver, serving(tmp_path) as served:
         where = {"QSTASH_URL": served.url.removesuffix("/mcp"), "QSTASH_TOKEN": served.token}
         published, scheduled, listed = shown("qstash_client.py", f"{receiver.url}/hook", folder=tmp_path, **where)
@@ -126,7 +127,7 @@ def test_a_qstash_client_talks_to_duetime(tmp_path: Path) -> None:
 
 
 def test_a_crontab_becomes_jobs_once_and_they_run(tmp_path: Path) -> None:
-    (tmp_path / "duetime.toml").write_text('tasks = ["duetime.kinds.command"]\n')
+    write_trusted(tmp_path, 'tasks = ["duetime.kinds.command"]\n')
     bring = ("import", "crontab", str(EXAMPLES / "crontab"), "--yes", "--json")
     first = json.loads(asked(*bring, folder=tmp_path))["schedules"]
     assert [f"{each['name']}: {each['reads_as'].removesuffix(' (Europe/Berlin)')}" for each in first] == [

@@ -26,6 +26,7 @@ from duetime.faces.http.secret import load_secret
 from duetime.faces.http.tokens import Tokens
 from tests.support.agents import Served, serving
 from tests.support.receiver import Behaviour, Receiver, Request
+from tests.support.settings import write_trusted
 from tests.support.workers import eventually
 
 CLOCK = SystemClock()
@@ -52,7 +53,7 @@ class House(NamedTuple):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("house")
-    (folder / "duetime.toml").write_text(SETTINGS)
+    write_trusted(folder, SETTINGS)
     with serving(folder) as served:
         yield House(served)
 
@@ -485,7 +486,7 @@ def test_what_is_not_offered_says_so(client: QStash, receiver: Receiver) -> None
 
 
 def test_what_was_acknowledged_survives_kill_9_and_is_delivered(tmp_path: Path, receiver: Receiver) -> None:
-    (tmp_path / "duetime.toml").write_text(SETTINGS)
+    write_trusted(tmp_path, SETTINGS)
     with serving(tmp_path) as served:
         with connected(served.token, House(served).url) as client:
             id = published(client.message.publish(url=receiver.url, delay=2, body="survivor"))

@@ -17,6 +17,7 @@ from duetime.settings import Settings, load_settings
 from tests.support.cli import Cli
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Behaviour
+from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
@@ -28,7 +29,7 @@ def ntfy(tmp_path: Path) -> Iterator[NtfyReceiver]:
     """A server that refuses everything, which the settings of the folder name."""
     with NtfyReceiver() as server:
         server.misbehave = lambda request: Behaviour(403)
-        (tmp_path / "duetime.toml").write_text(f'[notifications]\nserver = "{server.url}"\n')
+        write_trusted(tmp_path, f'[notifications]\nserver = "{server.url}"\n')
         yield server
 
 

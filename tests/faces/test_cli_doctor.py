@@ -19,12 +19,13 @@ from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
+from tests.support.settings import write_trusted
 
 GONE = "prompts ask for agents that the settings do not name: coder (2), desk (1); name them under [agents]"
 
 
 def settings(folder: Path, text: str) -> None:
-    (folder / "duetime.toml").write_text(text)
+    write_trusted(folder, text)
 
 
 def told(cli: Cli, subject: str = "agents") -> list[tuple[str, str]]:

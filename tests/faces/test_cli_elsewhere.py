@@ -11,6 +11,7 @@ from duetime.core.store import ScheduleQuery
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.qstash_standin import TOKEN, StandIn
+from tests.support.settings import write_trusted
 
 ADD = ("notify", "add", "Water the plants", "--topic", "home")
 
@@ -21,9 +22,10 @@ def moved(qstash: StandIn, cli: Cli, tmp_path: Path) -> Cli:
     assert cli("job", "add", "tidy", "--task", "echo", "--every", "2h").code == 0
     assert cli(*ADD, "--cron", "0 9 * * *").code == 0
     assert cli("export", "-o", "all.jsonl").err == "Wrote 2 schedules to all.jsonl.\n"
-    (tmp_path / "duetime.toml").write_text(
+    write_trusted(
+        tmp_path,
         '[notifications]\nbackend = "qstash"\nserver = "https://ntfy.example.org"\n'
-        f'qstash_url = "{qstash.url}"\nqstash_token = "{TOKEN}"\n'
+        f'qstash_url = "{qstash.url}"\nqstash_token = "{TOKEN}"\n',
     )
     return cli
 

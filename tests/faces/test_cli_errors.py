@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from tests.support.cli import Answer, Cli
+from tests.support.settings import write_trusted
 
 ADD = ("job", "add", "x", "--task", "echo")
 NOBODY = 65_534
@@ -197,10 +198,10 @@ def test_a_postgresql_that_is_not_there(cli: Cli) -> None:
 
 
 def test_settings_that_cannot_be_read(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "duetime.toml").write_text("threads = 'many'")
+    write_trusted(tmp_path, "threads = 'many'")
     is_one_clear_line(cli("job", "list"), 2, "duetime.toml", "threads")
     assert cli("doctor").code == 1
-    (tmp_path / "duetime.toml").write_text("= ?")
+    write_trusted(tmp_path, "= ?")
     is_one_clear_line(cli("next", "@daily"), 2, "is not valid TOML")
     (tmp_path / "duetime.toml").unlink()
     monkeypatch.setenv("DUETIME_TIMEZONE", "Mars/Olympus")

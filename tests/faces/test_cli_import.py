@@ -25,6 +25,7 @@ from duetime.kinds.command import MODULE
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.crontabs import crontab
+from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 
 WITH_SHELL = Way(False, "", True)
@@ -158,7 +159,7 @@ def test_lines_become_jobs_once(cli: Cli, tmp_path: Path) -> None:
     other = cli("import", "crontab", "tab", "--yes", "--tz", "Asia/Tokyo")
     assert "it was imported before, in another form" in other.out
     assert cli("job", "list", "--json").document["total"] == 1
-    (tmp_path / "duetime.toml").write_text(f'tasks = ["{MODULE}"]\n')
+    write_trusted(tmp_path, f'tasks = ["{MODULE}"]\n')
     assert "tasks = " not in cli("import", "crontab", "tab", "--yes", "--shell").err
 
 

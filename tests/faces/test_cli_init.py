@@ -13,6 +13,7 @@ from duetime.cli.init_choices import unguessable_prefix
 from duetime.cli.toml_text import CannotChange, with_values
 from duetime.settings import load_settings
 from tests.support.cli import Cli
+from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 
 FILE = "duetime.toml"
@@ -36,7 +37,7 @@ def test_flags_write_a_file_that_only_its_owner_reads(cli: Cli, tmp_path: Path) 
     assert len(prefix) == 13 and prefix.endswith("-")
     assert f"https://ntfy.sh/{prefix}reminders" in answer.out
     assert "notify send 'It works' --topic reminders" in answer.out
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert {path.name for path in tmp_path.iterdir()} == {FILE, "data"}
 
 
 def test_no_two_prefixes_are_alike() -> None:
@@ -60,7 +61,7 @@ def test_what_is_there_is_kept_and_replaced_only_on_request(cli: Cli, tmp_path: 
         "# mine\nthreads = 4  # few\ntimezone = 'Asia/Tokyo'\ntasks = [\n  'a',\n  'b',\n]\n\n"
         '[notifications]\n# ours\nserver = "https://ntfy.example.org"\n'
     )
-    (tmp_path / FILE).write_text(before)
+    write_trusted(tmp_path, before)
     refused = cli("init", "--json", "--ntfy", "https://ntfy.sh")
     assert (refused.code, refused.document["error"]["code"]) == (4, "not_possible")
     assert "notifications.server" in refused.document["error"]["message"]
@@ -115,7 +116,7 @@ def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, tmp_path: Path) 
     first = cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x")
     assert "alerts" in first.out and "the built-in inbox" in first.out
     assert 'alerts = "phone" below [notifications] sends it there' in first.err
-    (tmp_path / FILE).write_text((tmp_path / FILE).read_text() + '[notifications]\nalerts = "phone"\n')
+    write_trusted(tmp_path, (tmp_path / FILE).read_text() + '[notifications]\nalerts = "phone"\n')
     second = cli("init", "--yes", "--json", "--ntfy", "https://ntfy.example.org")
     assert (second.code, second.document["warnings"]) == (0, [])
     assert list(second.document["subscribe"]) == ["reminders"], "alerts go to the channel, and not there"
@@ -144,12 +145,12 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(cli: Cli, tmp_pat
 
 def test_a_file_that_cannot_be_changed_by_lines_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     before = 'notifications = { server = "https://ntfy.sh" }\n'
-    (tmp_path / FILE).write_text(before)
+    write_trusted(tmp_path, before)
     answer = cli("init", "--yes", "--prefix", "p-", "--tz", "UTC")
     assert answer.code == 2
     assert "notifications.prefix" in answer.err
     assert (tmp_path / FILE).read_text() == before
-    (tmp_path / FILE).write_text("threads = 'many'\n")
+    write_trusted(tmp_path, "threads = 'many'\n")
     assert cli("init", "--yes").code == 2
     assert (tmp_path / FILE).read_text() == "threads = 'many'\n"
 
@@ -202,7 +203,7 @@ def test_questions_on_a_terminal(tmp_path: Path) -> None:
 
 def test_a_no_changes_nothing_and_so_does_the_end_of_answers(tmp_path: Path) -> None:
     before = 'timezone = "Asia/Tokyo"\n'
-    (tmp_path / FILE).write_text(before)
+    write_trusted(tmp_path, before)
     env = {"PATH": "/nowhere"}
     with on_terminal("init", folder=tmp_path, env=env) as terminal:
         terminal.until("Number [1]: ")

@@ -14,6 +14,7 @@ from tests.support.cli import Cli
 from tests.support.ntfy import NtfyReceiver
 from tests.support.qstash_standin import TOKEN, StandIn
 from tests.support.receiver import Behaviour
+from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 
 ADD = ("notify", "add", "Water the plants", "--topic", "home")
@@ -28,7 +29,7 @@ def ntfy() -> Iterator[NtfyReceiver]:
 @pytest.fixture
 def set_up(tmp_path: Path, ntfy: NtfyReceiver) -> None:
     """A folder whose settings name an ntfy server."""
-    (tmp_path / "duetime.toml").write_text(f'[notifications]\nserver = "{ntfy.url}"\nprefix = "p-"\n')
+    write_trusted(tmp_path, f'[notifications]\nserver = "{ntfy.url}"\nprefix = "p-"\n')
 
 
 def test_send_says_that_it_arrived(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver, set_up: None) -> None:
@@ -145,9 +146,10 @@ def test_what_cannot_be_used_is_refused(cli: Cli, name: str) -> None:
 @pytest.fixture
 def qstash(qstash: StandIn, tmp_path: Path) -> StandIn:
     """The settings of the folder name it."""
-    (tmp_path / "duetime.toml").write_text(
+    write_trusted(
+        tmp_path,
         '[notifications]\nbackend = "qstash"\nserver = "https://ntfy.example.org"\nprefix = "p-"\n'
-        f'qstash_url = "{qstash.url}"\nqstash_token = "{TOKEN}"\n'
+        f'qstash_url = "{qstash.url}"\nqstash_token = "{TOKEN}"\n',
     )
     return qstash
 

@@ -21,6 +21,7 @@ from duetime.compose import build
 from duetime.core.clock import DAY, Instant
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment
+from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
@@ -239,7 +240,7 @@ def test_a_job_tells_a_topic_how_it_went(cli: Cli) -> None:
 
 
 def test_a_topic_that_no_phone_shows_is_warned_of(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "duetime.toml").write_text('[channels.phone]\nurl = "json://127.0.0.1/x"\n')
+    write_trusted(tmp_path, '[channels.phone]\nurl = "json://127.0.0.1/x"\n')
     words = "deliver_to: No notification channel is named phon, so it arrives in"
     for add in (ADD, ("prompt", "add", "look", "--every", "2h")):
         assert words not in cli(*add, "--deliver-to", "phone").err

@@ -88,7 +88,7 @@ def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:
 
     command = stdio_command(Settings(db="my.db", tasks=("mine.py", "package.tasks"), tools=("jobs",)))
     assert command == [
-        sys.executable, "-m", "duetime", "mcp", "--db", str(tmp_path / "my.db"),
+        sys.executable, "-P", "-m", "duetime", "mcp", "--db", str(tmp_path / "my.db"),
         "--tasks", str(tmp_path / "mine.py"), "--tasks", "package.tasks", "--tools", "jobs",
     ]  # fmt: skip
     assert "secret" not in " ".join(stdio_command(Settings(db="postgresql://me:secret@host/db")))

@@ -11,6 +11,7 @@ from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.cli import Cli, environment, start
 from tests.support.deliveries import delivering, notify, settled
 from tests.support.ntfy import NtfyReceiver
+from tests.support.settings import write_trusted
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:'imghdr' is deprecated:DeprecationWarning"
@@ -42,7 +43,7 @@ def test_the_inbox_shows_where_a_message_went(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_the_doctor_finds_what_cannot_be_used_and_shows_no_address(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "duetime.toml").write_text(BROKEN)
+    write_trusted(tmp_path, BROKEN)
     answer = cli("doctor", "--json")
     assert answer.code == 1
     found = [check["message"] for check in answer.document["checks"] if check["subject"] == "delivery"]
@@ -63,7 +64,7 @@ def test_the_doctor_finds_what_cannot_be_used_and_shows_no_address(cli: Cli, tmp
     ],
 )
 def test_the_doctor_says_where_notifications_go(cli: Cli, tmp_path: Path, settings: str, said: str) -> None:
-    (tmp_path / "duetime.toml").write_text(settings)
+    write_trusted(tmp_path, settings)
     answer = cli("doctor", "--json")
     checks = [check for check in answer.document["checks"] if check["subject"] == "delivery"]
     assert checks == [{"status": "ok", "subject": "delivery", "message": said}]
@@ -84,14 +85,14 @@ PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
 )
 def test_the_doctor_says_where_alerts_go(cli: Cli, tmp_path: Path, settings: str, status: str, said: str) -> None:
     """Whoever set up a channel alone would hear of everything but of what went wrong."""
-    (tmp_path / "duetime.toml").write_text(settings)
+    write_trusted(tmp_path, settings)
     [check] = [check for check in cli("doctor", "--json").document["checks"] if check["subject"] == "alerts"]
     assert check["status"] == status and said in check["message"]
 
 
 def test_a_server_that_starts_says_what_cannot_be_used(tmp_path: Path) -> None:
     assert not [name for name in environment() if name.startswith("DUETIME_")]
-    (tmp_path / "duetime.toml").write_text(BROKEN)
+    write_trusted(tmp_path, BROKEN)
     process = start("serve", "--port", "0", "--quiet", "--db", "my.db", folder=tmp_path)
     assert process.stderr is not None
     try:

@@ -30,6 +30,7 @@ from tests.support.mcp import leaks
 from tests.support.notifying import START, Agent
 from tests.support.qstash_standin import LOST, TOKEN, StandIn
 from tests.support.receiver import Behaviour, Fault
+from tests.support.settings import write_trusted
 
 NTFY_TOKEN = "tk_ntfy_secret_77"
 PREFIX = "x7Kq2mNv-"
@@ -704,7 +705,7 @@ def test_what_fires_next_says_what_it_cannot_know(there: StandIn, ann: Agent) ->
 
 
 def test_the_doctor_asks_qstash(there: StandIn, cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "duetime.toml").write_text(table_for(there))
+    write_trusted(tmp_path, table_for(there))
     build(Settings(db=str(tmp_path / "my.db")), tasks=False).close()
     assert checked(cli("doctor", "--json")) == [("ok", "it keeps the notifications, and answers; 0 schedules there")]
     there.refuses = [Behaviour(401)]
@@ -715,7 +716,7 @@ def test_the_doctor_asks_qstash(there: StandIn, cli: Cli, tmp_path: Path) -> Non
 
 
 def test_the_doctor_knows_of_what_was_made_before(there: StandIn, cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "duetime.toml").write_text(table_for(there))
+    write_trusted(tmp_path, table_for(there))
     before = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
     Agent(before, ANN).cron()
     before.close()

@@ -48,6 +48,7 @@ def test_install_shows_the_file_writes_it_and_starts_the_service(cli: Cli, asked
     assert written in answer.out
     command = [
         sys.executable,
+        "-P",
         "-m",
         "duetime",
         "serve",

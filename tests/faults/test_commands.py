@@ -21,6 +21,7 @@ from duetime.kinds.job import JobKind
 from duetime.kinds.registry import Registry, Task
 from tests.support.cli import start
 from tests.support.jobs import make_work
+from tests.support.settings import write_trusted
 from tests.support.workers import eventually
 
 HANG = "echo $$ >> {told}; sleep 1000 & echo $! >> {told}; echo ready > {told}.ready; wait"
@@ -139,7 +140,7 @@ def test_it_dies_with_its_worker(tmp_path: Path) -> None:
     (tmp_path / "hang").write_text(f"#!/bin/sh\n{HANG.format(told=told)}\n")
     (tmp_path / "hang").chmod(0o755)
     (tmp_path / "tab").write_text(f"@yearly {tmp_path}/hang\n")
-    (tmp_path / "duetime.toml").write_text('tasks = ["duetime.kinds.command"]\n')
+    write_trusted(tmp_path, 'tasks = ["duetime.kinds.command"]\n')
 
     def duetime(*arguments: str) -> str:
         done = subprocess.run(

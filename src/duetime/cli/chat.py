@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duetime.cli import screen
 from duetime.cli.chat_screen import Terminal
+from duetime.cli.configured import settings_for
 from duetime.cli.door import FAILED, INTERRUPTED, OK
 from duetime.cli.frame import Db, Json, Tasks
 from duetime.cli.plain import PlainCommand, single
@@ -37,9 +39,9 @@ def chat(
     json_: Json = False,
 ) -> None:
     """Talk with an agent that schedules for you. Ctrl-C stops an answer; at the prompt it ends the conversation."""
-    from duetime.settings import data_folder, load_settings
+    from duetime.settings import data_folder
 
-    settings = load_settings({"db": db, "tasks": tuple(tasks) if tasks else None, "model": model})
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "model": model})
     sessions = Sessions(data_folder() / "chats")
     if list_:
         _list(sessions, settings, json_)
@@ -102,11 +104,15 @@ class Chat:
 def _access(settings: Settings) -> Access:
     """A server of our own over stdio: whatever else runs or does not run, it has the tools. The store is named in the
     environment, because everybody can read the command lines of all processes, and a URL may hold a password."""
-    from duetime.settings import PREFIX
+    from duetime.settings import CONFIG, PREFIX
+    from duetime.wiring.access import RUN_FOLDER
 
-    tasks = [part for module in settings.tasks for part in ("--tasks", module)]
-    command = (sys.executable, "-m", "duetime", "mcp", *tasks)
-    return Access(None, "", command, {f"{PREFIX}DB": settings.path_of_db()})
+    origin = settings.origin
+    given = () if origin.tasks and origin.tasks == origin.file else settings.tasks
+    tasks = [part for module in given for part in ("--tasks", module)]
+    command = (sys.executable, "-P", "-m", "duetime", "mcp", *tasks)
+    file = {CONFIG: origin.file} if origin.file else {}
+    return Access(None, "", command, {f"{PREFIX}DB": settings.path_of_db(), RUN_FOLDER: str(Path.cwd()), **file})
 
 
 def _document(name: str, said: Said) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
     checks = []
     for module in settings.tasks:
         try:
-            load([module])
+            load([module], settings.origin.modules)
             checks.append(Check("ok", "tasks", f"{module} is imported"))
         except DuetimeError as error:
             checks.append(Check("fail", "tasks", error.message))

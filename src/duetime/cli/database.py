@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli import screen
+from duetime.cli.configured import settings_for
 from duetime.cli.door import FAILED
 from duetime.cli.frame import Db, Json, duration, opened, program, store_file
 from duetime.cli.plain import PlainCommand, group
@@ -18,7 +19,6 @@ from duetime.compose import PRUNE_BATCH, open_store
 from duetime.core.clock import DAY, Instant, SystemClock
 from duetime.core.errors import InvalidInput, StoreUnusable
 from duetime.core.store import Health, Store
-from duetime.settings import load_settings
 
 app = group("The store: its state, its schema, its history.")
 
@@ -26,7 +26,7 @@ app = group("The store: its state, its schema, its history.")
 @contextmanager
 def _store(db: str | None) -> Iterator[Store]:
     """As it is: nothing is brought up to date, and nothing is made."""
-    store = open_store(load_settings({"db": db}).path_of_db(), must_exist=True)
+    store = open_store(settings_for({"db": db}).path_of_db(), must_exist=True)
     try:
         yield store
     finally:

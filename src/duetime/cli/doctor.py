@@ -11,6 +11,7 @@ from duetime.cli import screen
 from duetime.cli.checks import Check, machine_checks, store_file_checks, task_checks
 from duetime.cli.checks_agents import agent_checks
 from duetime.cli.checks_delivery import delivery_checks
+from duetime.cli.checks_settings import settings_file_checks
 from duetime.cli.checks_store import store_checks
 from duetime.cli.door import FAILED, failure_of
 from duetime.cli.frame import Db, Json, Tasks
@@ -44,6 +45,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
         settings = Settings(db=str(flags.get("db") or ""))
     else:
         yield Check("ok", "settings", ", ".join(settings.sources) or "the defaults")
+        yield from settings_file_checks(settings)
     yield from machine_checks(settings)
     registry, loaded = task_checks(settings)
     yield from loaded

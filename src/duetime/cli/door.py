@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from duetime.cli.configured import Named, take_config
 from duetime.cli.text import clean
 from duetime.cli.wording import worded
 from duetime.core.errors import DuetimeError
@@ -38,7 +39,7 @@ class Failure(NamedTuple):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`--debug` may stand anywhere and shows the trace of whatever goes wrong."""
+    """`--debug` and `--config FILE` may stand anywhere; the first shows the trace of whatever goes wrong."""
     own = list(arguments)
     options = own[: own.index("--")] if "--" in own else own
     debug = "--debug" in options
@@ -48,7 +49,9 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name must not fail for a terminal's encoding
     try:
-        code = _call(own)
+        own, config = take_config(own)
+        with Named(config):
+            code = _call(own)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):

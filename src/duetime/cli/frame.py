@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from duetime.cli.configured import settings_for
 from duetime.core.clock import Instant
 from duetime.core.errors import InvalidInput, UnreadableTime
 from duetime.core.masking import without_password
@@ -42,9 +43,8 @@ def opened(
 ) -> Iterator[App]:
     """Task modules are loaded only for a command that checks or calls tasks; only one that adds makes a new store."""
     from duetime.compose import build
-    from duetime.settings import load_settings
 
-    settings = load_settings({"db": db, "tasks": tuple(tasks) if tasks else None})
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
     app = build(settings, tasks=load_tasks, must_exist=db is not None and not making)
     try:
         yield app

@@ -25,9 +25,11 @@ from duetime.core.delivering import INBOX
 from duetime.core.errors import InvalidInput
 from duetime.core.result import Err
 from duetime.kinds.prompt import REMINDERS
-from duetime.settings import FILE, PREFIX, Settings, load_settings
+from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
+from duetime.settings.trust import ADVICE, TrustedFiles, read_found
 
 HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
+_TRUST_FIRST = "so it is not changed; look at it, then run `duetime trust` first"
 _NO_AGENT = "none; prompts wait until a connected agent takes them"
 
 app = single()
@@ -56,13 +58,17 @@ def init(
         str | None,
         typer.Option(metavar="NAME", help="Woken by prompts: inbox, claude, codex, gemini, goose, opencode."),
     ] = None,
+    user: Annotated[
+        bool, typer.Option("--user", help="Write your own settings file, which serves in every folder.")
+    ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask: flags say it, and what they leave out stays.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Ask where notifications go, the time zone and the agent, and write duetime.toml. What it says already is kept."""
-    path = Path(os.environ.get(PREFIX + "CONFIG") or FILE)
+    """Ask where notifications go, the time zone and the agent, and write duetime.toml, which is trusted then. What it
+    says already is kept."""
+    path = _place(user)
     before = _read(path)
     settings = load_settings(environment=_only(path)) if before else Settings()
     flagged = inbox or any(each is not None for each in (ntfy, prefix, token, channel, timezone, agent))
@@ -86,9 +92,22 @@ def init(
     _tell(path, changes, load_settings(environment=_only(path)) if path.exists() else settings, json_)
 
 
+def _place(user: bool) -> Path:
+    """A file of this folder is changed, and so trusted, only by somebody who trusts what it says already."""
+    if user:
+        return user_file()
+    if os.environ.get(CONFIG):
+        return Path(os.environ[CONFIG])
+    found = read_found(Path(FILE))
+    refusal = "" if found is None else TrustedFiles(data_folder()).refusal(found)
+    if refusal:
+        raise Refused(Err("not_possible", f"{FILE} {refusal.replace(ADVICE, _TRUST_FIRST)}"))
+    return Path(FILE)
+
+
 def _only(path: Path) -> dict[str, str]:
     """The file alone: what stands in the environment is not for the file."""
-    return {PREFIX + "CONFIG": str(path)}
+    return {CONFIG: str(path.absolute())}
 
 
 def _read(path: Path) -> str:
@@ -130,15 +149,25 @@ def _write(path: Path, text: str) -> None:
     """Beside the old one first, and checked there: a file that cannot be used never takes its place."""
     made = path.with_name(f"{path.name}.new")
     try:
+        made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         made.unlink(missing_ok=True)
         made.touch(mode=0o600)
         made.write_text(text, encoding="utf-8")
         load_settings(environment=_only(made))
+        if path == Path(FILE):
+            _trust(path, made)
         made.replace(path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
     finally:
         made.unlink(missing_ok=True)
+
+
+def _trust(path: Path, made: Path) -> None:
+    """Before it takes its place: in a folder where it cannot be trusted, nothing is written."""
+    found = read_found(made)
+    assert found is not None  # it was written a moment ago
+    TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
 
 
 # -- what people should know now --------------------------------------------------------------------------------------

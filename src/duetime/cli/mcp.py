@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from duetime.cli.configured import settings_for
 from duetime.cli.door import OK
 from duetime.cli.frame import Db, Tasks
 from duetime.cli.options import Tools
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from duetime.faces.desk import Desk
     from duetime.faces.mcp.tool import Call
     from duetime.faces.mcp.wire import Wire
+    from duetime.settings import Settings
 
 PATIENCE = 0.1
 """Seconds for what runs to end when the client goes."""
@@ -57,13 +59,12 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     from duetime.compose import build, mcp_face
     from duetime.core.standin import StandIn
     from duetime.faces.mcp.stdio import serve_stdio
-    from duetime.settings import load_settings
     from duetime.wiring.access import RUN_FOLDER, RUN_TOKEN
 
     _log_to_standard_error()
     if RUN_FOLDER in os.environ:  # where its worker found its settings and tasks
         os.chdir(os.environ[RUN_FOLDER])
-    settings = load_settings(flags)
+    settings = _with_nothing_of_the_folder(settings_for(flags))
     room = build(settings)
     stand_in = StandIn(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
     leaving.tidies(room, stand_in)
@@ -73,6 +74,24 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     if RUN_TOKEN not in os.environ:  # a server for one run of an agent goes with it: it takes on no work
         stand_in.start()
     serve_stdio(face, watcher, wire)
+
+
+def _with_nothing_of_the_folder(settings: Settings) -> Settings:
+    """A client starts this in whatever folder is open: unless that is trusted, nothing is read from it by a name that
+    was said elsewhere."""
+    from dataclasses import replace
+
+    from duetime.settings.locating import config_folder
+    from duetime.wiring.access import RUN_FOLDER
+
+    origin, heartbeat = settings.origin, settings.heartbeat
+    if origin.here or RUN_FOLDER in os.environ:
+        return settings
+    instructions = str(config_folder() / heartbeat.instructions)  # an absolute one stays as it is
+    modules = None if origin.modules == "." else origin.modules
+    return replace(
+        settings, origin=origin._replace(modules=modules), heartbeat=replace(heartbeat, instructions=instructions)
+    )
 
 
 def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from duetime.cli import screen
+from duetime.cli.configured import settings_for
 from duetime.cli.frame import Json, Zone, duration
 from duetime.cli.plain import PlainCommand, single
 from duetime.cli.text import clean, relative
@@ -16,7 +17,7 @@ from duetime.core.errors import InvalidInput, UnreadableTime
 from duetime.core.times import read_time
 from duetime.core.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.faces.present import preview_view
-from duetime.settings import load_settings, local_zone
+from duetime.settings import local_zone
 
 EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
@@ -67,7 +68,7 @@ class Understood(NamedTuple):
 def understood(expression: str, tz: str | None, dst: str) -> Understood:
     """What an expression means, here and now."""
     now = SystemClock().now()
-    zone = known_zone(tz).key if tz else local_zone(load_settings())
+    zone = known_zone(tz).key if tz else local_zone(settings_for())
     trigger, notes = _trigger_in(expression, zone, now, dst)
     return Understood(trigger, notes + warnings_for(trigger, now), zone, now)
 

@@ -40,6 +40,7 @@ ROOMS = {
     "backup": Room("backup", "Copy the store while it is in use."),
     "db": Room("database", "The store: status, migrate, prune."),
     "token": Room("token", "The tokens that the HTTP server asks for."),
+    "trust": Room("trust", "Use the settings file of a folder, or no longer."),
     "doctor": Room("doctor", "Check the machine, the tasks, the agents, the store and the workers."),
     "completion": Room("completion", "Have Tab complete commands and options in bash, zsh or fish."),
 }
@@ -48,7 +49,8 @@ EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 the command line or a value in it cannot be used, 3 not found, "
     "4 refused, 5 the store cannot be used; 130 stopped by Ctrl-C (`serve`, `worker`, `tail` and `top`, which run "
     "until then, end with 0), 141 nobody reads the output any more. "
-    "Every command but `mcp` takes --json, for programs; all take --debug, which shows the trace of an error."
+    "Every command but `mcp` takes --json, for programs; all take --debug, which shows the trace of an error, and "
+    "--config FILE, which names the settings file."
 )
 
 

@@ -13,6 +13,7 @@ import typer
 from duetime.cli import demo as demonstration
 from duetime.cli import screen
 from duetime.cli.clients import ALL, CLIENTS, Reach, instructions, known_client
+from duetime.cli.configured import settings_for
 from duetime.cli.door import FAILED, OK
 from duetime.cli.frame import Db, Json, Tasks, program
 from duetime.cli.live import Stream
@@ -23,7 +24,7 @@ from duetime.cli.worker_words import farewell, greet
 from duetime.compose import App, build, sign_in_link, tokens_of, web
 from duetime.core.errors import InvalidInput
 from duetime.faces.http.addresses import url_for
-from duetime.settings import Settings, load_settings
+from duetime.settings import Settings
 from duetime.wiring.access import stdio_command
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def serve(
         "threads": threads,
         "lease": lease,
     }
-    settings = load_settings(flags)
+    settings = settings_for(flags)
     if demo:
         settings = demonstration.demo_settings(settings, db)
     if print_config is not None:

@@ -15,6 +15,7 @@ import typer
 
 from duetime.cli import screen
 from duetime.cli.asking import agreed
+from duetime.cli.configured import settings_for
 from duetime.cli.door import FAILED
 from duetime.cli.frame import Db, Json, Tasks, program
 from duetime.cli.options import Tools
@@ -24,7 +25,7 @@ from duetime.cli.units import Unit, launchd_agent, systemd_unit
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.faces.http.private import replace_private
 from duetime.faces.http.secret import VARIABLE
-from duetime.settings import PREFIX, load_settings
+from duetime.settings import CONFIG, PREFIX
 
 app = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
@@ -52,8 +53,8 @@ def install(
     json_: Json = False,
 ) -> None:
     """Show the file, write it, and start the service. It runs in this folder, with its duetime.toml."""
-    load_settings({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})  # is it readable?
-    unit = _unit(_command(db, tasks, port, tools))
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
+    unit = _unit(_command(settings.origin.file, db, tasks, port, tools))
     warnings = [_HIDDEN] if VARIABLE in os.environ else []
     if not json_:
         print(f"{clean(unit.path)}:\n\n{unit.text}")
@@ -122,11 +123,12 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
         print("The service is stopped and removed.")
 
 
-def _command(db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
-    """`--quiet`, so that no token ends up in a journal."""
+def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
+    """`--quiet`, so that no token ends up in a journal. The settings file is named: whoever installs a service has
+    agreed to it, and a change of it needs no further word."""
     named = [part for each in tasks or () for part in ("--tasks", each)]
     given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
-    return [sys.executable, "-m", "duetime", "serve", "--quiet", *given]
+    return [sys.executable, "-P", "-m", "duetime", "serve", "--quiet", *_given("--config", file or None), *given]
 
 
 def _given(option: str, value: object) -> list[str]:
@@ -147,7 +149,7 @@ def _unit(command: Sequence[str]) -> Unit:
 
 def _is_kept(name: str) -> bool:
     """The secret alone is left out: a unit file is no place for it."""
-    return name in KEPT or (name.startswith(PREFIX) and name != VARIABLE)
+    return name in KEPT or (name.startswith(PREFIX) and name not in (VARIABLE, CONFIG))
 
 
 def _need(unit: Unit) -> None:

@@ -10,6 +10,7 @@ import typer
 from duetime.api import Refused
 from duetime.cli import screen
 from duetime.cli.columns import READABLE
+from duetime.cli.configured import settings_for
 from duetime.cli.door import REFUSED
 from duetime.cli.frame import Json, duration
 from duetime.cli.plain import PlainCommand, group
@@ -22,7 +23,7 @@ from duetime.core.times import iso_local
 from duetime.faces.http.addresses import url_for
 from duetime.faces.http.claims import Grant, InvalidToken
 from duetime.faces.http.tokens import Record, Tokens, unverified
-from duetime.settings import load_settings, local_zone
+from duetime.settings import local_zone
 
 PROGRAM = "program"
 """What a token is for that no browser and no calendar holds."""
@@ -31,7 +32,7 @@ app = group("Issue, show, list and revoke the tokens that the HTTP server asks f
 
 
 def _tokens() -> tuple[Tokens, str]:
-    settings = load_settings()
+    settings = settings_for()
     return tokens_of(settings), local_zone(settings)
 
 
@@ -74,7 +75,7 @@ def link(
     json_: Json = False,
 ) -> None:
     """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
-    settings = load_settings({"host": host, "port": port})
+    settings = settings_for({"host": host, "port": port})
     made = sign_in_link(url_for(settings.host, settings.port), tokens_of(settings))
     if json_:
         screen.print_json({"link": made})
@@ -91,7 +92,7 @@ def calendar(
     json_: Json = False,
 ) -> None:
     """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
-    settings = load_settings({"host": host, "port": port})
+    settings = settings_for({"host": host, "port": port})
     tokens = tokens_of(settings).of_calendars()
     made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
     address = f"{url_for(settings.host, settings.port)}/calendar/{made}.ics"

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli import demo as demonstration
+from duetime.cli.configured import settings_for
 from duetime.cli.door import FAILED, OK
 from duetime.cli.frame import Db, Json, Tasks
 from duetime.cli.live import Stream
@@ -14,7 +15,7 @@ from duetime.cli.plain import PlainCommand, single
 from duetime.cli.stopping import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.worker_words import farewell, greet
 from duetime.compose import App, build
-from duetime.settings import Settings, load_settings
+from duetime.settings import Settings
 
 app = single()
 
@@ -31,7 +32,7 @@ def worker(
 ) -> None:
     """Run what is due. Ctrl-C waits for what runs and stops; a second Ctrl-C stops at once."""
     flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
-    settings = load_settings(flags)
+    settings = settings_for(flags)
     if demo:
         settings = demonstration.demo_settings(settings, db)
     room = build(settings)

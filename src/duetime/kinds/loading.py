@@ -24,16 +24,26 @@ class TaskModuleError(DuetimeError):
     code = "task_module"
 
 
-def load(modules: Iterable[str]) -> list[ModuleType]:
-    """Imports each; importing registers. A module is a dotted name, or the path of a `.py` file."""
-    return [load_file(name) if name.endswith(".py") else load_module(name) for name in modules]
+def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
+    """Imports each; importing registers. A module is a dotted name, or the path of a `.py` file.
+
+    `folder` is where a dotted name may be found besides what is installed; None where no folder is trusted with that.
+    """
+    return [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
 
 
-def load_module(name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)  # as `python -m` does: a project is started from its own directory
+def load_module(name: str, folder: str | None = None) -> ModuleType:
+    if folder is not None:
+        _look_first_in(str(Path(folder).resolve()))
     return _guarded(name, lambda: importlib.import_module(name))
+
+
+def _look_first_in(place: str) -> None:
+    """As `python -m` does: a project is started from its own directory. Another folder comes before this one."""
+    here = str(Path.cwd())
+    there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
+    if not there:
+        sys.path.insert(0, place)
 
 
 def load_file(path: str) -> ModuleType:

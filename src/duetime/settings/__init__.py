@@ -1,4 +1,4 @@
-"""What can be set, and where from: defaults < duetime.toml < environment < flags."""
+"""What can be set, and where from: defaults < one settings file < environment < flags."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from duetime.core.waking import INBOX
 from duetime.core.zones import known_zone
 from duetime.settings.checking import refuse_what_cannot_wake
 from duetime.settings.fitting import Source, fitted, names_of, read_file
+from duetime.settings.locating import (
+    CONFIG,
+    Origin,
+    data_folder,
+    file_of,
+    find_file,
+    user_file,
+    with_absolute_paths,
+)
 from duetime.settings.sections import (
     LOCAL,
     QSTASH,
@@ -22,33 +31,31 @@ from duetime.settings.sections import (
     HeartbeatSettings,
     NotificationSettings,
 )
+from duetime.settings.trust import FILE, Found
 
 __all__ = [
+    "CONFIG",
     "FILE",
     "AgentSettings",
     "ChannelSettings",
     "HeartbeatSettings",
     "NotificationSettings",
+    "Origin",
     "Settings",
     "data_folder",
     "environment_names",
     "is_postgres",
     "load_settings",
     "local_zone",
+    "user_file",
 ]
 
-FILE = "duetime.toml"
 PREFIX = "DUETIME_"
+ENVIRONMENT = "the environment"
+COMMAND_LINE = "the command line"
 _TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
 _TABLES_OF_TABLES = ("channels", "agents")
 """What is in these has names of the owner's choice, which no variable could say."""
-
-
-def data_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where this user's data lives unless something else is said."""
-    env = os.environ if environment is None else environment
-    home = env.get("XDG_DATA_HOME") or (Path.home() / ".local" / "share")
-    return Path(home) / "duetime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ class Settings:
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     sources: tuple[str, ...] = field(default=(), compare=False)
+    origin: Origin = field(default=Origin(), compare=False)
 
     def path_of_db(self) -> str:
         return self.db or str(data_folder() / "duetime.db")
@@ -146,17 +154,31 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """Later sources win; a value that does not fit is refused with the name of its source."""
+    """Later sources win; a value that does not fit is refused with the name of its source.
+
+    `folder`: the caller names it, so its file is the one to read, without anybody's trust; otherwise see `find_file`.
+    """
     env = os.environ if environment is None else environment
-    settings = Settings()
-    path = Path(env[PREFIX + "CONFIG"]) if PREFIX + "CONFIG" in env else (folder or Path.cwd()) / FILE
-    if (found := read_file(path)) is not None:
-        settings = _with(settings, found, str(path))
-    elif PREFIX + "CONFIG" in env:
-        raise InvalidInput(f"{PREFIX}CONFIG names {path}, which does not exist")
-    settings = _with(settings, _from_environment(env), "the environment")
+    if folder is not None and CONFIG not in env:
+        found, origin = file_of(folder)
+    else:
+        found, origin = find_file(env)
+    settings = _with(Settings(), _from_file(found, env), "" if found is None else str(found.path))
+    settings = _with(settings, _from_environment(env), ENVIRONMENT)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    return _with(settings, given, "the command line")
+    settings = _with(settings, given, COMMAND_LINE)
+    tasks = settings.origin.tasks
+    modules = str(Path(origin.file).parent) if tasks and tasks == origin.file else "."
+    return replace(settings, origin=origin._replace(tasks=tasks, modules=modules))
+
+
+def _from_file(found: Found | None, env: Mapping[str, str]) -> dict[str, Any]:
+    values = None if found is None else read_file(found.path, found.content)
+    if found is None or values is None:
+        if CONFIG in env:
+            raise InvalidInput(f"{CONFIG} (or --config) names {env[CONFIG]}, which does not exist")
+        return {}
+    return with_absolute_paths(values, found.path.parent)
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
@@ -205,4 +227,5 @@ def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Sett
         message = "must be the name of a channel, a topic such as home-alerts, or inbox"
         raise InvalidInput(f"{source}: notifications.alerts {message}", field="notifications")
     refuse_what_cannot_wake(made.agents, made.heartbeat, source)
-    return replace(made, sources=(*settings.sources, source))
+    tasks = source if "tasks" in values else settings.origin.tasks
+    return replace(made, sources=(*settings.sources, source), origin=Origin(tasks=tasks))

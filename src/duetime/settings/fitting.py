@@ -15,13 +15,13 @@ Source: TypeAlias = str
 
 
 def names_of(of: type) -> list[str]:
-    return [item.name for item in fields(of) if item.name != "sources"]
+    return [item.name for item in fields(of) if item.name not in ("sources", "origin")]
 
 
-def read_file(path: Path) -> dict[str, Any] | None:
-    """None where there is no file."""
+def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None:
+    """None where there is no file. `content` is what was read of it already."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads((path.read_bytes() if content is None else content).decode())
     except FileNotFoundError:
         return None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

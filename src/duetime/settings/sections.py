@@ -9,6 +9,8 @@ from duetime.core.delivering import ALERTS
 
 LOCAL = "local"
 QSTASH = "qstash"
+STANDING = "HEARTBEAT.md"
+"""The file with the standing instructions of a heartbeat that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class AgentSettings:
 class HeartbeatSettings:
     every: str = ""
     """Such as 30m; empty means no heartbeat."""
-    instructions: str = "HEARTBEAT.md"
+    instructions: str = STANDING
     """A Markdown file with standing instructions."""
     agent: str = ""
     """Which of the agents wakes; empty means the built-in one."""

@@ -16,7 +16,7 @@ from duetime.core.policy.claiming import Claim
 from duetime.core.store import Store
 from duetime.core.waking import Access
 from duetime.kinds.waking import zone_of
-from duetime.settings import PREFIX, Settings, environment_names, is_postgres
+from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres
 from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
 """The variable in which a server over stdio finds whose run it serves."""
 RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
 """And the one with the folder of its worker: an agent works elsewhere, where other settings and modules may lie."""
-_ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", f"{PREFIX}CONFIG", f"{PREFIX}SECRET"))
+_ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", CONFIG, f"{PREFIX}SECRET"))
 _SETTINGS = environment_names()
 _TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
@@ -58,7 +58,9 @@ class RunAccess:
             return Access(self.url, token)
         env = _handed_on(self._settings)
         env |= {RUN_TOKEN: token, RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(self._settings.path_of_db())}
-        return Access(None, token, (*_program("-P"), *_options(self._settings)), env)
+        if self._settings.origin.file:
+            env[CONFIG] = self._settings.origin.file  # the same one, also where it was changed and not trusted again
+        return Access(None, token, (*_program(), *_options(self._settings)), env)
 
 
 def _handed_on(settings: Settings) -> dict[str, str]:
@@ -99,21 +101,36 @@ def runs_under_way(store: Store) -> Callable[[int, int], bool]:
 
 
 def stdio_command(settings: Settings) -> list[str]:
-    """Works from any folder: what was said relative to this one is made absolute."""
-    db = _absolute(settings.path_of_db())
-    return [*_program(), "--db", without_password(db) if "://" in db else db, *_options(settings)]
+    """Return a command that does the same in every folder: what was said relative to this one is made absolute, and the
+    settings file is named, because a server that is started elsewhere would find another one or none."""
+    db, file = _absolute(settings.path_of_db()), settings.origin.file
+    shown = without_password(db) if "://" in db else db
+    store = [] if file and shown != db else ["--db", shown]  # a password is read from the file alone
+    return [*_program(), *(["--config", file] if file else []), *store, *_options(settings, _found_anywhere)]
 
 
-def _program(*flags: str) -> list[str]:
-    return [sys.executable, *flags, "-m", "duetime", "mcp"]
+def _program() -> list[str]:
+    """-P: the folder that a client starts it in is nobody's place to import from."""
+    return [sys.executable, "-P", "-m", "duetime", "mcp"]
 
 
 def _absolute(db: str) -> str:
     return db if "://" in db else str(Path(db).expanduser().resolve())
 
 
-def _options(settings: Settings) -> list[str]:
-    tasks = [str(Path(each).resolve()) if each.endswith(".py") else each for each in settings.tasks]
-    named = [part for each in tasks for part in ("--tasks", each)]
+def _absolute_file(task: str) -> str:
+    return str(Path(task).resolve()) if task.endswith(".py") else task
+
+
+def _found_anywhere(task: str) -> str:
+    """Return the path of a module that lies in this folder, which a server that is started elsewhere cannot find."""
+    beside = Path(f"{task}.py").resolve()
+    return str(beside) if beside.is_file() else _absolute_file(task)
+
+
+def _options(settings: Settings, shown: Callable[[str], str] = _absolute_file) -> list[str]:
+    """Return what the command line and the environment said; the file is read again by whoever is started."""
+    tasks = () if settings.origin.file and settings.origin.tasks == settings.origin.file else settings.tasks
+    named = [part for each in tasks for part in ("--tasks", shown(each))]
     tools = ["--tools", ",".join(settings.tools)] if settings.tools else []
     return [*named, *tools]

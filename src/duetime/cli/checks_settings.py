@@ -1,0 +1,52 @@
+"""Checks of the settings file: one that is not used, and one that others can read or change."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from duetime.cli.checks import Check
+from duetime.cli.text import clean
+from duetime.settings import Settings
+
+_PASSWORD = re.compile(r"//[^/@\s:]{0,256}:[^/@\s]{1,256}@")
+
+
+def settings_file_checks(settings: Settings) -> Iterator[Check]:
+    """Nothing of a file that is not trusted is read or run."""
+    if settings.origin.ignored:
+        yield Check("warn", "settings", clean(settings.origin.ignored))
+    if settings.origin.file and os.name == "posix":
+        yield from _exposed(settings, Path(settings.origin.file))
+
+
+def _exposed(settings: Settings, path: Path) -> Iterator[Check]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return
+    advice = f"run: chmod 600 {clean(path)}"
+    if mode & stat.S_IWOTH:
+        yield Check("warn", "settings", f"{clean(path)} can be changed by everybody (mode {mode:o}); {advice}")
+    elif mode & (stat.S_IRGRP | stat.S_IROTH) and (names := secrets_in(settings)):
+        said = f"{clean(path)} holds secrets ({', '.join(names)}) and can be read by others (mode {mode:o})"
+        yield Check("warn", "settings", f"{said}; {advice}")
+
+
+def secrets_in(settings: Settings) -> list[str]:
+    """Return the names of settings that hold what others should not read."""
+    given = settings.notifications
+    plain = [
+        ("db", bool(_PASSWORD.search(settings.db))),
+        ("notifications.token", bool(given.token)),
+        ("notifications.qstash_token", bool(given.qstash_token)),
+        ("notifications.prefix", bool(given.prefix)),
+    ]
+    channels = [(f"channels.{name}", bool(each.url or each.headers)) for name, each in settings.channels.items()]
+    agents = [
+        (f"agents.{name}", bool(each.secret or _PASSWORD.search(each.url))) for name, each in settings.agents.items()
+    ]
+    return [clean(name) for name, there in (*plain, *channels, *agents) if there]
