@@ -6,6 +6,12 @@ from scorecard.line import Line
 
 RELIABILITY: tuple[Line, ...] = (
     Line(
+        "kills",
+        "processes killed at named steps of create, claim, run, record, rescue, migrate; both stores",
+        "600 kills; acknowledged writes lost: 0",
+        "scorecard.kills",
+    ),
+    Line(
         "simulation",
         "deterministic simulation with faults by seed",
         "10,000 seeds, 1,000,000 firings; nothing lost, doubled or early; 100 replayed seeds identical",

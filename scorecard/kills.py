@@ -1,0 +1,237 @@
+"""Kills: real processes end with SIGKILL at named steps, and nothing that they acknowledged may be lost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from duetime.compose import open_store
+from duetime.core.clock import SECOND, Instant
+from duetime.core.model import RunStatus
+from duetime.core.store import RunQuery
+from duetime.core.triggers import OnceTrigger, trigger_to_json
+from duetime.simulation import SettableClock
+from duetime.stores.flow import FlowingStore
+from duetime.stores.queries import load_migrations
+from scorecard import kill_child
+from scorecard.kill_child import STATEMENT, TASK, Order, Scene
+from scorecard.line import Result, Scale, Tell
+from tests.support.invariants import invariants
+from tests.support.postgres import running_postgres
+from tests.support.shell import write
+
+MIGRATIONS = 3
+"""Kills of a migration in each round, every one a statement later."""
+STEPS = (
+    ("create", "before", "insert_schedules"),
+    ("create", "after", "insert_schedules"),
+    ("create", "after", "create"),
+    ("claim", "after", "due_entries"),
+    ("claim", "before", "insert_runs"),
+    ("claim", "after", "insert_runs"),
+    ("claim", "after", "exchange"),
+    ("run", "before", TASK),
+    ("run", "after", TASK),
+    ("record", "after", "holdings"),
+    ("record", "before", "apply"),
+    ("record", "after", "apply"),
+    ("record", "before", "exchange"),
+    ("rescue", "after", "delete_worker"),
+    ("rescue", "after", "held_by"),
+    ("rescue", "after", "rescue"),
+    *[("migrate", "before", STATEMENT)] * MIGRATIONS,
+)
+STORES = ("sqlite", "postgres")
+LATER = 3600
+"""Seconds after the start of the killed process at which the recovery begins."""
+RECOVERY = 400
+"""Steps of half a second within which everything has to have ended."""
+TOO_LONG = 60.0
+
+
+def measure(scale: Scale, tell: Tell) -> Result:
+    """Kill one process after the other, each at another step or pass, and let another process recover its store."""
+    count = scale.of(600, 10)
+    failures: list[str] = []
+    facts = 0
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        urls = {"sqlite": "", "postgres": stack.enter_context(running_postgres())}
+        for number, (store, order) in enumerate(itertools.islice(_orders(urls, Path(folder)), count)):
+            with _own_store(store, order):
+                problems, acknowledged = _kill_and_recover(order)
+            failures += [f"{store}, {order.name}: {problem}" for problem in problems]
+            facts += acknowledged
+            tell(f"{number + 1} of {count} kills")
+    measured = f"acknowledged writes {facts:,}, lost {len(failures)}"
+    return Result({"kills": count, "stores": len(STORES), "steps": len(set(STEPS))}, measured, tuple(failures))
+
+
+def _orders(urls: dict[str, str], folder: Path) -> Iterator[tuple[str, Order]]:
+    """Each step on each store, again and again, each time after one more pass."""
+    chance = random.Random("kills")
+    number = 0
+    for passes in itertools.count(1):
+        round_ = list(itertools.product(STORES, enumerate(STEPS)))
+        chance.shuffle(round_)
+        for store, (at, (verb, when, step)) in round_:
+            number += 1
+            place = folder / str(number)
+            place.mkdir()
+            url = str(place / "store.db") if store == "sqlite" else _in_schema(urls[store], _schema_of(place))
+            times = (passes - 1) * MIGRATIONS + len(STEPS) - at if verb == "migrate" else passes
+            yield store, Order(verb, when, step, times, url, str(place), Instant(time.time_ns() // 1000))
+
+
+def _schema_of(folder: Path) -> str:
+    return f"kill_{folder.name}"
+
+
+def _in_schema(url: str, name: str) -> str:
+    joined = "&" if "?" in url else "?"
+    return f"{url}{joined}options={quote(f'-csearch_path={name}')}"
+
+
+@contextmanager
+def _own_store(store: str, order: Order) -> Iterator[None]:
+    """A file of its own, or a schema that is dropped at the end."""
+    yield
+    if store == "postgres":
+        with psycopg.connect(order.url, autocommit=True) as connection:
+            name = sql.Identifier(_schema_of(Path(order.folder)))
+            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(name))
+
+
+def _kill_and_recover(order: Order) -> tuple[list[str], int]:
+    """Return what was lost, and how much had been acknowledged."""
+    if order.verb == "migrate":
+        _make_old_store(order)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([kill_child.__name__])
+    process = context.Process(target=kill_child.main, args=(order,))
+    process.start()
+    process.join(TOO_LONG)
+    if process.exitcode != -signal.SIGKILL:
+        process.kill()
+        return [f"the process ended with {process.exitcode} and was not killed at its step"], 0
+    said = _lines(Path(order.folder) / "acknowledged")
+    scene = Scene(order.url, Path(order.folder), "recovery", _clock_after(order), lambda step, when: None)
+    try:
+        problems = _recover(scene)
+        problems += _lost(scene, said, Path(order.folder))
+    finally:
+        scene.app.close()
+    return problems, len(said)
+
+
+def _clock_after(order: Order) -> SettableClock:
+    return SettableClock(Instant(order.start + LATER * SECOND))
+
+
+def _recover(scene: Scene) -> list[str]:
+    """Let a worker go on until nothing is left to do."""
+    for _ in range(RECOVERY):
+        scene.pass_time(0.5)
+        scene.worker.tick()
+        health = scene.app.store.health(scene.clock.now())
+        if health.due == 0 and health.running == 0:
+            return []
+    return ["not everything ended after the kill"]
+
+
+def _lost(scene: Scene, said: list[list[Any]], folder: Path) -> list[str]:
+    """What was acknowledged and is not there, and what was done more often than it may be."""
+    store = scene.app.store
+    assert isinstance(store, FlowingStore)
+    runs = {run.id: run for run in store.runs(RunQuery(limit=10_000, count_to=0)).items}
+    problems = [
+        f"the schedule {key} is not there" for verb, key in said if verb == "created" and not store.by_key("local", key)
+    ]
+    completed = {run for verb, run in said if verb == "completed"}
+    problems += [f"run {run} is not completed" for run in completed if runs[run].status != RunStatus.COMPLETED]
+    effects = _lines(folder / "effects-child") + _lines(folder / "effects-recovery")
+    again = {run for _, run in _lines(folder / "effects-recovery")} & completed
+    problems += [f"run {run} was completed and ran again" for run in sorted(again)]
+    times = Counter(run for _, run in effects)
+    for run in runs.values():
+        at_most_once = run.name.endswith("-1")
+        if at_most_once and times[run.id] > 1:
+            problems.append(f"run {run.id} runs at most once and ran {times[run.id]} times")
+        if run.status != RunStatus.COMPLETED and not (at_most_once and run.status == RunStatus.LOST):
+            problems.append(f"run {run.id} of {run.name} is {run.status}: {run.error}")
+    try:
+        invariants(store)
+    except AssertionError as error:
+        problems.append(f"the store contradicts itself: {error}")
+    return problems
+
+
+def _lines(path: Path) -> list[list[Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _make_old_store(order: Order) -> None:
+    """A store of the first schema with schedules in it, as the first version acknowledged them."""
+    store = open_store(order.url, SettableClock(order.start))
+    assert isinstance(store, FlowingStore)
+    dialect = "sqlite" if order.url.endswith(".db") else "postgres"
+    try:
+        if dialect == "postgres":
+            write(store, f"CREATE SCHEMA {_schema_of(Path(order.folder))}")
+        write(store, load_migrations(dialect)[0][1])
+        _set_version(store, dialect)
+        due = Instant(order.start + SECOND)
+        trigger = trigger_to_json(OnceTrigger(timezone="UTC", at=due))
+        said = kill_child.Log(Path(order.folder) / "acknowledged")
+        for number in range(1, 4):
+            key, now = f"{number}-0", order.start
+            payload = json.dumps({"task": "work", "args": [], "kwargs": {"key": key, "fails": False}})
+            row = (
+                number,
+                f"job_{number}",
+                "job",
+                "local",
+                key,
+                "work",
+                trigger,
+                payload,
+                "{}",
+                0,
+                1,
+                key,
+                "",
+                now,
+                now,
+            )
+            write(store, "INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+            write(
+                store,
+                "INSERT INTO progress (schedule, owner, kind, state, next, run_count, active, queued, failures)"
+                " VALUES (?, 'local', 'job', 'active', ?, 0, 0, 0, 0)",
+                number,
+                due,
+            )
+            write(store, "INSERT INTO due (lane, at, schedule, run) VALUES ('job', ?, ?, 0)", due, number)
+            said.say("created", key)
+    finally:
+        store.close()
+
+
+def _set_version(store: FlowingStore, dialect: str) -> None:
+    if dialect == "sqlite":
+        write(store, "PRAGMA user_version = 1")
+    else:
+        write(store, "INSERT INTO meta VALUES ('schema', 1)")
