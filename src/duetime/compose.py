@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from duetime.wiring.agents import inboxes_of, prompt_kind
 from duetime.wiring.delivery import courier_of
 from duetime.wiring.later import answered_later
 from duetime.wiring.requests import OpenedByUse, signing_keys
+from duetime.wiring.revocations import RevocationsByUse
 from duetime.wiring.standing import named_agents, named_channels
 from duetime.wiring.tasks import Fetching
 
@@ -147,7 +149,7 @@ def build(
                 JobKind(known),
                 prompt_kind(settings, store, clock, zone, access, lambda: scheduler),
                 NotificationKind(courier),
-                RequestKind(OpenedByUse(settings, clock), clock),
+                RequestKind(OpenedByUse(settings, store, clock), clock),
             )
         }
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
@@ -253,11 +255,32 @@ def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[Mcp
 
 
 def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
-    """With the store, which knows whether a run is under way, the tokens of runs are let in too."""
-    tokens = load_tokens(settings, clock or SystemClock())
-    if store is not None:
-        tokens.is_under_way = runs_under_way(store)
+    """With the store, which knows whether a run is under way, the tokens of runs are let in too. Without it the store
+    of the settings is opened as soon as somebody asks what was revoked."""
+    clock = clock or SystemClock()
+    if store is None:
+        return load_tokens(settings, clock, _revocations_by_use(settings, clock))
+    tokens = load_tokens(settings, clock, store)
+    tokens.is_under_way = runs_under_way(store)
+    tokens.revocations.take_over_files()
     return tokens
+
+
+@contextmanager
+def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
+    """For one command, which leaves no store open."""
+    clock = SystemClock()
+    revocations = _revocations_by_use(settings, clock)
+    try:
+        yield load_tokens(settings, clock, revocations)
+    finally:
+        revocations.close()
+
+
+def _revocations_by_use(settings: Settings, clock: Clock) -> RevocationsByUse:
+    db = settings.path_of_db()
+    path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
+    return RevocationsByUse(lambda: open_store(db, clock), None if is_postgres(db) else Path(path).expanduser())
 
 
 def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
@@ -288,7 +311,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     desk, trusting = app.desk(), tokens is None
     identify = partial(as_local if tokens is None else by_token, desk)
     face, watcher = mcp_face(app.settings.tools, identify)
-    requests = qstash_routes(app.scheduler, lambda: identify().caller, signing_keys(app.settings))
+    requests = qstash_routes(app.scheduler, lambda: identify().caller, signing_keys(app.settings, app.store, app.clock))
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     finish = answered_later(app.scheduler, app.kinds)

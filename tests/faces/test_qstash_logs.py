@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant
+from duetime.core.clock import SECOND, Instant, SystemClock
 from duetime.core.drafting import NewSchedule
 from duetime.core.kind import Caller
 from duetime.core.outcome import Failed
@@ -19,6 +20,7 @@ from duetime.core.requesting import KIND, dlq_id
 from duetime.core.store import RunQuery
 from duetime.faces.http.qstash.keys import SigningKeys
 from duetime.stores.flow import FlowingStore
+from duetime.stores.sqlite import SqliteStore
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, counter, turned_down
 from tests.support.shell import write
 from tests.support.tokens import SECRET
@@ -345,23 +347,50 @@ def test_a_run_of_an_agent_sees_no_keys(desk: Counter) -> None:
     assert desk.ask("GET", "/v2/keys") == before
 
 
-def test_what_is_kept_of_rotations_is_private(desk: Counter, tmp_path: Path) -> None:
-    desk.ask("POST", "/v2/keys/rotate")
-    kept = list((tmp_path / "auth").rglob("*"))
-    assert [path.name for path in kept if path.is_file()] == ["1"]
-    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
-    assert "ada" not in str(kept)
+def test_rotations_leave_no_files(desk: Counter, tmp_path: Path) -> None:
+    for _ in range(3):
+        desk.ask("POST", "/v2/keys/rotate")
+    assert [path for path in (tmp_path / "auth").rglob("*") if path.is_file()] == []
+
+
+def test_rotations_have_a_limit_per_hour(desk: Counter) -> None:
+    for _ in range(10):
+        desk.ask("POST", "/v2/keys/rotate")
+    keys = desk.ask("GET", "/v2/keys")
+    refused = desk.ask("POST", "/v2/keys/rotate", status=429)
+    assert "when the hour is over" in refused["error"]
+    assert desk.ask("GET", "/v2/keys") == keys
+    desk.simulation.advance(timedelta(hours=1))
+    assert desk.ask("POST", "/v2/keys/rotate")["current"] == keys["next"]
 
 
 def test_rotations_at_once_all_count(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "one.db")
+    store.migrate()
+
+    def keys() -> SigningKeys:
+        return SigningKeys(lambda: SECRET, tmp_path, store, SystemClock())
+
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda _: SigningKeys(lambda: SECRET, tmp_path).rotate("ada"), range(24)))
-    keys = SigningKeys(lambda: SECRET, tmp_path)
-    before = keys.current("ada")
-    [names] = [[path.name for path in folder.iterdir()] for folder in (tmp_path / "signing").iterdir()]
-    assert sorted(map(int, names)) == list(range(1, 25))
+        list(threads.map(lambda _: keys().rotate("ada"), range(10)))
+    assert store.signing_generation("ada") == 10
+    store.close()
+
+
+def test_what_older_versions_rotated_in_files_still_counts(tmp_path: Path) -> None:
+    """As the hash of `ada` names the folder."""
+    store = SqliteStore(tmp_path / "one.db")
+    store.migrate()
+    fresh = SigningKeys(lambda: SECRET, tmp_path / "elsewhere", store, SystemClock())
+    first, second = fresh.both("ada")
+    folder = tmp_path / "auth" / "signing" / hashlib.sha256(b"ada").hexdigest()[:40]
+    folder.mkdir(parents=True)
+    (folder / "1").touch()
+    keys = SigningKeys(lambda: SECRET, tmp_path / "auth", store, SystemClock())
+    assert keys.current("ada") == second != first
     keys.rotate("ada")
-    assert keys.current("ada") != before
+    assert store.signing_generation("ada") == 2
+    store.close()
 
 
 # -- on the other store -------------------------------------------------------------------------------------------

@@ -6,16 +6,18 @@ import base64
 import json
 import os
 import stat
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jwt
 import pytest
 
 from duetime.compose import tokens_of
 from duetime.core.clock import DAY, SECOND, Instant, SystemClock
-from duetime.core.errors import InvalidInput
+from duetime.core.errors import InvalidInput, StoreUnavailable
 from duetime.faces.http.claims import InvalidToken
 from duetime.faces.http.private import Exposed
 from duetime.faces.http.secret import load_secret
@@ -23,8 +25,9 @@ from duetime.faces.http.sessions import Sessions
 from duetime.faces.http.tokens import Tokens
 from duetime.settings import load_settings
 from duetime.simulation import SettableClock
+from duetime.stores.sqlite import SqliteStore
 from tests.support.cli import Cli
-from tests.support.tokens import SECRET, START, claims, forged
+from tests.support.tokens import SECRET, START, claims, forged, tokens_with
 
 LIFE = 30 * DAY
 
@@ -244,6 +247,59 @@ def test_a_short_secret_is_refused(tmp_path: Path, short: str) -> None:
     (tmp_path / "secret").write_text("short")
     with pytest.raises(InvalidInput, match="has 5 bytes"):
         load_secret(tmp_path, {})
+
+
+# -- what is left behind ----------------------------------------------------------------------------------------
+
+
+def test_records_of_what_expired_go(tokens: Tokens, clock: SettableClock, tmp_path: Path) -> None:
+    for _ in range(5):
+        tokens.of_browsers().issue("browser", DAY)
+    lasting = tokens.issue("ada", 90 * DAY)
+    clock.move_to(Instant(START + 60 * DAY))
+    tokens.issue("bob", DAY)
+    assert sorted(record.subject for record in tokens.issued()) == ["ada", "bob"]
+    assert tokens.verify(lasting).subject == "ada"
+
+
+def test_what_was_revoked_in_files_stays_revoked_and_comes_to_the_other_nodes(
+    tmp_path: Path, clock: SettableClock
+) -> None:
+    old = Tokens(SECRET, tmp_path / "a", clock, issuer="duetime", audience="duetime")
+    made = old.issue("ada", LIFE)
+    old.revoke(old.read(made).id)
+    with closing(SqliteStore(tmp_path / "one.db")) as store:
+        store.migrate()
+        here, there = tokens_with(store, tmp_path / "a", clock), tokens_with(store, tmp_path / "b", clock)
+        with pytest.raises(InvalidToken, match="revoked"):
+            here.verify(made)
+        here.revocations.take_over_files()
+        with pytest.raises(InvalidToken, match="revoked"):
+            there.verify(made)
+
+
+def test_a_request_does_not_ask_the_store_each_time(tmp_path: Path, clock: SettableClock) -> None:
+    with closing(SqliteStore(tmp_path / "one.db")) as store:
+        store.migrate()
+        with patch.object(store, "revoked", wraps=store.revoked) as asked:
+            tokens = tokens_with(store, tmp_path / "a", clock)
+            made = tokens.issue("ada", LIFE)
+            for _ in range(500):
+                tokens.verify(made)
+            assert asked.call_count <= 3
+        tokens.revoke(tokens.read(made).id)
+        with pytest.raises(InvalidToken, match="revoked"):
+            tokens.verify(made)
+
+
+def test_where_nobody_can_say_what_was_revoked_nobody_is_let_in(tmp_path: Path, clock: SettableClock) -> None:
+    store = SqliteStore(tmp_path / "one.db")
+    store.migrate()
+    tokens = tokens_with(store, tmp_path / "a", clock)
+    made = tokens.issue("ada", LIFE)
+    store.close()
+    with pytest.raises(StoreUnavailable):
+        tokens.verify(made)
 
 
 # -- the command line -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from duetime.faces.http.tokens import Tokens
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
 from duetime.simulation import Simulation
-from tests.support.tokens import SECRET
+from tests.support.tokens import tokens_with
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 V1 = "/api/v1"
@@ -147,5 +147,5 @@ def serving_api(folder: Path, *, url: str = ":memory:", auth: bool = True, **set
         raise RuntimeError("as always")
 
     with Simulation(START, registry=registry, settings=Settings(db=url, timezone="UTC", **settings)) as simulation:
-        tokens = Tokens(SECRET, folder / "auth", simulation.clock, issuer="duetime", audience="duetime")
+        tokens = tokens_with(simulation.duetime.app.store, folder / "auth", simulation.clock)
         yield Api(simulation, tokens, auth=auth)

@@ -62,7 +62,8 @@ class Counter:
     def __init__(self, simulation: Simulation, requester: PlayedRequester, folder: Path) -> None:
         self.simulation, self.requester = simulation, requester
         self.owner, self.depth = "ada", 0
-        self.keys = SigningKeys(lambda: SECRET, folder)
+        store, self.clock = simulation.duetime.app.store, simulation.clock
+        self.keys = SigningKeys(lambda: SECRET, folder, store, self.clock)
         scheduler = simulation.duetime.app.scheduler
         routes = qstash_routes(scheduler, lambda: Caller(self.owner, operator=True, depth=self.depth), self.keys)
         self._client = TestClient(Starlette(routes=routes))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jwt
 
-from duetime.core.clock import SECOND, Instant
+from duetime.core.clock import SECOND, Clock, Instant
+from duetime.core.revocations import Revocations
+from duetime.faces.http.revocations import FileRevocations, StoreRevocations
+from duetime.faces.http.tokens import Tokens
 
 SECRET = b"x" * 64
 START = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z
+
+
+def tokens_with(store: Revocations, folder: Path, clock: Clock) -> Tokens:
+    """As a server has them: files of its own, and a store that knows what was revoked."""
+    revocations = StoreRevocations(store, FileRevocations(folder / "tokens", clock), clock)
+    return Tokens(SECRET, folder, clock, issuer="duetime", audience="duetime", revocations=revocations)
 
 
 def claims(**changes: Any) -> dict[str, Any]:

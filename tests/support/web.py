@@ -17,7 +17,7 @@ from duetime.core.clock import Clock
 from duetime.faces.http.server import HttpServer, listen
 from duetime.faces.http.tokens import Tokens
 from duetime.settings import Settings
-from tests.support.tokens import SECRET
+from tests.support.tokens import tokens_with
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 MODERN = {"MCP-Protocol-Version": "2026-07-28"}
@@ -81,7 +81,7 @@ def site(
     folder: Path, clock: Clock | None = None, *, auth: bool = True, db: str = "", **settings: Any
 ) -> Iterator[Site]:
     room = build(Settings(db=db or str(folder / "my.db"), timezone="UTC", **settings), tasks=False)
-    tokens = Tokens(SECRET, folder / "auth", clock or room.clock, issuer="duetime", audience="duetime")
+    tokens = tokens_with(room.store, folder / "auth", clock or room.clock)
     app = web(room, tokens if auth else None)
     bound = listen("127.0.0.1", 0, only_loopback=not auth)
     server = HttpServer(app, bound)

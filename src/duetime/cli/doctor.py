@@ -13,6 +13,7 @@ from duetime.cli.checks_agents import agent_checks
 from duetime.cli.checks_delivery import delivery_checks
 from duetime.cli.checks_settings import settings_file_checks
 from duetime.cli.checks_store import store_checks
+from duetime.cli.checks_tokens import token_checks
 from duetime.cli.door import FAILED, failure_of
 from duetime.cli.frame import Db, Json, Tasks
 from duetime.cli.plain import PlainCommand, single
@@ -51,6 +52,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     yield from loaded
     yield from delivery_checks(settings, SystemClock())
     yield from agent_checks(settings)
+    yield from token_checks(settings)
     usable = True
     for check in store_file_checks(settings.path_of_db()):
         usable = usable and check.status != "fail" and check.subject != "store"

@@ -21,7 +21,7 @@ from duetime.cli.options import Tools
 from duetime.cli.plain import PlainCommand, single
 from duetime.cli.stopping import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.worker_words import farewell, greet
-from duetime.compose import App, build, sign_in_link, tokens_of, web
+from duetime.compose import App, build, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.core.errors import InvalidInput
 from duetime.faces.http.addresses import url_for
 from duetime.settings import Settings
@@ -167,5 +167,10 @@ def _print_one(settings: Settings, name: str, no_auth: bool) -> None:
     told = instructions if name == ALL else known_client(name).http
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
-    token = None if no_auth else tokens_of(settings).local()
+    token = None if no_auth else _local_token(settings)
     print(told(Reach(f"{url_for(settings.host, settings.port)}/mcp", token, stdio_command(settings))))
+
+
+def _local_token(settings: Settings) -> str:
+    with tokens_at_hand(settings) as tokens:
+        return tokens.local()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +17,7 @@ from duetime.cli.door import REFUSED
 from duetime.cli.frame import Json, duration
 from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
-from duetime.compose import sign_in_link, tokens_of
+from duetime.compose import sign_in_link, tokens_at_hand
 from duetime.core.clock import SECOND, Instant, SystemClock
 from duetime.core.kind import LOCAL
 from duetime.core.result import Err
@@ -31,9 +33,11 @@ PROGRAM = "program"
 app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
 
-def _tokens() -> tuple[Tokens, str]:
+@contextmanager
+def _tokens() -> Iterator[tuple[Tokens, str]]:
     settings = settings_for()
-    return tokens_of(settings), local_zone(settings)
+    with tokens_at_hand(settings) as tokens:
+        yield tokens, local_zone(settings)
 
 
 def _instant(seconds: int, zone: str) -> str:
@@ -56,10 +60,10 @@ def issue(
     json_: Json = False,
 ) -> None:
     """Make a token. It is shown once; `token list` knows its id, with which it can be revoked."""
-    tokens, zone = _tokens()
     life = duration(expires_in, "--expires-in")
-    made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
-    grant = tokens.verify(made)
+    with _tokens() as (tokens, zone):
+        made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
+        grant = tokens.read(made)
     if json_:
         screen.print_json({"token": made, **_grant_view(grant, zone)})
         return
@@ -76,7 +80,8 @@ def link(
 ) -> None:
     """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
     settings = settings_for({"host": host, "port": port})
-    made = sign_in_link(url_for(settings.host, settings.port), tokens_of(settings))
+    with tokens_at_hand(settings) as tokens:
+        made = sign_in_link(url_for(settings.host, settings.port), tokens)
     if json_:
         screen.print_json({"link": made})
     else:
@@ -93,10 +98,11 @@ def calendar(
 ) -> None:
     """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
     settings = settings_for({"host": host, "port": port})
-    tokens = tokens_of(settings).of_calendars()
-    made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
+    with tokens_at_hand(settings) as at_hand:
+        tokens = at_hand.of_calendars()
+        made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
     address = f"{url_for(settings.host, settings.port)}/calendar/{made}.ics"
-    grant = tokens.verify(made)
+    grant = tokens.read(made)
     if json_:
         screen.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
         return
@@ -113,11 +119,11 @@ def show(
     text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
     text = text.strip()
     header, claims = unverified(text)
-    tokens, zone = _tokens()
-    try:
-        grant, problem = tokens.verify(text), None
-    except InvalidToken as error:
-        grant, problem = None, error.message
+    with _tokens() as (tokens, zone):
+        try:
+            grant, problem = tokens.verify(text), None
+        except InvalidToken as error:
+            grant, problem = None, error.message
     if json_:
         facts: dict[str, Any] = {"valid": problem is None, "problem": problem, "header": header, "claims": claims}
         screen.print_json(facts if grant is None else facts | _grant_view(grant, zone))
@@ -140,9 +146,9 @@ def _readable(name: str, value: object, zone: str) -> object:
 @app.command("list", cls=PlainCommand)
 def list_(json_: Json = False) -> None:
     """The tokens that were issued here, oldest first; also those that browsers and calendar feeds hold."""
-    tokens, zone = _tokens()
     now = SystemClock().now() // SECOND
-    views = [_record_view(record, zone, now) for record in tokens.issued()]
+    with _tokens() as (tokens, zone):
+        views = [_record_view(record, zone, now) for record in tokens.issued()]
     if json_:
         screen.print_json({"tokens": views, "count": len(views)})
     elif not views:
@@ -161,14 +167,16 @@ def _row(view: dict[str, Any]) -> list[object]:
 @app.command(cls=PlainCommand)
 def revoke(
     id: Annotated[str, typer.Argument(help="As `token list` shows it.")],
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="Also where another machine issued it.")] = False,
     json_: Json = False,
 ) -> None:
-    """End a token before its time, in every process that uses this data folder."""
-    tokens, _ = _tokens()
-    known = any(record.id == id for record in tokens.issued())
-    if not known and not tokens.is_revoked(id):
-        raise Refused(Err("not_found", f"no token with the id {id!r} was issued here; `token list` shows them"))
-    fresh = tokens.revoke(id)
+    """End a token before its time, on every machine that shares the store."""
+    with _tokens() as (tokens, _):
+        known = anywhere or any(record.id == id for record in tokens.records())
+        if not known and not tokens.is_revoked(id):
+            words = f"no token with the id {id!r} was issued here; `token list` shows them, --anywhere takes any"
+            raise Refused(Err("not_found", words))
+        fresh = tokens.revoke(id)
     if json_:
         screen.print_json({"id": id, "revoked": True, "before": not fresh})
     else:

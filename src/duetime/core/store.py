@@ -19,6 +19,7 @@ from duetime.core.policy.creating import Draft
 from duetime.core.policy.settling import Answer, Finished
 from duetime.core.remotes import Remotes
 from duetime.core.result import Result
+from duetime.core.revocations import Revocations
 
 T = TypeVar("T")
 
@@ -114,7 +115,7 @@ class Health:
     details: dict[str, Any]
 
 
-class Store(Remotes, Figures, Protocol):
+class Store(Remotes, Revocations, Figures, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
 

@@ -23,6 +23,7 @@ from duetime.stores.figures import FiguresReading
 from duetime.stores.firing import Placed, firing
 from duetime.stores.making import apply, fresh_of, key_of, known_by_key, over_limit, refuse_nul
 from duetime.stores.remotes import RemoteKeeping
+from duetime.stores.revocations import RevocationKeeping
 from duetime.stores.rows import held_of, schedule_of
 from duetime.stores.search import (
     make_cursor,
@@ -53,7 +54,7 @@ def looking_twice(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
-class FlowingStore(RemoteKeeping, FiguresReading, Store, ABC):
+class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
     """Everything of the store contract that is the same wherever the rows are kept."""
 
     _sql: ClassVar[Mapping[str, str]]

@@ -28,6 +28,7 @@ from duetime.stores.postgres_connections import Connection, Cursor
 from duetime.stores.queries import load_queries
 from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
+from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
 from duetime.stores.transaction import OwnerKey
 
@@ -45,7 +46,7 @@ _ATTEMPTS = "nnnntt"
 _DUE = "tnnn"
 
 
-class PostgresTransaction(SharedReading, RemoteRows):
+class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
     """Statements wait until an answer is needed and then go in one burst: a round trip for all of them.
 
     Every burst ends with a sync. Between two of them the server sees an idle transaction, which it ends after a

@@ -28,6 +28,7 @@ from duetime.core.store import Want
 from duetime.stores.queries import load_queries
 from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
+from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 from duetime.stores.transaction import OwnerKey, Taken
 
@@ -35,7 +36,7 @@ SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)
 
 
-class SqliteTransaction(SharedReading, RemoteRows):
+class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
     """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:

@@ -13,6 +13,7 @@ from duetime.core.policy.ending import Held, Reader
 from duetime.core.policy.writes import Writes
 from duetime.core.store import Want
 from duetime.stores.remotes import RemoteRows
+from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import Holding
 
 OwnerKey = tuple[str, str]
@@ -22,7 +23,7 @@ class Taken(Exception):
     """A key that has to be unique belongs to another schedule already."""
 
 
-class Transaction(Reader, RemoteRows, Protocol):
+class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     """One open write transaction. Locks of progress rows are taken in the order of their schedules."""
 
     def new_run_id(self) -> RunId: ...

@@ -13,6 +13,7 @@ from duetime.core.clock import SECOND, Clock
 from duetime.core.masking import without_password
 from duetime.core.model import RunId, RunStatus
 from duetime.core.policy.claiming import Claim
+from duetime.core.revocations import Revocations
 from duetime.core.store import Store
 from duetime.core.waking import Access
 from duetime.kinds.waking import zone_of
@@ -80,14 +81,17 @@ def _handed_on(settings: Settings) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if is_needed(name)}
 
 
-def load_tokens(settings: Settings, clock: Clock) -> Tokens:
-    """Makes the secret when there is none yet."""
+def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = None) -> Tokens:
+    """Makes the secret when there is none yet. Without a store they can be signed, and checked by files alone."""
+    from duetime.faces.http.revocations import FileRevocations, StoreRevocations
     from duetime.faces.http.secret import load_secret
     from duetime.faces.http.tokens import Tokens
 
     folder = settings.path_of_keys()
     secret = load_secret(folder, os.environ)
-    return Tokens(secret, folder, clock, issuer=settings.issuer, audience=settings.audience)
+    files = FileRevocations(folder / "tokens", clock)
+    revocations = files if store is None else StoreRevocations(store, files, clock)
+    return Tokens(secret, folder, clock, issuer=settings.issuer, audience=settings.audience, revocations=revocations)
 
 
 def runs_under_way(store: Store) -> Callable[[int, int], bool]:

@@ -10,26 +10,27 @@ from typing import TYPE_CHECKING
 from duetime.core.clock import Clock
 from duetime.core.outcome import Outcome
 from duetime.core.requesting import Outgoing, Requester
+from duetime.core.revocations import Revocations
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
     from duetime.faces.http.qstash.keys import SigningKeys
 
 
-def signing_keys(settings: Settings) -> SigningKeys:
-    """Of every process alike: they follow from the secret that signs tokens, and from what stands beside it."""
+def signing_keys(settings: Settings, store: Revocations, clock: Clock) -> SigningKeys:
+    """Of every node alike: they follow from the secret that signs tokens, and from what the store counts."""
     from duetime.faces.http.qstash.keys import SigningKeys
     from duetime.faces.http.secret import load_secret
 
     folder = settings.path_of_keys()
-    return SigningKeys(partial(load_secret, folder, os.environ), folder)
+    return SigningKeys(partial(load_secret, folder, os.environ), folder, store, clock)
 
 
 class OpenedByUse:
     """Stands for the real one until there is something to send: most commands send nothing, and it is slow to load."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(self, settings: Settings, store: Revocations, clock: Clock) -> None:
+        self._settings, self._store, self._clock = settings, store, clock
         self._opening = threading.Lock()
         self._opened: Requester | None = None
         if settings.allowed_hosts:  # a list that cannot be read is told at once, not with the first request
@@ -51,11 +52,11 @@ class OpenedByUse:
     def _requester(self) -> Requester:
         with self._opening:
             if self._opened is None:
-                self._opened = open_requester(self._settings, self._clock)
+                self._opened = open_requester(self._settings, self._store, self._clock)
             return self._opened
 
 
-def open_requester(settings: Settings, clock: Clock) -> Requester:
+def open_requester(settings: Settings, store: Revocations, clock: Clock) -> Requester:
     """Guarded: the addresses are whatever clients give."""
     from duetime.delivery.guard import Guard
     from duetime.delivery.hosts import Hosts
@@ -63,4 +64,4 @@ def open_requester(settings: Settings, clock: Clock) -> Requester:
     from duetime.delivery.requests import Requests
 
     http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)
-    return Requests(clock, http, Hosts(clock, settings.threads), signing_keys(settings).current)
+    return Requests(clock, http, Hosts(clock, settings.threads), signing_keys(settings, store, clock).current)

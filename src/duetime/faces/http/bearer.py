@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from duetime.core.errors import StoreUnavailable
+from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.kind import Caller
 from duetime.faces.desk import Desk
 from duetime.faces.http.browsers import SESSION, Browsers, is_open, is_page, takes_sessions
@@ -26,6 +26,8 @@ from duetime.faces.mcp.tool import Call
 
 log = logging.getLogger("duetime.http")
 
+AWAY = "The store cannot be reached just now; try again in a moment."
+_STORE_AWAY = (StoreUnavailable, StoreUnusable)
 LOOK = 1.0
 """Seconds between two looks at the token of an answer that streams: a revoked one hears nothing more."""
 
@@ -56,19 +58,26 @@ class Bearer:
             await _unknown(scope)(scope, receive, send)
             return
         try:
-            # In a thread: for the token of an agent's run the store is asked, and that may take its time.
+            # In a thread: the store may be asked whether it was revoked, and that may take its time.
             grant = await anyio.to_thread.run_sync(self._tokens.verify, token)
         except InvalidToken as problem:
             await _refused(scope, problem)(scope, receive, send)
             return
-        except StoreUnavailable:
+        except _STORE_AWAY:
             await _away(scope)(scope, receive, send)
             return
         await self._answered(scope, receive, send, grant, partial(self._tokens.verify, token))
 
     async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Somebody in a browser: what the cookie says instead of a token."""
-        sessions, visitor = self._browsers.sessions, self._browsers.visitor(scope)
+        sessions = self._browsers.sessions
+        try:
+            visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope)
+        except _STORE_AWAY:
+            page = is_page(scope["path"])
+            away = self._browsers.sign_in(scope, AWAY, 503) if page else _away(scope)
+            await away(scope, receive, send)
+            return
         if sessions is None or visitor is None:
             refused = self._browsers.sign_in(scope) if is_page(scope["path"]) else _unknown(scope)
             await refused(scope, receive, send)
@@ -94,7 +103,7 @@ class Bearer:
             await anyio.sleep(LOOK)
             try:
                 await anyio.to_thread.run_sync(verify)
-            except StoreUnavailable:
+            except _STORE_AWAY:
                 continue  # nothing is known; whatever is asked for meanwhile needs the store as well
             except InvalidToken as problem:
                 log.info("a stream was closed: %s", problem)
@@ -140,8 +149,7 @@ def _refused(scope: Scope, problem: InvalidToken) -> Response:
 
 
 def _away(scope: Scope) -> Response:
-    words = "The store cannot be reached just now; try again in a moment."
-    return refusal(scope, 503, "store_unavailable", words, headers={"Retry-After": "1"})
+    return refusal(scope, 503, "store_unavailable", AWAY, headers={"Retry-After": "1"})
 
 
 def _answer(scope: Scope, code: str, words: str, challenge: str) -> Response:

@@ -7,7 +7,7 @@ alone, never MCP or `/v2`, and it changes nothing without a proof that only our 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -29,18 +29,22 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN = "This came from another site, or from a page that is out of date; open Duetime's own page and try again."
 
 
+SignIn: TypeAlias = Callable[..., Response]
+"""The page that asks to sign in, for the scope of a request; perhaps with a problem to tell of, and its status."""
+
+
 class Visitor(NamedTuple):
     grant: Grant
     token: str
 
 
 class Browsers:
-    def __init__(self, sessions: Sessions | None, proofs: Proofs, sign_in: Callable[[Scope], Response]) -> None:
+    def __init__(self, sessions: Sessions | None, proofs: Proofs, sign_in: SignIn) -> None:
         """Without sessions whoever comes is let in; `sign_in` answers a page's visitor who has none."""
         self.sessions, self.proofs, self.sign_in = sessions, proofs, sign_in
 
     def visitor(self, scope: Scope) -> Visitor | None:
-        """Who came with a cookie that is valid."""
+        """Who came with a cookie that is valid. In a thread: the store may be asked; raises StoreUnavailable."""
         token = session_cookie(Headers(scope=scope))
         if self.sessions is None or not token:
             return None

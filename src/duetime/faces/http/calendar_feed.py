@@ -30,11 +30,10 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
     async def feed(request: Request) -> Response:
         token = request.path_params["token"]
         try:
-            owner = LOCAL if tokens is None else tokens.verify(token).owner
+            grant = None if tokens is None else await anyio.to_thread.run_sync(tokens.verify, token)
+            made = await anyio.to_thread.run_sync(_calendar, scheduler, LOCAL if grant is None else grant.owner)
         except InvalidToken:  # as if it were not there: whoever guesses learns nothing
             return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
-        try:
-            made = await anyio.to_thread.run_sync(_calendar, scheduler, owner)
         except DuetimeError:
             return PlainTextResponse("The store cannot be reached just now; try again.\n", 503, _HEADERS)
         return Response(made, media_type="text/calendar; charset=utf-8", headers=_HEADERS)

@@ -39,14 +39,14 @@ class Sessions:
         return f"{words}.{self._proof(words)}"
 
     def by_link(self, given: str) -> str:
-        """A session's token; the link is used up from now on, in every process and after every restart."""
+        """A session's token; the link is used up from now on, on every node and after every restart."""
         match = _LINK.fullmatch(given)
         words = "" if match is None else f"{match['expires']}.{match['nonce']}"
         if match is None or not hmac.compare_digest(match["proof"], self._proof(words)):
             raise InvalidToken("this is no link of this server")
         if int(match["expires"], 16) * SECOND <= self._clock.now():
             raise InvalidToken("the link is older than 10 minutes")
-        if not self._tokens.revoke(f"link_{match['nonce']}"):
+        if not self._tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of many at once, on all nodes, one is first
             raise InvalidToken("the link was used before")
         return self._own.issue(SUBJECT, SESSION_LIFE, owner=LOCAL, scopes=[OPERATOR])
 
@@ -75,7 +75,7 @@ class Sessions:
         return self._own.verify(token)
 
     def end(self, session: str) -> None:
-        self._own.revoke(session)
+        self._own.revoke(session, SESSION_LIFE)
 
 
 class Proofs:

@@ -1,7 +1,7 @@
-"""Bearer tokens: JWT, signed with HS512 and one secret. A token says who calls; what was revoked is a file away.
+"""Bearer tokens: JWT, signed with HS512 and one secret. A token says who calls; the store knows what was revoked.
 
-Every token that is issued leaves a record, and a revocation is one more file beside it: both appear whole, no process
-has to read and rewrite what another one writes, and a look at the file system is what every process sees at once.
+Every token that is issued leaves a record in a file, for `token list`, until it has expired: it appears whole, and no
+process has to read and rewrite what another one writes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from duetime.faces.http.claims import (
     seconds_of,
 )
 from duetime.faces.http.private import create_private, make_private, read_private, replace_private
+from duetime.faces.http.revocations import LONGEST, FileRevocations, Revoking
 
 ALGORITHM = "HS512"
 BROWSER = "browser"
@@ -40,6 +41,10 @@ LOCAL_LIFE = 3650 * DAY
 """The local token stands in the configuration of clients: one that ends would silence them all."""
 SKEW = 60
 """Seconds that the clock of whoever issued a token may be ahead."""
+LISTED = 30 * DAY // SECOND
+"""Seconds for which the record of a token that expired is still listed."""
+TIDIED = 3600
+"""Seconds between two looks for records that can go."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
 
@@ -61,12 +66,22 @@ class Record(NamedTuple):
 
 class Tokens:
     def __init__(
-        self, secret: bytes, folder: Path, clock: Clock, *, issuer: str, audience: str, purpose: str = ""
+        self,
+        secret: bytes,
+        folder: Path,
+        clock: Clock,
+        *,
+        issuer: str,
+        audience: str,
+        purpose: str = "",
+        revocations: Revoking | None = None,
     ) -> None:
         self._secret, self._clock = secret, clock
         self._issuer, self._purpose = issuer, purpose
         self._audience = f"{audience}#{purpose}" if purpose else audience
         self._folder, self._records = folder, folder / "tokens"
+        self.revocations: Revoking = revocations or FileRevocations(self._records, clock)
+        self._tidied = 0
         self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
         """Whether a run is in the hands that its token was made for; whoever has the store at hand says so."""
 
@@ -148,12 +163,35 @@ class Tokens:
             "exp": grant.expires,
             "for": self._purpose,
         }
+        self._tidy()
         create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
+
+    def _tidy(self) -> None:
+        """Takes away the records of what expired long ago, and files that revoke it: every sign-in leaves one."""
+        now = self._now()
+        if now - self._tidied < TIDIED:
+            return
+        self._tidied = now
+        for path in self._records.glob("*.json"):
+            if self._expiry(path) < now - LISTED:
+                path.unlink(missing_ok=True)
+                path.with_suffix(".revoked").unlink(missing_ok=True)
+        for path in self._records.glob("link_*.revoked"):  # of older versions; a link lives for minutes
+            if _is_older(path, now - LISTED):
+                path.unlink(missing_ok=True)
+
+    def _expiry(self, path: Path) -> int:
+        record = self._record(path)
+        return 2**40 if record is None else record.expires
 
     # -- verifying ----------------------------------------------------------------------------------------------
 
+    def read(self, token: str) -> Grant:
+        """What a token says that was signed here, whether or not it serves just now; raises InvalidToken."""
+        return grant_of(self._claims(token))
+
     def verify(self, token: str) -> Grant:
-        """Raises InvalidToken, which says why."""
+        """Raises InvalidToken, which says why, and StoreUnavailable where nobody can say whether it was revoked."""
         grant = grant_of(self._claims(token))
         now = self._now()
         if grant.expires <= now:
@@ -162,7 +200,7 @@ class Tokens:
             )
         if max(grant.issued, grant.begins) > now + SKEW:
             raise InvalidToken("the token is not valid yet; check the clocks")
-        if self.is_revoked(grant.id) or (grant.parent and self.is_revoked(grant.parent)):
+        if self.revocations.is_revoked(grant.id, grant.parent):
             raise InvalidToken("the token was revoked")
         if grant.run and not self.is_under_way(grant.run, grant.fence):
             raise InvalidToken("the run that this token was for is over")
@@ -200,7 +238,7 @@ class Tokens:
     def _apart(self, purpose: str) -> Tokens:
         """Another audience: neither serves in the place of the other."""
         named = {"issuer": self._issuer, "audience": self._audience}
-        return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose)
+        return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose, revocations=self.revocations)
 
     def proof(self, purpose: str, words: str) -> str:
         """That words come from here, for what is no token. The colons keep it apart from what signs tokens."""
@@ -209,19 +247,24 @@ class Tokens:
     # -- what was issued ----------------------------------------------------------------------------------------
 
     def is_revoked(self, id: str) -> bool:
-        return (self._records / f"{id}.revoked").exists()
+        return self.revocations.is_revoked(id)
 
-    def revoke(self, id: str) -> bool:
-        """True when it is revoked from now on; False when it was before. Unknown ids can be revoked as well."""
+    def revoke(self, id: str, life: int | None = None) -> bool:
+        """True when it is revoked from now on; False when it was before. Unknown ids can be revoked as well. `life`:
+        microseconds for which it would have served at most."""
         if not ID.fullmatch(id):
             raise InvalidInput("id: that is no id of a token; `token list` shows them", field="id")
-        make_private(self._folder)
-        make_private(self._records)
-        return create_private(self._records / f"{id}.revoked", f"{self._now()}\n")
+        until = self._clock.now() + (LONGEST if life is None else life + DAY)
+        return self.revocations.revoke(id, Instant(until))
 
     def issued(self) -> list[Record]:
-        records = [self._record(path) for path in self._records.glob("*.json")]
-        return sorted((record for record in records if record is not None), key=lambda record: record.issued)
+        """Oldest first, each with whether it was revoked."""
+        records = [record._replace(revoked=self.is_revoked(record.id)) for record in self.records()]
+        return sorted(records, key=lambda record: record.issued)
+
+    def records(self) -> list[Record]:
+        """The same without a look at what was revoked."""
+        return [record for record in map(self._record, self._records.glob("*.json")) if record is not None]
 
     def _record(self, path: Path) -> Record | None:
         try:
@@ -230,7 +273,14 @@ class Tokens:
             named = (kept["sub"], kept["owner"], scopes, kept["zoneinfo"], int(kept["iat"]), int(kept["exp"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
-        return Record(path.stem, *named, str(kept.get("for", "")), self.is_revoked(path.stem))
+        return Record(path.stem, *named, str(kept.get("for", "")))
+
+
+def _is_older(path: Path, seconds: int) -> bool:
+    try:
+        return path.stat().st_mtime < seconds
+    except FileNotFoundError:
+        return False
 
 
 def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

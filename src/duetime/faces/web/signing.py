@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
+from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.faces.http.browsers import Browsers, cookie_name, is_own, is_page
 from duetime.faces.http.claims import InvalidToken
 from duetime.faces.http.sessions import SESSION_LIFE, Sessions
@@ -79,6 +80,9 @@ class Signing:
         except InvalidToken as problem:
             words = f"{problem.message[:1].upper()}{problem.message[1:]}."
             return sign_in_page(request.scope, words, goal=goal)
+        except (StoreUnavailable, StoreUnusable):
+            words = "The store cannot be reached just now; try again in a moment."
+            return sign_in_page(request.scope, words, 503, goal=goal)
         answer = _go(goal)
         answer.set_cookie(
             cookie_name(request.headers),

@@ -132,3 +132,20 @@ DELETE FROM remotes WHERE id = ? RETURNING 1
 -- name: prune_remotes
 -- One-offs that went out; what recurs stays until it is deleted.
 DELETE FROM remotes WHERE id IN (SELECT id FROM remotes WHERE at < ? ORDER BY at LIMIT ?) RETURNING 1
+
+-- name: insert_revocation
+-- Of two who insert the same id at once, one waits for the other and then inserts nothing.
+INSERT INTO revocations (id, at, expires) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING 1
+
+-- name: revoked
+SELECT id FROM revocations WHERE id IN (?, ?)
+
+-- name: forget_revocations
+DELETE FROM revocations WHERE id IN (SELECT id FROM revocations WHERE expires < ? ORDER BY expires LIMIT ?) RETURNING 1
+
+-- name: rotations
+SELECT generation, since, recent FROM rotations WHERE owner = ?
+
+-- name: keep_rotations
+INSERT INTO rotations (owner, generation, since, recent) VALUES (?, ?, ?, ?) ON CONFLICT (owner)
+DO UPDATE SET generation = excluded.generation, since = excluded.since, recent = excluded.recent RETURNING 1

@@ -16,7 +16,7 @@ from duetime.core.scheduler import Scheduler
 from duetime.faces.http.qstash.asking import Asking, as_text, joined, raw_destination
 from duetime.faces.http.qstash.dlq import DeadLetters
 from duetime.faces.http.qstash.events import Events
-from duetime.faces.http.qstash.keys import SigningKeys
+from duetime.faces.http.qstash.keys import SigningKeys, TooManyRotations
 from duetime.faces.http.qstash.messages import Messages
 from duetime.faces.http.qstash.refusing import Answer, Refused, not_offered, refusal
 from duetime.faces.http.qstash.schedules import Schedules
@@ -143,7 +143,10 @@ def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
         if asking.caller.depth:
             raise Refused(403, "a run of an agent is not shown the keys that prove its owner's requests")
         if rotated:
-            keys.rotate(asking.caller.owner)
+            try:
+                keys.rotate(asking.caller.owner)
+            except TooManyRotations as error:
+                raise Refused(429, error.message) from None
         current, following = keys.both(asking.caller.owner)
         return Answer({"current": current, "next": following})
 
