@@ -25,7 +25,32 @@ RELIABILITY: tuple[Line, ...] = (
     ),
 )
 
-SECURITY: tuple[Line, ...] = ()
+SECURITY: tuple[Line, ...] = (
+    Line(
+        "fairness",
+        "one owner with 50,000 due or 64 long jobs, another with a job and a reminder each second",
+        "the other's p99 lateness below 1 s, nothing missed",
+        "scorecard.fairness",
+    ),
+    Line(
+        "strangers",
+        "clients without a token from 199 addresses: idle, slow, huge, malformed",
+        "users: p99 500 ms; memory within 100 MB; process alive",
+        "scorecard.strangers",
+    ),
+    Line(
+        "hostile-owners",
+        "an owner with expensive triggers, pages, expressions, lists, JSON and ids",
+        "each answered or refused within 1 s; other owners undisturbed",
+        "scorecard.hostile_owners",
+    ),
+    Line(
+        "fuzzing",
+        "random input for MCP, HTTP, the command line, settings and stored rows",
+        "no 500, 502 or 504, no hang, no exit",
+        "scorecard.fuzzing",
+    ),
+)
 
 LINES = RELIABILITY + SECURITY
 
