@@ -396,3 +396,17 @@ def test_a_report_that_is_no_text_does_not_keep_the_worker_from_beating(store: R
     assert run is not None and run.report == "called \ufffd\ufffd"
     finish(worker, line, 1)
     worker.exchange()
+
+
+def test_a_worker_whose_own_lease_is_over_judges_nobody(store: RealStore) -> None:
+    """What kept it from beating may have kept the others from it as well."""
+    worker, _ = worker_on(store, 4)
+    other, _ = worker_on(store, 4)
+    for seconds in (-1.0, 10.0):
+        worker.judge.observe(store.workers(), worker.id)
+        for seen in worker.judge._seen.values():
+            seen.unchanged = 1000.0
+        worker.lease._deadline = CLOCK.boottime() + seconds
+        assert worker.rescue() == 0
+        assert len(store.workers()) == (2 if seconds < 0 else 1), "with a lease of its own it would have judged"
+        assert other.id is not None

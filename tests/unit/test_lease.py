@@ -8,6 +8,7 @@ import pytest
 
 from duetime.core.child_lease import ChildLease
 from duetime.core.clock import SECOND, Instant, instant_of
+from duetime.core.errors import StoreUnavailable
 from duetime.core.lease import Judge, Lease
 from duetime.core.model import WorkerId, WorkerRow
 from duetime.simulation import SettableClock
@@ -122,3 +123,33 @@ def test_a_child_is_told_to_end_before_the_lease_of_its_worker(clock: SettableCl
 def test_a_child_does_not_wait_for_a_long_lease(clock: SettableClock) -> None:
     assert ChildLease(Lease(clock, 600), patience=30, clock=clock).deadline() == clock.boottime() + 30
     assert ChildLease(None, patience=30, clock=clock).deadline() == clock.boottime() + 30
+
+
+def test_a_silence_in_which_nobody_can_write_proves_nothing(clock: SettableClock) -> None:
+    """Reads work on, as beside another process that holds the write lock of a file."""
+    locked = True
+
+    def probe() -> None:
+        if locked:
+            raise StoreUnavailable("locked by another process")
+
+    judge = Judge(clock, lease=10, interval=0.5, probe=probe)
+    for _ in range(100):
+        pass_time(clock, 0.5)
+        try:
+            assert judge.observe([row(2, 7)], ME) == []
+        except StoreUnavailable:
+            judge.forget()
+    locked = False
+    assert watch(judge, clock, 9.5, 7) == [], "it begins anew"
+    assert watch(judge, clock, 10, 7) != []
+
+
+def test_whoever_can_beat_is_watched_without_a_write(clock: SettableClock) -> None:
+    probes: list[float] = []
+    judge = Judge(clock, lease=10, interval=0.5, probe=lambda: probes.append(clock.monotonic()))
+    for beat in range(1, 20):
+        watch(judge, clock, 2.5, beat)
+    assert probes == []
+    watch(judge, clock, 10, 20)
+    assert 1 <= len(probes) <= 4

@@ -140,8 +140,7 @@ class Engine:
             try:
                 if self._advances():
                     self._keep_alive()
-                if self.worker.rescue():
-                    self._noticed()
+                    self._rescue()
             except WorkerGone:
                 self._wake.set()  # the exchange starts anew
             except TRANSIENT:
@@ -163,6 +162,10 @@ class Engine:
             self.worker.beat()
             self._next_beat = now + self.options.lease / 4
             self._following.follow(self._store.now)
+
+    def _rescue(self) -> None:
+        if self.worker.rescue():
+            self._noticed()
 
     def _advances(self) -> bool:
         """A worker whose loop hangs must not look alive."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duetime.core.clock import SECOND, Clock
@@ -45,11 +45,15 @@ class Judge:
     Time is measured on the judge's own monotonic clock.
 
     A gap between two reads (a database that was away, a laptop asleep, a stopped process) proves nothing about
-    the others: observation then begins anew.
+    the others: observation then begins anew. Nor does a silence in which nobody could write, as while another process
+    holds the write lock of a file that can still be read: whoever is silent for long is counted so only while `probe`,
+    a write, succeeds. It raises where the store cannot be written; then `forget` is to be called.
     """
 
-    def __init__(self, clock: Clock, lease: float, interval: float) -> None:
+    def __init__(self, clock: Clock, lease: float, interval: float, probe: Callable[[], None] = lambda: None) -> None:
         self._clock = clock
+        self._probe = probe
+        self._probed = float("-inf")
         self._interval = interval
         self._longest_gap = max(4 * interval, lease / 4)
         self._seen: dict[WorkerId, _Seen] = {}
@@ -61,17 +65,27 @@ class Judge:
         others = [row for row in workers if row.id != me]
         self._seen = {row.id: self._look(row, now) for row in others}
         self._first = 0.0
+        self._prove_writable(others, now)
         return [row for row in others if self._seen[row.id].unchanged * SECOND >= row.lease]
 
     def _look(self, row: WorkerRow, now: float) -> _Seen:
         seen = self._seen.get(row.id)
         if seen is None:
             return _Seen(row.beat, self._first, now)
-        if seen.beat != row.beat or now - seen.last_read > self._longest_gap:
+        longest_gap = min(self._longest_gap, max(4 * self._interval, row.lease / SECOND / 4))
+        if seen.beat != row.beat or now - seen.last_read > longest_gap:
             return _Seen(row.beat, 0.0, now)
         return _Seen(
             row.beat, seen.unchanged + min(now - seen.last_read, max(self._interval, row.lease / SECOND / 4)), now
         )
+
+    def _prove_writable(self, others: Sequence[WorkerRow], now: float) -> None:
+        """Where somebody has missed a beat, and so seldom that it costs nothing. A probe that has to wait for long is a
+        gap between two reads like any other."""
+        silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
+        if silent and now - self._probed >= min(silent) / 4:
+            self._probe()
+            self._probed = now
 
     def forget(self) -> None:
         """After a read that failed: the store was away, for the others as well."""

@@ -177,6 +177,9 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         """* Gives a dead worker's runs back. None when its beat moved on, or somebody else was faster."""
 
+    def probe(self) -> None:
+        """* Writes nothing, and returns as soon as something could be written."""
+
     def held(self, worker: WorkerId) -> list[Claim]:
         """What the store believes to be in this worker's hands."""
 

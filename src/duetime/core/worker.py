@@ -60,7 +60,7 @@ class Worker:
         ]
         self.id: WorkerId | None = None
         self.lease = Lease(clock, options.lease)
-        self.judge = Judge(clock, options.lease, self.watch_interval)
+        self.judge = Judge(clock, options.lease, self.watch_interval, store.probe)
         self.hands: dict[RunId, InHand] = {}
         self.done: deque[Done] = deque()
         self.claiming = True
@@ -119,14 +119,18 @@ class Worker:
                 held.stop.set(StopReason.CANCELLED)
 
     def rescue(self) -> int:
-        """Gives back what dead workers held."""
+        """Gives back what dead workers held. Whoever's own lease is over judges nobody: what kept it from beating may
+        keep the others from it too."""
+        if self.lease.expired():
+            self.judge.forget()
+            return 0
         try:
-            workers = self.store.workers()
+            dead_workers = self.judge.observe(self.store.workers(), self.id)
         except StoreUnavailable:
             self.judge.forget()
             raise
         given_back = 0
-        for dead in self.judge.observe(workers, self.id):
+        for dead in dead_workers:
             count = self.store.rescue(dead.id, dead.beat, self.clock.now())
             if count is not None:
                 given_back += count

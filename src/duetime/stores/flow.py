@@ -140,6 +140,10 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
                 raise WorkerGone
             return Beat(tx.stop_requests(worker), tx.floor())
 
+    def probe(self) -> None:
+        with self._write():
+            pass
+
     @looking_twice
     def exchange(
         self,

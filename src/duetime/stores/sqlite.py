@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from duetime.core.clock import Clock, Instant, SystemClock
+from duetime.core.clock import SECOND, Clock, Instant, SystemClock
 from duetime.core.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.core.model import LEASE, WorkerId
 from duetime.core.store import Health
@@ -27,6 +27,7 @@ from duetime.stores.transaction import Transaction
 SQL = load_queries("sqlite")
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
+"""How long to wait for another process's transaction; a worker waits for less than its lease."""
 WATCH_SECONDS = 0.05
 OURS = {"schedules", "progress", "due", "runs"}
 Inode = tuple[int, int]
@@ -46,6 +47,7 @@ class SqliteStore(FlowingStore):
         self._read_lock = threading.RLock()
         self._watch: apsw.Connection | None = None
         self._closed = threading.Event()
+        self._busy = BUSY_SECONDS
         with translated(self.path):
             self._refuse_strangers()
             self._writer = self._connect()
@@ -92,7 +94,7 @@ class SqliteStore(FlowingStore):
             nonlocal begun
             if prior_calls == 0:
                 begun = self._clock.monotonic()
-            elif self._clock.monotonic() - begun > BUSY_SECONDS:
+            elif self._clock.monotonic() - begun > self._busy:
                 return False
             self._closed.wait(min(0.001 * (1 + prior_calls), 0.01))
             return True
@@ -166,6 +168,7 @@ class SqliteStore(FlowingStore):
             return self._reader.execute(statement, tuple(values)).fetchall()
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
+        self._busy = min(self._busy, lease / SECOND / 2)
         with self._write():
             values = (name, ",".join(lanes), int(session), now, now, lease)
             rows: list[tuple[Any, ...]] = self._writer.execute(SQL["insert_worker"], values).fetchall()

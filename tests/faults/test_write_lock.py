@@ -1,0 +1,80 @@
+"""A process that holds SQLite's write lock for longer than a lease: it hinders everybody, and it kills nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from duetime.core.clock import SECOND, Instant
+from duetime.core.errors import StoreUnavailable
+from duetime.core.model import WorkerId
+from duetime.stores.sqlite import SqliteStore
+from tests.support.workers import CLOCK, Crew, crew, eventually
+
+LEASE = 1.0
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Crew]:
+    with crew(str(tmp_path / "store.db"), tmp_path, lease=LEASE, threads=4) as made:
+        yield made
+
+
+@contextmanager
+def write_lock(path: str) -> Iterator[None]:
+    """Held by a connection of its own, as a frozen process would."""
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(5000)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+    finally:
+        connection.close()
+
+
+def beats(team: Crew) -> dict[WorkerId, int]:
+    return {row.id: row.beat for row in team.app.store.workers()}
+
+
+def test_nobody_is_declared_dead_while_nobody_can_write(team: Crew) -> None:
+    gate = team.gate()
+    team.start(2)
+    living = set(beats(team))
+    once = [f"once{number}" for number in range(3)]
+    team.add("insist", once, gate=str(gate), policy={"at_most_once": True})
+    often = [f"often{number}" for number in range(4)]
+    team.add("insist", often, gate=str(gate))
+    eventually(lambda: len(team.events("begun")) == 7, 10, "all are under way")
+    eventually(lambda: min(beats(team).values()) >= 3, 10, "both workers beat")
+    with write_lock(team.url):
+        gate.touch()
+        eventually(lambda: len(team.events("ended")) == 7, 5, "they end while nothing can be recorded")
+        with pytest.raises(AssertionError, match="past two leases"):
+            eventually(lambda: False, 2.5 * LEASE, "past two leases")
+    seen = beats(team)
+    assert set(seen) == living
+    team.settled(10, 7)
+    eventually(lambda: all(beats(team).get(each, 0) > seen[each] for each in living), 10, "both beat again")
+    assert set(beats(team)) == living, "everybody has kept his row"
+    assert "is dead" not in team.logs()
+    assert {(run.status, run.attempt, run.deaths) for run in team.runs()} == {("completed", 1, 0)}
+    assert team.count("begun") == dict.fromkeys([*once, *often], 1), "nothing was executed twice"
+    team.check()
+
+
+def test_a_worker_waits_for_the_write_lock_for_less_than_its_lease(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    store.migrate()
+    store.register("worker", ["job"], False, Instant(0), lease=SECOND // 2)
+    with write_lock(store.path):
+        began = CLOCK.monotonic()
+        with pytest.raises(StoreUnavailable, match="locked"):
+            store.probe()
+        assert CLOCK.monotonic() - began < 0.5
+    store.probe()
+    store.close()
