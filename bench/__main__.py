@@ -27,6 +27,7 @@ def main() -> int:
         with _urls(store) as url_of:
             bursts = [measure_burst(url_of, options.jobs, others, options.rounds) for others in options.others]
             failed |= not _print_bursts(store, bursts)
+            _print_owners(url_of, options.jobs, options.owners, options.rounds)
             _print_lateness(url_of, options.rate, options.seconds)
     if options.peers:
         _print_peers(options.jobs)
@@ -38,6 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--stores", type=_words, default=["sqlite", "postgres"], help="sqlite,postgres")
     parser.add_argument("--jobs", type=int, default=20_000, help="jobs in a burst")
     parser.add_argument("--others", type=_numbers, default=[0, 100_000, 1_000_000], help="further schedules")
+    parser.add_argument("--owners", type=_numbers, default=[1, 1000], help="owners among whom a burst is divided")
     parser.add_argument("--rounds", type=int, default=3, help="bursts per line; the median counts")
     parser.add_argument("--rate", type=int, default=200, help="starts a second for the lateness")
     parser.add_argument("--seconds", type=int, default=10, help="how long the lateness is measured")
@@ -81,6 +83,14 @@ def _print_bursts(store: str, bursts: list[Burst]) -> bool:
     held = worst <= BOUNDS[store]
     print(f"beside {bursts[-1].others:,} others: {worst:.2f}x, bound {BOUNDS[store]}x: {'held' if held else 'BROKEN'}")
     return held
+
+
+def _print_owners(scene: Scene, jobs: int, owners: list[int], rounds: int) -> None:
+    base = 0.0
+    for number in owners:
+        cost = measure_burst(scene, jobs, 0, rounds, number).seconds_per_job
+        base = base or cost
+        print(f"{number:>10,} owners {1 / cost:>9,.0f} jobs/s {cost * 1e6:>8.1f} µs/job {cost / base:>6.2f}x")
 
 
 def _print_lateness(scene: Scene, rate: int, seconds: int) -> None:

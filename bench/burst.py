@@ -19,21 +19,21 @@ class Burst:
     created_per_second: float
 
 
-def measure_burst(scene: Scene, jobs: int, others: int, rounds: int) -> Burst:
+def measure_burst(scene: Scene, jobs: int, others: int, rounds: int, owners: int = 1) -> Burst:
     app = scene.open()
     try:
         began = time.perf_counter()
-        create(app, others, later(app))
+        create(app, others, later(app), owners)
         creating = time.perf_counter() - began
-        times = [_round(app, jobs, number) for number in range(1, rounds + 1)]
+        times = [_round(app, jobs, owners) for _ in range(rounds)]
         return Burst(others, statistics.median(times) / jobs, others / max(creating, 1e-9))
     finally:
         app.close()
 
 
-def _round(app: App, jobs: int, number: int) -> float:
+def _round(app: App, jobs: int, owners: int) -> float:
     now = app.clock.now()
-    create(app, jobs, lambda _: now)
+    create(app, jobs, lambda _: now, owners)
     engine = app.engine()
     began = time.perf_counter()
     engine.start()

@@ -37,7 +37,7 @@ def noop_registry() -> Registry:
     return registry
 
 
-def drafts(app: App, count: int, first: Callable[[int], Instant]) -> list[Draft]:
+def drafts(app: App, count: int, first: Callable[[int], Instant], owners: int = 1) -> list[Draft]:
     """Hourly jobs, since a recurring job costs a next instant as well."""
     now = app.clock.now()
     trigger = trigger_to_json(build_trigger("cron", {"expression": "0 * * * *"}, zone="UTC", now=now))
@@ -45,7 +45,7 @@ def drafts(app: App, count: int, first: Callable[[int], Instant]) -> list[Draft]
     return [
         Draft(
             Definition(
-                ScheduleId(0), f"job_{{id}}_{number}", "job", "local", "bench", "noop", trigger, payload,
+                ScheduleId(0), f"job_{{id}}_{number}", "job", _owner(number, owners), "bench", "noop", trigger, payload,
                 f'{{"grace":{365 * DAY}}}', 0, 1, f"~{next(_numbers):012}", "", now, now,
             ),
             first(number),
@@ -54,9 +54,13 @@ def drafts(app: App, count: int, first: Callable[[int], Instant]) -> list[Draft]
     ]  # fmt: skip
 
 
-def create(app: App, count: int, first: Callable[[int], Instant]) -> None:
+def _owner(number: int, owners: int) -> str:
+    return "local" if owners == 1 else f"owner {number % owners}"
+
+
+def create(app: App, count: int, first: Callable[[int], Instant], owners: int = 1) -> None:
     for begin in range(0, count, CHUNK):
-        made = app.store.create(drafts(app, min(CHUNK, count - begin), first))
+        made = app.store.create(drafts(app, min(CHUNK, count - begin), first, owners))
         assert made.is_ok
 
 

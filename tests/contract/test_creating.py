@@ -30,7 +30,7 @@ def test_instants_keep_their_microsecond(store: FlowingStore, instant: int) -> N
     (made,) = create(store, once(instant, created=Instant(instant)))
     kept = the(store, made.definition.id)
     assert kept.progress.next == kept.definition.created == instant
-    assert store.earliest(["job"]) == ("job", instant, made.definition.id, 0)
+    assert store.earliest(["job"]) == ("job", instant, made.definition.id, 0, "ada")
 
 
 def test_a_batch_comes_back_in_its_order(store: FlowingStore) -> None:

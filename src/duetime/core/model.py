@@ -138,6 +138,7 @@ class DueEntry(NamedTuple):
     at: Instant
     schedule: ScheduleId
     run: RunId
+    owner: str = ""  # whose turn it takes
 
 
 class WorkerRow(NamedTuple):

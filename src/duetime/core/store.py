@@ -5,11 +5,12 @@ A starred method (*) is one write transaction; when it returns, what it wrote is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.core.clock import Instant
+from duetime.core.fair_share import Turns
 from duetime.core.figures import Figures
 from duetime.core.ledger import Cap, Left, Used
 from duetime.core.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
@@ -42,6 +43,8 @@ class Want(NamedTuple):
     until: Instant
     share: str = ""
     """Wants of one share draw on one limit: what one takes is gone for the next, and for those of a shorter name."""
+    turns: Turns | None = None
+    """How owners share the limit; None where the order of instants alone decides."""
 
 
 class Exchange(NamedTuple):
@@ -183,8 +186,11 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def held(self, worker: WorkerId) -> list[Claim]:
         """What the store believes to be in this worker's hands."""
 
-    def earliest(self, lanes: Sequence[str]) -> DueEntry | None:
-        """The entry that these lanes begin with: when to look again, and what stands first."""
+    def earliest(self, lanes: Sequence[str], but: Collection[tuple[str, str]] = ()) -> DueEntry | None:
+        """The entry that these lanes begin with: when to look again, and what stands first.
+
+        `but` names lanes and owners in them whose entries do not count; however many those are, they cost nothing.
+        """
 
     def run(self, run: RunId) -> Run | None: ...
 

@@ -61,9 +61,11 @@ def _halves(store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[W
     if batch:
         return [([_said_instead(batch[0], error)], ())]
     if len(wants) > 1:
-        return [((), [want]) for want in wants]
+        return [((), [want._replace(turns=None)]) for want in wants]  # the first in line has to be what is claimed
     if wants[0].limit > 1:
-        return [((), [wants[0]._replace(limit=wants[0].limit // 2)])]
+        return [((), [wants[0]._replace(limit=wants[0].limit // 2, turns=None)])]
+    if wants[0].turns is not None:
+        return [((), [wants[0]._replace(turns=None)])]
     _break_first(store, wants[0], now, error)
     return []
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from duetime.core.clock import Instant
+from duetime.core.fair_share import Head, Turns, deal, deal_rest
 from duetime.core.model import DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.core.outcome import Returned
 from duetime.core.policy.budget import hold_back, hour_of
@@ -95,13 +96,45 @@ def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
     """In the order of the wants; a lane that is wanted twice gives its entries once."""
     entries: dict[DueEntry, Entry] = {}
     taken: Counter[str] = Counter()
+    served: Counter[str] = Counter()
     lanes = tx.due_lanes(wants)
     for want in (want for want in wants if want.lane in lanes):
         used = sum(number for share, number in taken.items() if want.share and share.startswith(want.share))
-        found = tx.due_entries(want._replace(limit=want.limit - used)) if used < want.limit else []
+        rest = want._replace(limit=want.limit - used)
+        found = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
         taken[want.share] += len(found)
         entries.update((entry.due, entry) for entry in found)
     return list(entries.values())
+
+
+def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter[str]) -> list[Entry]:
+    if want.turns is None:
+        return tx.due_entries(want)
+    found = _in_turns(tx, want, heads, _still(want.turns, served))
+    served.update(entry.due.owner for entry in found)
+    return found
+
+
+def _still(turns: Turns, served: Mapping[str, int]) -> Turns:
+    """Without what this transaction has given to owners in other lanes."""
+    if not served:
+        return turns
+    return turns._replace(most={**turns.most, **{owner: turns.room_of(owner) - n for owner, n in served.items()}})
+
+
+def _in_turns(tx: Transaction, want: Want, heads: Sequence[Head], turns: Turns) -> list[Entry]:
+    """Where one owner has something due, the queue alone decides; of several, each gets its part."""
+    dealt = deal(heads, want.limit, turns)
+    if len(heads) == 1 or not dealt:
+        return tx.due_entries(want._replace(limit=sum(dealt.values()))) if dealt else []
+    found = tx.due_entries_of(want, [(owner, number, 0) for owner, number in dealt.items()])
+    if len(found) < want.limit:
+        got = Counter(entry.due.owner for entry in found)
+        more = [head for head in heads if head.owner in dealt and got[head.owner] == dealt[head.owner]]
+        rest = deal_rest(more, want.limit - len(found), turns, dealt)
+        if rest:
+            found += tx.due_entries_of(want, [(owner, number, dealt[owner]) for owner, number in rest.items()])
+    return sorted(found, key=lambda entry: entry.due[1:4])
 
 
 def _taken(tx: Transaction, entries: Sequence[Entry], conflicts: Sequence[Run]) -> dict[ScheduleId, frozenset[Instant]]:

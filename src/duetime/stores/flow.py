@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
@@ -243,9 +244,12 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         rows = [held_of(row) for row in self._named("held_by", worker)]
         return [Claim(held.run, held.definition, held.run.started or held.run.due) for held in rows]
 
-    def earliest(self, lanes: Sequence[str]) -> DueEntry | None:
+    def earliest(self, lanes: Sequence[str], but: Collection[tuple[str, str]] = ()) -> DueEntry | None:
         """In one question for all lanes: a store may be a network away."""
-        rows = self._named("earliest", self._texts(lanes))
+        if but:
+            rows = self._named("earliest_but", self._texts(lanes), json.dumps(list(but)))
+        else:
+            rows = self._named("earliest", self._texts(lanes))
         return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
 
     def run(self, run: RunId) -> Run | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duetime.core.clock import SECOND, Instant
+from duetime.core.fair_share import Head
 from duetime.core.ledger import Used
 from duetime.core.model import (
     NO_RUN,
@@ -29,8 +30,8 @@ from duetime.stores.queries import load_queries
 from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import DEFINITION, RUN, Holding, definition_update, holding_of, run_update, schedule_of
-from duetime.stores.transaction import OwnerKey
+from duetime.stores.rows import DEFINITION, DUE, RUN, Holding, definition_update, holding_of, run_update, schedule_of
+from duetime.stores.transaction import FEW, OwnerKey
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
@@ -43,7 +44,7 @@ _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
 _DEFINITION_UPDATES = "tttttt" + "nnnn"
 _ATTEMPTS = "nnnntt"
-_DUE = "tnnn"
+_DUE = "tnnnt"
 
 
 class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
@@ -104,14 +105,24 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
     def lock_worker(self, worker: WorkerId) -> bool:
         return bool(self._rows("lock_worker", worker))
 
-    def due_lanes(self, wants: Sequence[Want]) -> set[str]:
-        rows = self._rows("due_lanes", texts(want.lane for want in wants), numbers(want.until for want in wants))
-        return {row[0] for row in rows}
+    def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
+        lanes = {want.lane: want.until for want in wants}
+        if all(want.turns is None for want in wants):
+            return {row[0]: [] for row in self._rows("due_lanes", texts(lanes), numbers(lanes.values()))}
+        found: dict[str, list[Head]] = {}
+        for lane, owner, at in self._rows("due_owners", texts(lanes), numbers(lanes.values()), FEW):
+            found.setdefault(lane, []).append(Head(owner, at))
+        return found
 
     def due_entries(self, want: Want) -> list[Entry]:
-        rows = self._rows("due_entries", want.lane, want.until, want.limit)
-        self._ids.extend(row[4] for row in rows if row[4] is not None)
-        entries = [Entry(DueEntry._make(row[:4]), *schedule_of(row[5:]), None) for row in rows]
+        return self._entries(self._rows("due_entries", want.lane, want.until, want.limit))
+
+    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+        return self._entries(self._rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until))
+
+    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+        self._ids.extend(row[DUE] for row in rows if row[DUE] is not None)
+        entries = [Entry(DueEntry._make(row[:DUE]), *schedule_of(row[DUE + 1 :]), None) for row in rows]
         begun = [entry.due.run for entry in entries if entry.due.run != NO_RUN]
         if not begun:
             return entries
@@ -158,7 +169,7 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         if writes.due_gone_of:
             self._send("delete_due_of", numbers(writes.due_gone_of))
         if writes.due_gone:
-            self._send("delete_due", *columns("nn", [entry[2:] for entry in writes.due_gone]))
+            self._send("delete_due", *columns("nn", [entry[2:4] for entry in writes.due_gone]))
         if writes.due_new:
             self._insert_due(writes.due_new, now)
         if writes.runs:

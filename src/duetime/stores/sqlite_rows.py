@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import apsw
 
 from duetime.core.clock import Instant
+from duetime.core.fair_share import Head
 from duetime.core.ledger import Used
 from duetime.core.model import (
     NO_RUN,
@@ -30,7 +31,7 @@ from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
-from duetime.stores.transaction import OwnerKey, Taken
+from duetime.stores.transaction import FEW, OwnerKey, Taken
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)
@@ -75,11 +76,26 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
     def lock_worker(self, worker: WorkerId) -> bool:
         return bool(self._rows("worker_lives", worker))
 
-    def due_lanes(self, wants: Sequence[Want]) -> set[str]:
-        return {want.lane for want in wants}
+    def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
+        return {want.lane: [] if want.turns is None else self._heads(want) for want in wants}
+
+    def _heads(self, want: Want) -> list[Head]:
+        """Those of the first few entries, where these are all."""
+        first = self._rows("due_heads", want.lane, want.until, FEW)
+        if len(first) < FEW:
+            return [Head(*pair) for pair in dict(reversed(first)).items()]
+        return [Head(*row) for row in self._rows("due_owners", want.lane, want.until)]
 
     def due_entries(self, want: Want) -> list[Entry]:
-        rows = self._rows("due_entries", want.lane, want.until, want.limit)
+        return self._entries(self._rows("due_entries", want.lane, want.until, want.limit))
+
+    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+        """First their keys: a statement for each owner is cheap only while it is narrow."""
+        ask = self._rows
+        parts = (ask("due_keys_of", want.lane, owner, want.until, number, past) for owner, number, past in dealt)
+        return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
+
+    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
         return [self._with_run(self._remember(entry_of(row))) for row in rows]
 
     def _with_run(self, entry: Entry) -> Entry:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from duetime.core.clock import Instant
+from duetime.core.fair_share import Head
 from duetime.core.ledger import Used
 from duetime.core.model import Run, RunId, Schedule, ScheduleId, WorkerId
 from duetime.core.policy.claiming import Entry
@@ -17,6 +18,9 @@ from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import Holding
 
 OwnerKey = tuple[str, str]
+
+FEW = 100
+"""Due entries that are quickly read to see whose they are."""
 
 
 class Taken(Exception):
@@ -42,11 +46,15 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def lock_worker(self, worker: WorkerId) -> bool:
         """False when its row is gone. While it is locked, nobody can declare the worker dead."""
 
-    def due_lanes(self, wants: Sequence[Want]) -> Collection[str]:
-        """Those that hold something; a store that is near may name all of them."""
+    def due_lanes(self, wants: Sequence[Want]) -> Mapping[str, Sequence[Head]]:
+        """Those that hold something, each with those who have something due in it where owners take turns. What it
+        costs grows with the number of owners and not of entries. A store that is near may name all lanes."""
 
     def due_entries(self, want: Want) -> list[Entry]:
-        """Locked; entries that another worker is just claiming are passed over."""
+        """By their instants alone. Locked; entries that another worker is just claiming are passed over."""
+
+    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+        """The same for (owner, number, offset): so many of each, after those that this transaction has already."""
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]: ...
 

@@ -73,14 +73,14 @@ def earliest_start(definition: Definition, run: Run) -> Instant:
 
 
 def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due: Instant) -> DueEntry:
-    at = start_of(definition, trigger, due)
-    return DueEntry(lane_of(definition.kind, at_most_once=policy.at_most_once), at, definition.id, NO_RUN)
+    lane = lane_of(definition.kind, at_most_once=policy.at_most_once)
+    return DueEntry(lane, start_of(definition, trigger, due), definition.id, NO_RUN, definition.owner)
 
 
 def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
     """A run that a process died with is a suspect: its lane lets each worker hold one such run at a time."""
     lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
-    return DueEntry(lane, at, definition.id, run.id)
+    return DueEntry(lane, at, definition.id, run.id, definition.owner)
 
 
 def ended(progress: Progress) -> Progress:

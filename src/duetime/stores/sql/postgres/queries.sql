@@ -23,7 +23,8 @@ SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::bigint[], 
   ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[])
 
 -- name: insert_due
-INSERT INTO due (lane, at, schedule, run) SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bigint[])
+INSERT INTO due (lane, at, schedule, run, owner)
+SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
 
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
@@ -73,21 +74,67 @@ DELETE FROM due WHERE schedule = ANY (?::bigint[])
 
 -- name: earliest
 SELECT d.* FROM unnest(?::text[]) AS given (lane) CROSS JOIN LATERAL (
-  SELECT e.lane, e.at, e.schedule, e.run FROM due e WHERE e.lane = given.lane ORDER BY e.at, e.schedule, e.run LIMIT 1
+  SELECT e.lane, e.at, e.schedule, e.run, e.owner
+  FROM due e WHERE e.lane = given.lane ORDER BY e.at, e.schedule, e.run LIMIT 1
 ) d
+
+-- name: earliest_but
+-- From owner to owner, past those that are left out: what they have waiting costs nothing.
+WITH RECURSIVE owners (lane, owner) AS (
+  SELECT given.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane) FROM unnest(?::text[]) AS given (lane)
+  UNION ALL
+  SELECT o.lane, (SELECT min(e.owner) FROM due e WHERE e.lane = o.lane AND e.owner > o.owner)
+  FROM owners o WHERE o.owner IS NOT NULL
+)
+SELECT d.* FROM owners o CROSS JOIN LATERAL (
+  SELECT e.lane, e.at, e.schedule, e.run, e.owner
+  FROM due e WHERE e.lane = o.lane AND e.owner = o.owner ORDER BY e.at, e.schedule, e.run LIMIT 1
+) d
+WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
+  SELECT t.value ->> 0, t.value ->> 1 FROM jsonb_array_elements(?::jsonb) AS t (value))
 
 -- name: due_lanes
 -- One question instead of one per lane: most lanes are empty most of the time.
 SELECT given.lane FROM unnest(?::text[], ?::bigint[]) AS given (lane, until)
 WHERE EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.at <= given.until)
 
+-- name: due_owners
+-- The same, and whose they are. The owners of the first few entries,
+-- where those are all; only where there are more is it asked from owner to owner.
+SELECT given.lane, found.owner, found.first
+FROM unnest(?::text[], ?::bigint[]) AS given (lane, until) CROSS JOIN (SELECT ?::bigint AS few) AS most CROSS JOIN LATERAL (
+  WITH RECURSIVE heads AS MATERIALIZED (
+    SELECT e.owner, e.at FROM due e WHERE e.lane = given.lane AND e.at <= given.until ORDER BY e.at LIMIT most.few
+  ), owners (owner) AS (
+    SELECT (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane)
+    WHERE (SELECT count(*) FROM heads) >= most.few
+    UNION ALL
+    SELECT (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane AND e.owner > o.owner)
+    FROM owners o WHERE o.owner IS NOT NULL
+  )
+  SELECT h.owner, min(h.at) AS first FROM heads h WHERE (SELECT count(*) FROM heads) < most.few GROUP BY h.owner
+  UNION ALL
+  SELECT o.owner, (SELECT min(e.at) FROM due e WHERE e.lane = given.lane AND e.owner = o.owner)
+  FROM owners o WHERE o.owner IS NOT NULL
+) found
+WHERE found.first <= given.until
+
 -- name: due_entries
 -- Whatever somebody else has locked is passed over. A trigger's own entry brings the id for its run along, so that
 -- ids follow the order in which runs were claimed, whoever claimed them.
-SELECT d.lane, d.at, d.schedule, d.run, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
+SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
 FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
 WHERE d.lane = ? AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT ?
 FOR UPDATE OF d, p SKIP LOCKED
+
+-- name: due_entries_of
+-- A part of each owner's entries; those before the offset were taken by this transaction already.
+SELECT e.* FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (owner, number, past) CROSS JOIN LATERAL (
+  SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
+  FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
+  WHERE d.lane = ? AND d.owner = given.owner AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT given.number OFFSET given.past
+  FOR UPDATE OF d, p SKIP LOCKED
+) e
 
 -- name: runs_by_ids
 SELECT r.* FROM runs r WHERE r.id = ANY (?::bigint[])

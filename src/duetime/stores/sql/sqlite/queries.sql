@@ -35,7 +35,7 @@ UPDATE progress SET next = ?, through = ?, run_count = ?, active = ?, queued = ?
 WHERE schedule = ?
 
 -- name: insert_due
-INSERT INTO due (lane, at, schedule, run) VALUES (?, ?, ?, ?)
+INSERT INTO due (lane, at, schedule, run, owner) VALUES (?, ?, ?, ?, ?)
 
 -- name: delete_due
 DELETE FROM due WHERE schedule = ? AND run = ?
@@ -44,15 +44,53 @@ DELETE FROM due WHERE schedule = ? AND run = ?
 DELETE FROM due WHERE schedule = ?
 
 -- name: earliest
-SELECT d.lane, d.at, d.schedule, d.run FROM json_each(?) given
+SELECT d.lane, d.at, d.schedule, d.run, d.owner FROM json_each(?) given
 CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
   SELECT lane, at, schedule, run FROM due WHERE lane = given.value ORDER BY at, schedule, run LIMIT 1
 )
 
+-- name: earliest_but
+-- From owner to owner, past those that are left out: what they have waiting costs nothing.
+WITH RECURSIVE owners (lane, owner) AS (
+  SELECT value, (SELECT min(owner) FROM due WHERE lane = value) FROM json_each(?1)
+  UNION ALL
+  SELECT lane, (SELECT min(due.owner) FROM due WHERE due.lane = owners.lane AND due.owner > owners.owner)
+  FROM owners WHERE owner IS NOT NULL
+)
+SELECT d.lane, d.at, d.schedule, d.run, d.owner FROM owners o
+CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
+  SELECT lane, at, schedule, run FROM due WHERE lane = o.lane AND owner = o.owner ORDER BY at, schedule, run LIMIT 1
+)
+WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))
+
+-- name: due_heads
+SELECT owner, at FROM due WHERE lane = ? AND at <= ? ORDER BY at LIMIT ?
+
+-- name: due_owners
+WITH RECURSIVE owners (owner) AS (
+  SELECT min(owner) FROM due WHERE lane = ?1
+  UNION ALL
+  SELECT (SELECT min(due.owner) FROM due WHERE due.lane = ?1 AND due.owner > owners.owner)
+  FROM owners WHERE owner IS NOT NULL
+)
+SELECT owner, first FROM (
+  SELECT owner, (SELECT min(at) FROM due WHERE due.lane = ?1 AND due.owner = owners.owner) AS first
+  FROM owners WHERE owner IS NOT NULL
+) WHERE first <= ?2
+
 -- name: due_entries
-SELECT d.lane, d.at, d.schedule, d.run, s.*, p.*
+SELECT d.lane, d.at, d.schedule, d.run, d.owner, s.*, p.*
 FROM due d JOIN schedules s ON s.id = d.schedule JOIN progress p ON p.schedule = d.schedule
 WHERE d.lane = ? AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT ?
+
+-- name: due_keys_of
+SELECT schedule, run FROM due WHERE lane = ? AND owner = ? AND at <= ? ORDER BY at, schedule, run LIMIT ? OFFSET ?
+
+-- name: due_entries_by_key
+-- CROSS JOIN fixes the order: from the given keys outwards, whatever the statistics say.
+SELECT d.lane, d.at, d.schedule, d.run, d.owner, s.*, p.*
+FROM json_each(?) given CROSS JOIN due d ON d.schedule = given.value ->> 0 AND d.run = given.value ->> 1
+CROSS JOIN schedules s ON s.id = d.schedule CROSS JOIN progress p ON p.schedule = d.schedule
 
 -- name: insert_run
 -- The unique key decides: an occurrence that has a row is left alone, and the claim is planned again without it.

@@ -1,0 +1,64 @@
+"""How owners share what there is: the places of one claim are dealt out in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from duetime.core.clock import Instant
+
+UNLIMITED = 2**31
+
+
+class Head(NamedTuple):
+    """An owner that has something due, and since when."""
+
+    owner: str
+    at: Instant
+
+
+class Turns(NamedTuple):
+    """What a claim has to respect between owners."""
+
+    after: str = ""
+    """The owner whose turn was the last one. Without it, whoever has waited longest begins."""
+    each: int = UNLIMITED
+    """The most entries of any owner that `most` does not name."""
+    most: Mapping[str, int] = MappingProxyType({})
+
+    def room_of(self, owner: str) -> int:
+        return self.most.get(owner, self.each)
+
+
+def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
+    """How many entries of each owner to claim: the same number of all, at least one, as far as `limit` reaches.
+
+    Owners whose turn does not come are first the next time, because the last one that had a turn is remembered.
+    """
+    waiting = [head for head in heads if turns.room_of(head.owner) > 0]
+    if not waiting or limit <= 0:
+        return {}
+    part = max(1, limit // len(waiting))
+    dealt: dict[str, int] = {}
+    for head in _in_turn(waiting, turns.after)[:limit]:
+        dealt[head.owner] = min(part, turns.room_of(head.owner))
+    return dealt
+
+
+def deal_rest(heads: Sequence[Head], limit: int, turns: Turns, dealt: Mapping[str, int]) -> dict[str, int]:
+    """What others left over goes to those that took all they were dealt and may have more, the oldest first."""
+    rest: dict[str, int] = {}
+    for head in sorted(heads, key=lambda each: each.at):
+        number = min(limit, turns.room_of(head.owner) - dealt.get(head.owner, 0))
+        if number > 0:
+            rest[head.owner] = number
+            limit -= number
+    return rest
+
+
+def _in_turn(heads: Sequence[Head], after: str) -> list[Head]:
+    if not after:
+        return sorted(heads, key=lambda head: head.at)
+    by_name = sorted(heads, key=lambda head: head.owner)
+    return sorted(by_name, key=lambda head: head.owner <= after)

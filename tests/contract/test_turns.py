@@ -1,0 +1,195 @@
+"""Owners take turns at the queue: nobody waits behind what another one has due."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import HOUR, SECOND, Instant
+from duetime.core.fair_share import Turns
+from duetime.core.model import ScheduleId
+from duetime.core.policy.claiming import Claim
+from duetime.core.store import Want
+from duetime.stores.flow import FlowingStore
+from duetime.stores.postgres import PostgresStore
+from duetime.stores.postgres_rows import SQL as POSTGRES_SQL
+from duetime.stores.queries import load_migrations
+from duetime.stores.sqlite import SQL as SQLITE_SQL
+from duetime.stores.sqlite import SqliteStore
+from tests.contract.conftest import Engine, Opener
+from tests.contract.test_keeping import set_schema
+from tests.support.drafts import T0, every, once
+from tests.support.hand import Hand, create
+from tests.support.shell import write
+
+EVERYBODY = Turns()
+
+
+def claim(hand: Hand, limit: int, turns: Turns = EVERYBODY, now: int = T0 + SECOND, lane: str = "job") -> list[Claim]:
+    return hand.store.exchange(hand.id, Instant(now), [], [Want(lane, limit, Instant(now), turns=turns)]).claims
+
+
+def owners(claims: Sequence[Claim]) -> dict[str, int]:
+    return dict(Counter(each.definition.owner for each in claims))
+
+
+def backlog(store: FlowingStore, owner: str, number: int, **given: Any) -> None:
+    create(store, *(once(T0 + step, owner=owner, **given) for step in range(number)))
+
+
+def test_an_owner_is_served_beside_the_long_backlog_of_another(store: FlowingStore, hand: Hand) -> None:
+    backlog(store, "ada", 300)
+    create(store, once(T0 + SECOND, owner="bob"))
+    assert owners(claim(hand, 20)) == {"ada": 19, "bob": 1}, "and what bob leaves over goes to ada"
+
+
+def test_several_backlogs_get_equal_parts(store: FlowingStore, hand: Hand) -> None:
+    for owner in ("ada", "bob", "cleo"):
+        backlog(store, owner, 60)
+    assert owners(claim(hand, 30)) == {"ada": 10, "bob": 10, "cleo": 10}
+
+
+def test_each_owner_is_served_in_the_order_of_its_instants(store: FlowingStore, hand: Hand) -> None:
+    backlog(store, "ada", 120)
+    backlog(store, "bob", 120)
+    claims = claim(hand, 10)
+    for owner in ("ada", "bob"):
+        assert [each.at for each in claims if each.definition.owner == owner] == [T0 + step for step in range(5)]
+
+
+def test_where_there_is_room_for_one_the_turn_passes_on(store: FlowingStore, hand: Hand) -> None:
+    for owner in ("ada", "bob", "cleo"):
+        backlog(store, owner, 50)
+    served, after = [], ""
+    for _ in range(6):
+        (one,) = claim(hand, 1, Turns(after))
+        after = one.definition.owner
+        served.append(after)
+    assert served == ["ada", "bob", "cleo"] * 2
+
+
+def test_no_owner_gets_more_than_it_may_have(store: FlowingStore, hand: Hand) -> None:
+    for owner in ("ada", "bob", "cleo"):
+        backlog(store, owner, 50)
+    assert owners(claim(hand, 30, Turns(each=4, most={"ada": 0, "bob": 7}))) == {"bob": 7, "cleo": 4}
+    assert owners(claim(hand, 30, Turns(most={"ada": 0}))) == {"bob": 15, "cleo": 15}
+
+
+def test_an_only_owner_gets_no_more_either(store: FlowingStore, hand: Hand) -> None:
+    backlog(store, "ada", 5)
+    assert owners(claim(hand, 30, Turns(each=2))) == {"ada": 2}
+    assert claim(hand, 30, Turns(most={"ada": 0})) == []
+
+
+def test_a_limit_of_an_owner_counts_over_all_lanes(store: FlowingStore, hand: Hand) -> None:
+    backlog(store, "ada", 5)
+    backlog(store, "ada", 5, at_most_once=True)
+    until, turns = Instant(T0 + SECOND), Turns(each=7)
+    wants = [Want(lane, 10, until, turns=turns) for lane in ("job:exact", "job")]
+    assert owners(store.exchange(hand.id, until, [], wants).claims) == {"ada": 7}
+
+
+def test_what_some_owners_have_waiting_is_passed_over_when_looking_ahead(store: FlowingStore) -> None:
+    backlog(store, "ada", 3)
+    create(store, once(T0 + HOUR, owner="bob"), once(T0 + 2 * HOUR, owner="ada", at_most_once=True))
+    entry = store.earliest(["job", "job:exact"], [("job", "ada")])
+    assert entry is not None
+    assert (entry.owner, entry.at) == ("bob", T0 + HOUR)
+    entry = store.earliest(["job", "job:exact"], [("job", "ada"), ("job", "bob")])
+    assert entry is not None
+    assert (entry.owner, entry.lane) == ("ada", "job:exact")
+    assert store.earliest(["job"], [("job", "ada"), ("job", "bob")]) is None
+
+
+def test_two_workers_never_get_the_same(store: FlowingStore) -> None:
+    for owner in ("ada", "bob"):
+        backlog(store, owner, 150)
+    first, second = Hand(store, "first"), Hand(store, "second")
+    claims = [each.run.id for hand in (first, second) * 4 for each in claim(hand, 50)]
+    assert len(claims) == len(set(claims)) == 300
+
+
+def test_entries_from_before_owners_were_kept_have_theirs(engine: Engine, opener: Opener) -> None:
+    """A store as the version before left it, with live data; and what that version writes beside this one."""
+    migrations = load_migrations("postgres" if engine == "postgres" else "sqlite")
+    store = opener()
+    store.migrate()
+    made = create(store, once(owner="ada"), every(owner="bob"))
+    write(store, "DROP INDEX due_by_owner")
+    write(store, "ALTER TABLE due DROP COLUMN owner")
+    number = next(number for number, script in migrations if "due_by_owner" in script)
+    write(store, migrations[number - 1][1])
+    set_schema(store, migrations[-1][0])
+    found = store._rows("SELECT schedule, owner FROM due ORDER BY schedule", ())
+    assert found == [(made[0].definition.id, "ada"), (made[1].definition.id, "bob")]
+    write(store, "DELETE FROM due WHERE owner = 'ada'")
+    write(store, "INSERT INTO due (lane, at, schedule, run) VALUES ('job', ?, ?, 0)", T0, made[0].definition.id)
+    hand = Hand(store)
+    assert owners(claim(hand, 10, now=T0 + HOUR)) == {"ada": 1, "bob": 1}
+
+
+def plan_of(store: FlowingStore, name: str, *values: Any) -> str:
+    """How the store goes about a query, in its own words."""
+    if isinstance(store, SqliteStore):
+        rows = store._writer.execute(f"EXPLAIN QUERY PLAN {SQLITE_SQL[name]}", values).fetchall()
+        return "\n".join(str(row[3]) for row in rows)
+    assert isinstance(store, PostgresStore)
+    with store._writers.lend() as connection:
+        text = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {POSTGRES_SQL[name]}"
+        plan = "\n".join(row[0] for row in connection.execute(text.encode(), values))
+        connection.rollback()
+        return plan
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["fresh", "analysed"])
+def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: FlowingStore, known: bool) -> None:
+    create(store, *(once(T0 + step, owner=f"owner {step % 3}") for step in range(3000)))
+    if known:
+        write(store, "ANALYZE")
+    if isinstance(store, SqliteStore):
+        asked = [("due_owners", "job", T0 + SECOND), ("due_keys_of", "job", "owner 1", T0 + SECOND, 5, 0)]
+    else:
+        asked = [
+            ("due_owners", "{job}", f"{{{T0 + SECOND}}}", 100),
+            ("due_entries_of", "{owner 1}", "{5}", "{0}", "job", T0 + SECOND),
+        ]
+    for question in asked:
+        plan = plan_of(store, str(question[0]), *question[1:])
+        assert "due_by_owner" in plan, plan
+        assert "SCAN due" not in plan, plan
+        assert "TEMP B-TREE" not in plan, plan
+        assert "Seq Scan on due" not in plan, plan
+        assert "Sort" not in plan, plan
+        rows = [float(part.split()[0]) for part in plan.split("rows=")[1:] if part[0].isdigit()]
+        assert max(rows, default=0) <= 100, plan
+
+
+def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: FlowingStore, hand: Hand) -> None:
+    """The culprit is what is claimed alone, whoever's turn it would have been."""
+    from duetime.core.storing import exchange
+
+    backlog(store, "bob", 20)
+    (culprit,) = create(store, once(T0 - 1, owner="ada"))
+    broken: list[ScheduleId] = []
+
+    class Choking:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        def exchange(self, worker: Any, now: Any, finished: Any, wants: Any, *more: Any) -> Any:
+            entry = store.earliest(["job"])
+            found = wants and entry is not None and entry.schedule == culprit.definition.id
+            if found:
+                raise ValueError("too strange to be stored")
+            return store.exchange(worker, now, finished, wants, *more)
+
+        def change(self, schedule: ScheduleId, *more: Any) -> Any:
+            broken.append(schedule)
+            return store.change(schedule, *more)
+
+    now = Instant(T0 + SECOND)
+    exchange(Choking(), hand.id, now, (), [Want("job", 8, now, turns=Turns("ada"))])
+    assert broken == [culprit.definition.id]
