@@ -16,6 +16,7 @@ from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
 from duetime.core.errors import InvalidInput, UnreadableTime
 from duetime.core.times import read_time
 from duetime.core.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.core.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.faces.present import preview_view
 from duetime.settings import local_zone
 
@@ -69,8 +70,9 @@ def understood(expression: str, tz: str | None, dst: str) -> Understood:
     """What an expression means, here and now."""
     now = SystemClock().now()
     zone = known_zone(tz).key if tz else local_zone(settings_for())
-    trigger, notes = _trigger_in(expression, zone, now, dst)
-    return Understood(trigger, notes + warnings_for(trigger, now), zone, now)
+    with step_budget(CREATION_STEPS):  # what is refused here is refused at its creation, and the other way round
+        trigger, notes = _trigger_in(expression, zone, now, dst)
+        return Understood(trigger, notes + warnings_for(trigger, now), zone, now)
 
 
 def _trigger_in(expression: str, zone: str, now: Instant, dst: str) -> tuple[Trigger, list[str]]:

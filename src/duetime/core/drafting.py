@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from duetime.core.clock import HOUR, SECOND, Instant
+from duetime.core.clock import DAY, HOUR, SECOND, Instant
 from duetime.core.errors import InvalidInput
 from duetime.core.kind import Caller, Kind, Prepared
 from duetime.core.model import Definition, Schedule, ScheduleId
@@ -20,6 +20,7 @@ from duetime.core.policy.feasibility import check_can_run
 from duetime.core.policy.values import Policy, make_policy, policy_for_ending, policy_to_json
 from duetime.core.results import is_text
 from duetime.core.triggers import (
+    IntervalTrigger,
     OnceTrigger,
     Trigger,
     build_trigger,
@@ -27,6 +28,12 @@ from duetime.core.triggers import (
     trigger_from_json,
     trigger_to_json,
 )
+from duetime.core.triggers.step_budget import CREATION_STEPS, step_budget
+from duetime.core.triggers.walls import WallTrigger
+
+MOST_GAPS = 800
+"""BYSETPOS picks at most 2 x 366 times from one period."""
+FARTHEST_GAP = 5 * 366 * DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +143,22 @@ class Drafter:
         return self.kinds[name]
 
     def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:
-        trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
-        self._check_pace(trigger, now)
-        self._check_budget(trigger, now)
+        with step_budget(CREATION_STEPS):
+            trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
+            self._check_pace(trigger, now)
+            self._check_budget(trigger, now)
         return trigger
 
     def _check_pace(self, trigger: Trigger, now: Instant) -> None:
-        """The smallest gap among the first few occurrences."""
+        """The smallest gap among more occurrences than a recurrence rule can pick from one year, month or day, so that
+        no slow beginning hides a burst."""
         smallest = self.limits.smallest_interval
-        before = trigger.next_after(now)
-        for _ in range(5):
+        if isinstance(trigger, WallTrigger) and smallest <= SECOND:
+            return  # wall-clock times are whole seconds
+        before = first = trigger.next_after(now)
+        for _ in range(1 if isinstance(trigger, IntervalTrigger) else MOST_GAPS):
             following = None if before is None else trigger.next_after(before)
-            if before is None or following is None:
+            if first is None or before is None or following is None or following - first > FARTHEST_GAP:
                 return
             if following - before < smallest:
                 message = f"trigger_config: it fires more often than every {smallest / SECOND:g} s, which is the limit"

@@ -15,6 +15,7 @@ from duetime.core.result import Err, Ok, Result
 from duetime.core.results import is_text
 from duetime.core.store import COUNTED, Page, RunQuery, ScheduleQuery, Store
 from duetime.core.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.core.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -118,8 +119,10 @@ class Reading:
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5
     ) -> Result[Preview]:
         now = self.clock.now()
-        trigger = build_trigger(trigger_type, config, zone=known_zone(timezone or self.zone).key, now=now)
-        return Ok(Preview(describe(trigger), upcoming(trigger, now, count), warnings_for(trigger, now)))
+        with step_budget(CREATION_STEPS):
+            trigger = build_trigger(trigger_type, config, zone=known_zone(timezone or self.zone).key, now=now)
+            cautions = warnings_for(trigger, now)
+            return Ok(Preview(describe(trigger), upcoming(trigger, now, count), cautions))
 
     def workers(self) -> list[WorkerRow]:
         return self.store.workers()
@@ -130,10 +133,15 @@ def could_be_an_id(text: str) -> bool:
     return len(text) <= 200 and is_text(text)
 
 
+@budgeted
 def upcoming(trigger: Trigger, after: Instant, count: int) -> list[Instant]:
+    """At most `count` instants: fewer where there are no more, or where more would take too many steps."""
     instants: list[Instant] = []
     following = trigger.next_after(after)
     while following is not None and len(instants) < count:
         instants.append(following)
-        following = trigger.next_after(following)
+        try:
+            following = trigger.next_after(following)
+        except TooManySteps:
+            break
     return instants

@@ -17,6 +17,7 @@ from duetime.core.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, S
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft
+from duetime.core.policy.evaluating import Answers, Question
 from duetime.core.policy.settling import Answer, Finished
 from duetime.core.remotes import Remotes
 from duetime.core.result import Result
@@ -51,6 +52,7 @@ class Exchange(NamedTuple):
     answers: list[Answer]
     claims: list[Claim]
     seen: int = 0  # due entries that were dealt with, whether or not a run came of them
+    postponed: Sequence[Question] = ()  # due entries whose triggers take more steps than a transaction has
 
 
 class Beat(NamedTuple):
@@ -170,11 +172,13 @@ class Store(Remotes, Revocations, Figures, Protocol):
         wants: Sequence[Want],
         known: Mapping[RunId, Claim] = {},
         budget: int | None = None,
+        answers: Answers | None = None,
     ) -> Exchange:
         """* Records what finished, then claims what is due: one commit for both. Raises WorkerGone.
 
         `known` are claims that this worker still remembers: nothing of them but what may have changed is read again.
         `budget` is how many runs an owner may have in an hour; what is beyond it is held back.
+        `answers` to what an earlier exchange postponed: triggers that take many steps are not evaluated under a lock.
         """
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:

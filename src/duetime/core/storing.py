@@ -13,11 +13,13 @@ from duetime.core.model import WorkerId
 from duetime.core.outcome import Failed
 from duetime.core.policy.changing import Change, Decision, rewind
 from duetime.core.policy.claiming import LEAD, Claim, mark_broken
+from duetime.core.policy.evaluating import Answers, Question
 from duetime.core.policy.settling import Finished
 from duetime.core.policy.writes import Writes
 from duetime.core.result import Err, Ok
 from duetime.core.store import Store, Want
 from duetime.core.transient import TRANSIENT
+from duetime.core.triggers.step_budget import OutOfSteps
 
 log = logging.getLogger("duetime.worker")
 
@@ -33,19 +35,21 @@ def exchange(
     batch: Sequence[Done],
     wants: Sequence[Want],
     budget: int | None = None,
-) -> tuple[list[Claim], int]:
+    answers: Answers | None = None,
+) -> tuple[list[Claim], int, Sequence[Question]]:
     """A batch that cannot be stored is halved until the culprit stands alone."""
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
-        done = store.exchange(worker, now, finished, wants, known, budget)
-        return done.claims, done.seen
+        done = store.exchange(worker, now, finished, wants, known, budget, answers)
+        return done.claims, done.seen, done.postponed
     except (WorkerGone, StoreUnusable, *TRANSIENT):
         raise
     except Exception as error:
         parts = _halves(store, now, batch, wants, error)
-    made = [exchange(store, worker, now, done, wanted, budget) for done, wanted in parts]
-    return [claim for claims, _ in made for claim in claims], sum(seen for _, seen in made)
+    made = [exchange(store, worker, now, done, wanted, budget, answers) for done, wanted in parts]
+    claims = [claim for claims, _, _ in made for claim in claims]
+    return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
 
 
 Part: TypeAlias = tuple[Sequence[Done], Sequence[Want]]
@@ -106,7 +110,7 @@ def _rewind(change: Change) -> Decision:
     """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
     try:
         decision = rewind(change)
-    except TRANSIENT:
+    except (OutOfSteps, *TRANSIENT):
         raise
     except Exception as error:
         return _set_aside(change, type(error).__name__)

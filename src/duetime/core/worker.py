@@ -15,6 +15,7 @@ from duetime.core.kind import Kind, StopReason
 from duetime.core.lease import Judge, Lease
 from duetime.core.model import DueEntry, RunId, WorkerId, lane_of
 from duetime.core.policy.claiming import LEAD, Claim
+from duetime.core.policy.evaluating import Answers, Question, evaluate
 from duetime.core.store import Store, Want
 from duetime.core.storing import Done, count_from, exchange
 
@@ -78,6 +79,7 @@ class Worker:
         self._stuck = False
         self._giving_way = False
         self._last_now = Instant(0)
+        self._answers: Answers = {}
 
     @property
     def watch_interval(self) -> float:
@@ -260,7 +262,7 @@ class Worker:
         if not batch and not wants:
             return False
         try:
-            claims, seen = self._store(worker, now, batch, wants)
+            claims, seen, postponed = self._store(worker, now, batch, wants)
         except WorkerGone:
             self.start_anew(worker)
             return True
@@ -270,6 +272,7 @@ class Worker:
             raise
         self._accept(claims, now)
         if wants:
+            self._answers = evaluate(postponed, now) if postponed else {}
             self._look_ahead(wants, now, seen)
         return bool(batch or seen)
 
@@ -288,8 +291,8 @@ class Worker:
 
     def _store(
         self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[Want]
-    ) -> tuple[list[Claim], int]:
-        stored = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour)
+    ) -> tuple[list[Claim], int, Sequence[Question]]:
+        stored = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers)
         for item, _ in batch:
             if self.hands.get(item.id) is item:  # given back and claimed again, it is in hand as another item
                 del self.hands[item.id]

@@ -12,6 +12,7 @@ from duetime.core.errors import DuetimeError
 from duetime.core.model import Schedule, ScheduleState
 from duetime.core.policy.values import policy_from_json
 from duetime.core.triggers import OnceTrigger, Trigger, trigger_from_json
+from duetime.core.triggers.step_budget import TooManySteps, spend, step_budget
 from duetime.faces.calendar_rules import Rule, last_of, local_start, rule_of
 from duetime.faces.masked import masked_payload
 from duetime.faces.present import reads_as
@@ -24,6 +25,11 @@ DAYS = 30
 """How far what follows no rule is written out."""
 MOST = 500
 """Instants of one schedule that are written out."""
+CALENDAR_STEPS = 100_000
+"""Of the triggers of one calendar. Of a schedule that comes after them, or whose instants would take more, only the
+next instant is shown."""
+_EVENT = 4
+"""Steps that it takes to write one event."""
 _LONGEST = 2000
 _LAST_DAY = date(2038, 1, 1)
 
@@ -50,9 +56,10 @@ def calendar_of(
     if about is not None:
         made.add("x-wr-caldesc", about)
     made.add("refresh-interval", timedelta(hours=1), parameters={"VALUE": "DURATION"})
-    for schedule in schedules:
-        for event in _events(schedule, now, days):
-            made.add_component(event)
+    with step_budget(CALENDAR_STEPS):
+        for schedule in schedules:
+            for event in _events(schedule, now, days):
+                made.add_component(event)
     _describe_zones(made, now)
     return bytes(made.to_ical())
 
@@ -71,6 +78,13 @@ def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> Occurr
     except DuetimeError:
         return Occurrences([first])
     left = None if policy.max_runs is None else max(0, policy.max_runs - progress.run_count)
+    try:
+        return _occurrences(trigger, first, now, days, left)
+    except TooManySteps:
+        return Occurrences([first])
+
+
+def _occurrences(trigger: Trigger, first: Instant, now: Instant, days: int, left: int | None) -> Occurrences:
     on_its_rule = trigger.next_after(Instant(first - 1)) == first  # an edit may have moved the next one off it
     rule = rule_of(trigger, first, now) if on_its_rule and left != 0 else None
     if rule is None or isinstance(trigger, OnceTrigger):
@@ -84,6 +98,7 @@ def _written_out(trigger: Trigger, first: Instant, until: Instant, left: int | N
     most = MOST if left is None else min(left, MOST)
     while following is not None and following <= until and len(found) < most:
         found.append(following)
+        spend(_EVENT)
         following = trigger.next_after(following)
     return found
 

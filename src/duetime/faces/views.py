@@ -16,6 +16,7 @@ from duetime.core.policy.values import Policy, policy_from_json
 from duetime.core.reading import upcoming
 from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import trigger_from_json
+from duetime.core.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.faces.masked import masked, masked_payload
 from duetime.faces.present import instant_view, is_alive, reads_as, run_view, schedule_view
 
@@ -94,7 +95,11 @@ def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]
         return []
     if policy.max_runs is not None:
         count = min(count, policy.max_runs - progress.run_count)
-    return [progress.next, *upcoming(trigger, max(now, progress.next), count - 1)][: max(count, 0)]
+    try:
+        following = upcoming(trigger, max(now, progress.next), count - 1) if count > 1 else []
+    except DuetimeError:
+        following = []
+    return [progress.next, *following][: max(count, 0)]
 
 
 def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str) -> list[View]:
@@ -155,7 +160,8 @@ def coming(
     scheduler: Scheduler, caller: Caller, until: Instant | None, count: int, owner: str | None = None
 ) -> list[tuple[Instant, Schedule]]:
     found = scheduler.coming(caller, until, count, owner)
-    pairs = ((instant, schedule) for schedule in found for instant in _soon(schedule, until, min(count, EACH)))
+    with step_budget(LIST_STEPS):  # beyond it, each schedule shows the instant that is stored with it
+        pairs = [(instant, schedule) for schedule in found for instant in _soon(schedule, until, min(count, EACH))]
     return sorted(pairs, key=lambda pair: pair[0])[:count]
 
 

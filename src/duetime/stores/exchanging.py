@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from duetime.core.clock import Instant
 from duetime.core.fair_share import Head, Turns, deal, deal_rest
-from duetime.core.model import DueEntry, Run, RunId, ScheduleId, WorkerId
+from duetime.core.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.core.outcome import Returned
 from duetime.core.policy.budget import hold_back, hour_of
 from duetime.core.policy.claiming import Claim, Entry, plan_claims
 from duetime.core.policy.ending import Held
+from duetime.core.policy.evaluating import Answers, Question
 from duetime.core.policy.settling import Answer, Finished, plan_settlement
 from duetime.core.store import Want
 from duetime.stores.making import apply
@@ -43,23 +44,31 @@ def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> di
 
 
 def take(
-    tx: Transaction, worker: WorkerId, now: Instant, wants: Sequence[Want], budget: int | None
-) -> tuple[list[Claim], int]:
+    tx: Transaction,
+    worker: WorkerId,
+    now: Instant,
+    wants: Sequence[Want],
+    budget: int | None,
+    answers: Answers | None = None,
+) -> tuple[list[Claim], int, list[Question]]:
     entries = _due_entries(tx, wants)
     seen = len(entries)
     if entries and budget is not None:
         entries = _affordable(tx, entries, budget, now)
     if not entries:
-        return [], seen
-    plan = plan_claims(entries, worker, now, tx.new_run_id, tx)
+        return [], seen, []
+    plan = plan_claims(entries, worker, now, tx.new_run_id, tx, None, answers)
+    postponed = plan.postponed
     conflicts = tx.insert_runs(plan.writes.new_runs)
-    if conflicts:
-        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts))
+    if conflicts:  # rare: the clock had been ahead
+        left = {question.schedule for question in postponed}
+        entries = [entry for entry in entries if entry.due.schedule not in left or entry.due.run != NO_RUN]
+        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts), answers)
         conflicts = tx.insert_runs(plan.writes.new_runs)
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
     apply(tx, plan.writes, now)
-    return plan.claims, seen
+    return plan.claims, seen, [*postponed, *plan.postponed] if conflicts else postponed
 
 
 def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:

@@ -16,9 +16,11 @@ from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, Schedule
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft, begin
+from duetime.core.policy.evaluating import Answers
 from duetime.core.policy.settling import Finished, plan_rescue
 from duetime.core.result import Err, Ok, Result
 from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
+from duetime.core.triggers.step_budget import within_transaction
 from duetime.stores.exchanging import charge, given_back, settle, take
 from duetime.stores.figures import FiguresReading
 from duetime.stores.firing import Placed, firing
@@ -109,6 +111,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         self._announce()
         return Ok([created[key_of(draft)] for draft in drafts])
 
+    @within_transaction
     @looking_twice
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         with self._write() as tx:
@@ -118,6 +121,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
             result = _carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
         return self._told(result)
 
+    @within_transaction
     @looking_twice
     def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
         with self._write() as tx:
@@ -154,15 +158,16 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         wants: Sequence[Want],
         known: Mapping[RunId, Claim] = {},
         budget: int | None = None,
+        answers: Answers | None = None,
     ) -> Exchange:
         with self._write() as tx:
             if not tx.lock_worker(worker):
                 raise WorkerGone
-            answers = settle(tx, worker, now, finished, known) if finished else []
-            claims, seen = take(tx, worker, now, wants, budget) if wants else ([], 0)
+            settled = settle(tx, worker, now, finished, known) if finished else []
+            claims, seen, postponed = take(tx, worker, now, wants, budget, answers) if wants else ([], 0, [])
             if budget is not None:
-                charge(tx, now, claims, given_back(finished, answers, known))
-        return Exchange(answers, claims, seen)
+                charge(tx, now, claims, given_back(finished, settled, known))
+        return Exchange(settled, claims, seen, postponed)
 
     @looking_twice
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:

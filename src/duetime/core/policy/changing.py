@@ -25,7 +25,7 @@ from duetime.core.model import (
 from duetime.core.policy.claiming import LEAD
 from duetime.core.policy.ending import Held, Reader, end_run, release
 from duetime.core.policy.following import GONE, NO_PAYLOAD
-from duetime.core.policy.occurrences import span_between, span_without
+from duetime.core.policy.occurrences import missed_span, next_instant, span_without
 from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
 from duetime.core.policy.values import Overlap, policy_for_ending, policy_from_json
 from duetime.core.policy.writes import NewId, Writes
@@ -120,7 +120,7 @@ def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
         return progress
     accounted = _account(writes, change, reason)
     try:
-        following = trigger_from_json(definition.trigger).next_after(change.now)
+        following = next_instant(definition.trigger, change.now)
     except InvalidInput:  # what comes next is not known; the row keeps this occurrence from being accounted for twice
         return accounted
     return accounted._replace(
@@ -135,7 +135,7 @@ def _account(writes: Writes, change: Change, reason: str) -> Progress:
         return progress
     try:
         trigger = trigger_from_json(definition.trigger)
-        span: Span | None = span_between(trigger, progress.next, change.now)
+        span: Span | None = missed_span(definition.trigger, progress.next, change.now)
         taken = change.reader.taken_since(definition.id, progress.next)
         span = span_without(span, trigger, taken) if span is not None and taken else span
     except InvalidInput:  # a trigger that cannot be read tells no more than this one
@@ -275,7 +275,7 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
     if patch.next is not None:
         following = patch.next
     elif patch.trigger is not None or progress.state == ScheduleState.BROKEN:
-        following = trigger_from_json(definition.trigger).next_after(now)
+        following = next_instant(definition.trigger, now)
     limit = policy_from_json(definition.policy).max_runs
     if limit is not None and progress.run_count >= limit:
         following = None
@@ -381,7 +381,7 @@ def rewind(change: Change) -> Decision:
     if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
         return done(Writes())
     trigger = trigger_from_json(definition.trigger)
-    following = trigger.next_after(change.now)
+    following = next_instant(definition.trigger, change.now)
     progress = progress._replace(through=None, gap=None)  # an open range does not go on at an earlier instant
     writes = Writes()
     if following is not None and progress.next is not None:

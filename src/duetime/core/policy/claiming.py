@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from duetime.core.clock import SECOND, Instant
+from duetime.core.clock import Instant
 from duetime.core.model import (
     NO_RUN,
     Definition,
@@ -20,16 +20,17 @@ from duetime.core.model import (
 )
 from duetime.core.outcome import Failed
 from duetime.core.policy.ending import Held, Reader, end_run
-from duetime.core.policy.occurrences import Found, find, next_instant, without
+from duetime.core.policy.evaluating import LEAD, Answers, Question, found_before, occurrences
+from duetime.core.policy.occurrences import Found, without
 from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
 from duetime.core.policy.settling import Finished, settle
 from duetime.core.policy.values import Overlap, Policy, policy_from_json
 from duetime.core.policy.writes import Extension, NewId, Writes
 from duetime.core.transient import TRANSIENT
 from duetime.core.triggers import trigger_from_json
+from duetime.core.triggers.step_budget import LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
-LEAD = Instant(SECOND // 10)
-"""How far ahead of its instant an occurrence may be claimed."""
+__all__ = ["LEAD", "Claim", "ClaimPlan", "Entry", "mark_broken", "plan_claims"]
 
 
 class Entry(NamedTuple):
@@ -60,30 +61,54 @@ class ClaimPlan:
     new_id: NewId
     reader: Reader
     taken: Taken = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
+    """What was worked out beforehand, outside the transaction."""
     writes: Writes = field(default_factory=Writes)
     claims: list[Claim] = field(default_factory=list)
+    postponed: list[Question] = field(default_factory=list)
+    """What takes more steps than a transaction has: these entries stay in the queue until they are answered."""
 
 
 def plan_claims(
-    entries: Sequence[Entry], worker: WorkerId, now: Instant, new_id: NewId, reader: Reader, taken: Taken | None = None
+    entries: Sequence[Entry],
+    worker: WorkerId,
+    now: Instant,
+    new_id: NewId,
+    reader: Reader,
+    taken: Taken | None = None,
+    answers: Answers | None = None,
 ) -> ClaimPlan:
     """Total: an entry that cannot be planned breaks its schedule visibly, and the batch goes on."""
-    plan = ClaimPlan(worker, now, new_id, reader, taken or {})
+    plan = ClaimPlan(worker, now, new_id, reader, taken or {}, answers or {})
+    if taken is not None:  # rare, and what is asked depends on the transaction: each answer has its full budget
+        _plan_all(plan, entries, None)
+        return plan
+    with step_budget(LOCKED_STEPS, OutOfSteps) as budget:
+        _plan_all(plan, entries, budget)
+    return plan
+
+
+def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | None) -> None:
     for entry in entries:
-        plan.writes.due_gone.append(entry.due)
         progress = plan.writes.progress_of(entry.progress)
         try:
             policy, found = _read(plan, entry, progress)
         except TRANSIENT:
             raise  # the whole batch is tried again: the row is not to blame
+        except OutOfSteps:
+            plan.postponed.append(_question(entry, progress))
+            if budget is not None and len(plan.postponed) < MOST_POSTPONED:
+                budget.refill()
+            continue
         except Exception as error:
+            plan.writes.due_gone.append(entry.due)
             mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
             continue
+        plan.writes.due_gone.append(entry.due)
         if entry.due.run != NO_RUN:
             _claim_run(plan, entry, policy)
         elif found is not None:
             _advance(plan, entry, policy, found, progress)
-    return plan
 
 
 def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
@@ -100,12 +125,20 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
     if entry.due.run != NO_RUN or progress.state != ScheduleState.ACTIVE or progress.next is None:
         return policy, None
     due, text = progress.next, entry.definition.trigger
-    if progress.through is not None and due <= progress.through <= plan.now + LEAD:
-        # Dealt with. A `through` from a clock that was ahead proves nothing: there the unique key decides.
-        return policy, Found((), None, progress.through, next_instant(text, max(plan.now, progress.through)))
-    found = find(text, policy, due, plan.now, entry.due.at - due)
+    found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
+    if found is None:
+        found = occurrences(text, policy, due, progress.through, entry.due.at - due, plan.now)
     taken = plan.taken.get(progress.schedule)
     return policy, without(found, trigger_from_json(text), taken) if taken else found
+
+
+def _question(entry: Entry, progress: Progress) -> Question:
+    definition, due = entry.definition, progress.next
+    assert due is not None
+    held = entry.due.at - due
+    return Question(
+        definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held
+    )
 
 
 def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:

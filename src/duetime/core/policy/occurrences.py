@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import lru_cache
+from collections import deque
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-from duetime.core.clock import Instant
+from duetime.core.clock import SECOND, Instant
 from duetime.core.policy.rows import Span
 from duetime.core.policy.values import CatchUp, Policy
-from duetime.core.triggers import Trigger, trigger_from_json
+from duetime.core.triggers import IntervalTrigger, Trigger, trigger_from_json
+from duetime.core.triggers.step_budget import TooManySteps, remembered, step_budget
 
 MOST_COUNTED = 1000
+COUNT_STEPS = 30_000
+"""For counting the occurrences that were missed."""
+NEWEST_STEPS = 60_000
+"""For finding the occurrences that catch up."""
 
 
 class Found(NamedTuple):
@@ -21,7 +27,7 @@ class Found(NamedTuple):
     following: Instant | None
 
 
-@lru_cache(maxsize=65_536)
+@remembered(65_536)
 def next_instant(trigger: str, after: Instant) -> Instant | None:
     """Memoised: a hundred thousand schedules that share a midnight cost one computation."""
     return trigger_from_json(trigger).next_after(after)
@@ -49,11 +55,26 @@ def _catch_up(trigger: Trigger, policy: Policy, due: Instant, now: Instant) -> F
 
 
 def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tuple[Instant, ...]:
-    instants = [newest]
-    while len(instants) < limit and instants[-1] > due:
-        earlier = trigger.latest(Instant(due - 1), Instant(instants[-1] - 1))
-        instants.append(due if earlier is None else earlier)  # a moved occurrence is none of the rule's
-    return tuple(reversed(instants))
+    """The last occurrences up to the newest one: looked for ever further back, until there are enough. Where that
+    takes too many steps, those that were found; the others count as missed."""
+    found: tuple[Instant, ...] = (newest,)
+    back, begin = SECOND, newest
+    try:
+        with step_budget(NEWEST_STEPS):
+            while len(found) < limit and begin >= due:
+                begin = Instant(max(due - 1, newest - back))
+                found = tuple(deque(_between(trigger, begin, newest), maxlen=limit))
+                back *= 2
+    except TooManySteps:
+        pass
+    return found or (newest,)
+
+
+def _between(trigger: Trigger, after: Instant, until: Instant) -> Iterator[Instant]:
+    following = trigger.next_after(after)
+    while following is not None and following <= until:
+        yield following
+        following = trigger.next_after(following)
 
 
 def _span(trigger: Trigger, due: Instant, until: Instant) -> Span | None:
@@ -61,11 +82,31 @@ def _span(trigger: Trigger, due: Instant, until: Instant) -> Span | None:
     return span_between(trigger, due, until) if until >= due else None
 
 
+@remembered(1_024)
+def missed_span(trigger: str, due: Instant, until: Instant) -> Span:
+    """The occurrences from `due` to `until`; memoised for a transaction that is repeated."""
+    return span_between(trigger_from_json(trigger), due, until)
+
+
 def span_between(trigger: Trigger, due: Instant, until: Instant) -> Span:
     """Return the range of `due` itself, which may have been moved off the rule, and the rule's occurrences after it."""
     last = trigger.latest(due, until) or due
-    count = 1 + trigger.count(due, until, MOST_COUNTED)
-    return Span(due, last, -MOST_COUNTED if count > MOST_COUNTED else count)
+    return Span(due, last, _number(trigger, due, until))
+
+
+def _number(trigger: Trigger, due: Instant, until: Instant) -> int:
+    """How many occurrences a range has; less than 0 for "at least", where counting on would take too long."""
+    if isinstance(trigger, IntervalTrigger):  # one division
+        count = 1 + trigger.count(due, until, MOST_COUNTED)
+        return -MOST_COUNTED if count > MOST_COUNTED else count
+    counted = 1
+    try:
+        with step_budget(COUNT_STEPS):
+            for _ in islice(_between(trigger, due, until), MOST_COUNTED):
+                counted += 1
+    except TooManySteps:
+        return -counted
+    return -MOST_COUNTED if counted > MOST_COUNTED else counted
 
 
 def without(found: Found, trigger: Trigger, taken: Collection[Instant]) -> Found:

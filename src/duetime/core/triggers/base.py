@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from duetime.core.clock import SECOND, Instant
+from duetime.core.triggers.step_budget import budgeted, spend
 from duetime.core.wallclock import LATEST
 
 BEFORE_ALL: Final = Instant(-1)
@@ -31,8 +32,10 @@ class Trigger(ABC):
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `trigger_from_dict` makes an equal trigger."""
 
+    @budgeted
     def next_after(self, instant: Instant) -> Instant | None:
         """The first occurrence strictly after `instant`, or None when there is no further one."""
+        spend()
         if self.start is not None and instant < self.start:
             instant = Instant(self.start - 1)
         found = self._following(instant if instant > BEFORE_ALL else BEFORE_ALL)
@@ -40,6 +43,7 @@ class Trigger(ABC):
             return None
         return found
 
+    @budgeted
     def latest(self, after: Instant, until: Instant) -> Instant | None:
         """The last occurrence in (after, until], by bisection: cheap however many lie in between."""
         found = self.next_after(after)
@@ -55,6 +59,7 @@ class Trigger(ABC):
                 found = later
         return found
 
+    @budgeted
     def count(self, after: Instant, until: Instant, cap: int = 1000) -> int:
         """How many occurrences lie in (after, until]; beyond `cap` the answer is cap + 1."""
         counted = 0

@@ -7,6 +7,7 @@ from calendar import monthrange
 from datetime import date
 from typing import Final
 
+from duetime.core.triggers.step_budget import spend
 from duetime.core.wallclock import DAY_SECONDS, LAST_SECOND
 
 EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
@@ -14,7 +15,7 @@ LAST_DAY: Final = LAST_SECOND // DAY_SECONDS
 EVERY_SEVENTH: Final = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
 
 _LAST_MONTH: Final = 9999 * 12 + 11
-_MOST_KEPT: Final = 6000
+_MOST_KEPT: Final = 1000
 _from_ordinal = date.fromordinal
 
 
@@ -70,6 +71,7 @@ class DaySet(ABC):
     def _mask(self, month: int) -> int:
         mask = self._masks.get(month)
         if mask is None:
+            spend()
             if len(self._masks) >= _MOST_KEPT:
                 self._masks.clear()
             mask = self._masks[month] = self.month_bits(month // 12, month % 12 + 1)

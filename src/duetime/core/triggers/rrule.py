@@ -24,6 +24,7 @@ from duetime.core.triggers.rrule_fields import (
     rule_fields,
 )
 from duetime.core.triggers.rrule_times import RuleTimes
+from duetime.core.triggers.step_budget import spend
 from duetime.core.triggers.text import common_dict
 from duetime.core.triggers.walls import WallTrigger
 from duetime.core.wallclock import DAY_SECONDS, LAST_SECOND
@@ -73,6 +74,7 @@ class RRuleTrigger(WallTrigger):
             return self.fields.until_local
         found = self.dtstart - 1
         for _ in range(self.fields.count):
+            spend()
             following = self._selected(found + 1)
             if following is None:
                 break
@@ -88,6 +90,7 @@ class RRuleTrigger(WallTrigger):
             return self._raw(local)
         farthest = local + _FARTHEST
         for _ in range(_MOST_EMPTY_PERIODS):
+            spend()
             lo, hi = self._period(local)
             chosen = self._chosen(lo, hi)
             position = bisect_left(chosen, local)
@@ -117,6 +120,7 @@ class RRuleTrigger(WallTrigger):
         for _ in range(_LARGEST_SET):
             if found is None or found >= hi:
                 return
+            spend()
             yield found
             found = self._raw(found + 1)
         raise refused(f"BYSETPOS picks from sets of more than {_LARGEST_SET} times; make the rule narrower.")
@@ -146,6 +150,7 @@ class RRuleTrigger(WallTrigger):
             within = self._within(found, second if found == day else 0)
             if within is not None:
                 return found * DAY_SECONDS + within
+            spend()
             day, second = times.next_day(found + 1), 0
         return None
 
@@ -154,11 +159,11 @@ class RRuleTrigger(WallTrigger):
         unit, rest = divmod(second, times.unit)
         units = times.on(day) >> unit
         if units & 1:
-            position = bisect_left(times.offsets, rest)
-            if position < len(times.offsets):
-                return second - rest + times.offsets[position]
+            offset = times.next_offset(rest)
+            if offset is not None:
+                return second - rest + offset
         units >>= 1
-        return (unit + 1 + lowest(units)) * times.unit + times.offsets[0] if units else None
+        return (unit + 1 + lowest(units)) * times.unit + times.first_offset if units else None
 
     def to_dict(self) -> dict[str, object]:
         return common_dict(self) | {"rrule": self.rule, "dtstart": local_text(self.dtstart)}

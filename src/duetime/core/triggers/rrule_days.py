@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from duetime.core.triggers.days import DaySet, month_length
+from duetime.core.triggers.days import EVERY_SEVENTH, DaySet, month_length
 from duetime.core.triggers.rrule_fields import (
     DAILY,
     MONTHLY,
@@ -13,6 +13,7 @@ from duetime.core.triggers.rrule_fields import (
     NthDay,
     RuleFields,
 )
+from duetime.core.triggers.step_budget import spend
 
 _DAY_PARTS = ("BYMONTHDAY", "BYYEARDAY", "BYWEEKNO")
 
@@ -35,7 +36,9 @@ class RuleDays(DaySet):
         if not fields.days and not any(part in fields.parts for part in _DAY_PARTS):
             self._take_from_first()
         # With BYMONTH a numbered weekday counts in the month, else a yearly one counts in the year.
-        self._in_year = fields.freq == YEARLY and "BYMONTH" not in fields.parts
+        self._in_year = fields.freq == YEARLY and "BYMONTH" not in fields.parts and any(day.nth for day in self._days)
+        stepped = self._interval > 1 and fields.freq in (WEEKLY, DAILY)
+        self._one_by_one = bool(self._year_days or self._weeks or self._in_year or stepped)
 
     def _take_from_first(self) -> None:
         """What the rule leaves open is that of the first time."""
@@ -55,12 +58,39 @@ class RuleDays(DaySet):
         if (self._months and month not in self._months) or self._skipped(year, month):
             return 0
         weekday, length = month_length(year, month)
-        start = date(year, month, 1).toordinal()
+        bits = (2 << length) - 2
+        if self._dates:
+            bits &= self._date_bits(length)
+        if self._days and not self._in_year:
+            bits &= self._weekday_bits(weekday, length)
+        return self._filtered(bits, date(year, month, 1)) if self._one_by_one else bits
+
+    def _date_bits(self, length: int) -> int:
         bits = 0
-        for day in range(1, length + 1):
-            if self._wanted(date(year, month, day), start + day - 1, (weekday + day - 1) % 7, length):
-                bits |= 1 << day
+        for day in self._dates:
+            number = day if day > 0 else length + 1 + day
+            bits |= 1 << number if number > 0 else 0
         return bits
+
+    def _weekday_bits(self, first: int, length: int) -> int:
+        bits = 0
+        for nth, weekday in self._days:
+            day = 1 + (weekday - first) % 7
+            if nth < 0:
+                day += ((length - day) // 7 + 1 + nth) * 7
+            elif nth > 0:
+                day += (nth - 1) * 7
+            bits |= EVERY_SEVENTH << day if nth == 0 else 1 << day if day > 0 else 0
+        return bits
+
+    def _filtered(self, bits: int, first: date) -> int:
+        """What only a look at each day can tell."""
+        start, found = first.toordinal(), 0
+        for day in range(1, bits.bit_length()):
+            if bits >> day & 1:
+                spend()
+                found |= self._wanted(date.fromordinal(start + day - 1), start + day - 1) << day
+        return found
 
     def _skipped(self, year: int, month: int) -> bool:
         years = year - self._first.year
@@ -68,10 +98,8 @@ class RuleDays(DaySet):
             return years % self._interval != 0
         return self._freq == MONTHLY and (years * 12 + month - self._first.month) % self._interval != 0
 
-    def _wanted(self, day: date, ordinal: int, weekday: int, length: int) -> bool:
-        if self._dates and day.day not in self._dates and day.day - length - 1 not in self._dates:
-            return False
-        if self._days and not self._weekday_wanted(day, weekday, length):
+    def _wanted(self, day: date, ordinal: int) -> bool:
+        if self._in_year and self._days and not self._weekday_wanted(day):
             return False
         if self._year_days and not self._year_day_wanted(day):
             return False
@@ -86,10 +114,9 @@ class RuleDays(DaySet):
             return (ordinal - self._first.toordinal()) % self._interval != 0
         return (self._week_of(ordinal) - self._first_week) % self._interval != 0
 
-    def _weekday_wanted(self, day: date, weekday: int, length: int) -> bool:
-        position, size = day.day, length
-        if self._in_year:
-            position, size = day.timetuple().tm_yday, _year_length(day.year)
+    def _weekday_wanted(self, day: date) -> bool:
+        """A numbered weekday of a year."""
+        position, size, weekday = day.timetuple().tm_yday, _year_length(day.year), day.weekday()
         nths = (0, (position - 1) // 7 + 1, -((size - position) // 7) - 1)
         return any(wanted.weekday == weekday and wanted.nth in nths for wanted in self._days)
 

@@ -54,8 +54,8 @@ def _day(day: NthDay) -> str:
 
 
 def _times(trigger: RRuleTrigger) -> list[str]:
-    offsets = trigger.times.offsets
-    if trigger.fields.freq < HOURLY and len(offsets) <= _FEW:
+    offsets = trigger.times.offsets(_FEW)
+    if trigger.fields.freq < HOURLY and offsets is not None:
         return [f"at {joined([_clock(offset) for offset in offsets])}"]
     parts = trigger.fields.parts
     return [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.triggers.base import Trigger
+from duetime.core.triggers.step_budget import spend
 from duetime.core.wallclock import DAY_SECONDS, WallClock, wall_clock
 
 _FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
@@ -45,6 +46,7 @@ class WallTrigger(Trigger):
     def _next_followed(self, t: int) -> int | None:
         farthest = t + _FARTHEST
         while t < farthest:
+            spend()
             _, hi, offset, _ = self.clock.stretch(t)
             local = self.next_local(t + offset)
             if local is not None and local - offset < hi:

@@ -17,6 +17,7 @@ from duetime.core.errors import DuetimeError
 from duetime.core.model import Run, Schedule, ScheduleId
 from duetime.core.policy.values import policy_from_json
 from duetime.core.triggers import IntervalTrigger, Trigger, trigger_from_json
+from duetime.core.triggers.step_budget import TooManySteps, step_budget
 from duetime.faces.web.spans import Window
 
 STEPS: Final = 200_000
@@ -53,6 +54,10 @@ class Density:
     rows: dict[ScheduleId, Row] = field(default_factory=dict)
 
     def add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
+        with step_budget(STEPS + STEPS // 4):
+            self._add_coming(schedules, now)
+
+    def _add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
         share = min(MOST, max(FEWEST, STEPS // max(1, len(schedules))))
         known: dict[tuple[str, str, Instant | None, int], tuple[Counter[int], bool]] = {}
         for schedule in schedules:
@@ -108,14 +113,17 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
         return Counter(), False
     after = max(due, Instant(window.start - 1))  # in a later window the first may come at its very begin
     bins = Counter({window.bin_of(due): 1} if due >= window.start else {})
-    if most is None:
-        if isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
-            return bins + _divided(trigger, window, after), False
-        return _walked(trigger, window, after, share, bins)
-    between = trigger.count(due, after, share)
-    left = max(0, most - schedule.progress.run_count - 1 - between)
-    bins, about = _walked(trigger, window, after, min(share, left), bins, bounded=left <= share)
-    return bins, about or between > share
+    if most is None and isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
+        return bins + _divided(trigger, window, after), False
+    try:
+        if most is None:
+            return _walked(trigger, window, after, share, bins)
+        between = trigger.count(due, after, share)
+        left = max(0, most - schedule.progress.run_count - 1 - between)
+        bins, about = _walked(trigger, window, after, min(share, left), bins, bounded=left <= share)
+        return bins, about or between > share
+    except TooManySteps:
+        return bins, True
 
 
 def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counter[int]:

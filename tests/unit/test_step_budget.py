@@ -1,0 +1,146 @@
+"""Working out when a trigger fires has a bounded cost: what would take longer is refused, quickly and in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import HOUR, SECOND, Instant, instant_of
+from duetime.core.drafting import Changes, Limits, NewSchedule
+from duetime.core.kind import Caller
+from duetime.core.result import Err, Ok
+from duetime.core.scheduler import Scheduler
+from duetime.core.store import ScheduleQuery
+from duetime.core.triggers import RRuleTrigger, trigger_from_json
+from duetime.core.triggers.rrule import local_from
+from duetime.core.triggers.step_budget import TooManySteps, spend, step_budget
+from duetime.kinds.builtin import TASKS
+from duetime.kinds.job import JobKind
+from duetime.kinds.registry import Registry
+from duetime.simulation import SettableClock
+from duetime.stores.sqlite import SqliteStore
+
+ADA = Caller("ada")
+HOURS = ",".join(map(str, range(24)))
+SIXTY = ",".join(map(str, range(60)))
+THIRTEEN = ",".join(map(str, range(13)))
+HOSTILE = [
+    f"FREQ=DAILY;COUNT=300;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={THIRTEEN};BYSETPOS=366",
+    f"FREQ=DAILY;COUNT=10000;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={THIRTEEN};BYSETPOS=366",
+    f"FREQ=HOURLY;COUNT=10000;BYMINUTE={SIXTY};BYSECOND={SIXTY};BYSETPOS=-1",
+    f"FREQ=YEARLY;COUNT=10000;BYDAY=MO,TU,WE,TH,FR;BYHOUR={HOURS};BYSETPOS=-1",
+    f"FREQ=MONTHLY;COUNT=10000;BYMONTHDAY={','.join(map(str, range(1, 29)))};BYHOUR={HOURS};BYSETPOS=1",
+    "FREQ=MONTHLY;COUNT=10000;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+    "FREQ=YEARLY;COUNT=10000;BYWEEKNO=53",
+    "FREQ=SECONDLY;INTERVAL=86399;BYHOUR=3;BYMINUTE=7;BYSECOND=11;BYMONTH=2;BYMONTHDAY=29;COUNT=10000",
+]
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Scheduler]:
+    store = SqliteStore(":memory:")
+    store.migrate()
+    clock = SettableClock(instant_of(datetime(2026, 11, 15, 18, tzinfo=UTC)))
+    yield Scheduler(store, {"job": JobKind(Registry(TASKS))}, clock, limits=Limits(smallest_interval=HOUR))
+    store.close()
+
+
+def ruled(rule: str, **more: Any) -> NewSchedule:
+    return NewSchedule("job", "say", "rrule", {"rrule": rule}, {"task": "echo", "args": [], "kwargs": {}}, **more)
+
+
+def assert_refused(result: object, begun: float) -> None:
+    assert isinstance(result, Err)
+    assert result.code == "invalid_trigger"
+    assert "make the rule narrower" in (result.message or "")
+    assert result.details == {"field": "rrule"}
+    assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize("rule", HOSTILE)
+def test_a_rule_that_takes_too_many_steps_is_refused_quickly(scheduler: Scheduler, rule: str) -> None:
+    begun = time.process_time()
+    assert_refused(scheduler.create(ADA, ruled(rule)), begun)
+    begun = time.process_time()
+    assert_refused(scheduler.preview("rrule", {"rrule": rule}), begun)
+    made = scheduler.create(ADA, ruled("FREQ=DAILY"))
+    assert isinstance(made, Ok)
+    begun = time.process_time()
+    changes = Changes(trigger_type="rrule", trigger_config={"rrule": rule})
+    assert_refused(scheduler.edit(ADA, made.value.definition.public_id, changes), begun)
+    page = scheduler.search(ADA, ScheduleQuery())
+    assert isinstance(page, Ok)
+    assert page.value.items == [made.value]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=DAILY;COUNT=10000",
+        "FREQ=MONTHLY;COUNT=10000",
+        "FREQ=MONTHLY;COUNT=600;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+        "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+        "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29",
+        f"FREQ=DAILY;BYHOUR={HOURS}",
+    ],
+)
+def test_rules_that_people_write_are_still_taken(scheduler: Scheduler, rule: str) -> None:
+    assert isinstance(scheduler.create(ADA, ruled(rule)), Ok)
+    assert isinstance(scheduler.preview("rrule", {"rrule": rule}, count=100), Ok)
+
+
+def test_every_evaluation_of_a_stored_trigger_has_a_budget() -> None:
+    trigger = RRuleTrigger(rule=HOSTILE[1], dtstart=local_from("2026-11-15T18:00:00"), timezone="UTC")
+    now = instant_of(datetime(2026, 11, 15, 18, tzinfo=UTC))
+    for evaluate in (
+        lambda: trigger.next_after(now),
+        lambda: trigger.latest(now, Instant(now + 100 * HOUR)),
+        lambda: trigger.count(now, Instant(now + 100 * HOUR)),
+    ):
+        begun = time.process_time()
+        with pytest.raises(TooManySteps):
+            evaluate()
+        assert time.process_time() - begun < 2.0
+
+
+def test_reading_a_rule_with_every_second_of_a_day_is_quick_and_small() -> None:
+    text = (
+        '{"type":"rrule","timezone":"UTC","dtstart":"2026-11-15T18:00:00",'
+        f'"rrule":"FREQ=DAILY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY}"}}'
+    )
+    begun = time.process_time()
+    trigger = trigger_from_json(text)
+    assert time.process_time() - begun < 0.02
+    assert isinstance(trigger, RRuleTrigger)
+    now = instant_of(datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC))
+    assert trigger.count(now, Instant(now + 5 * SECOND)) == 5
+
+
+def test_budgets_nest_and_the_tightest_one_decides() -> None:
+    with step_budget(100) as outer:
+        with step_budget(1_000) as inner:
+            spend(60)
+            assert (inner.used, outer.used) == (60, 60)
+        with pytest.raises(TooManySteps), step_budget(10):
+            spend(11)
+        assert outer.used == 71
+        with pytest.raises(TooManySteps):
+            spend(30)
+    spend(10_000_000)  # no budget is open any more
+
+
+def test_a_burst_behind_slow_times_is_found_by_the_smallest_interval(scheduler: Scheduler) -> None:
+    """Six times an hour apart, then 29 times a second apart, every day."""
+    slow = [1 + 60 * number for number in range(6)]
+    burst = range(-29, 0)
+    places = ",".join(map(str, [*slow, *burst]))
+    rule = f"FREQ=DAILY;BYHOUR=0,1,2,3,4,5;BYMINUTE=0;BYSECOND={SIXTY};BYSETPOS={places}"
+    refused = scheduler.create(ADA, ruled(rule))
+    assert isinstance(refused, Err)
+    assert "fires more often than every 3600 s" in (refused.message or "")
+    assert isinstance(scheduler.create(ADA, ruled("FREQ=HOURLY")), Ok)
+    assert isinstance(scheduler.create(ADA, ruled("FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1")), Ok)
