@@ -12,6 +12,11 @@ Tell: TypeAlias = Callable[[str], None]
 """Shows a line's progress in a few words; it may be called as often as one likes."""
 
 
+def about(what: str, tell: Tell) -> Tell:
+    """Return the same, with a word of what it is about before each message."""
+    return lambda words: tell(f"{what}: {words}")
+
+
 class Scale(StrEnum):
     """How much a line tries."""
 

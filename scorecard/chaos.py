@@ -1,0 +1,197 @@
+"""Chaos: four workers on each store while processes are killed and stopped, the server is hurt and clocks are set."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scorecard.database_faults import DatabaseFaults
+from scorecard.experiment import Experiment, now, wait, wait_until
+from scorecard.history import SECOND, Finding, History, check, excused_by_chance
+from scorecard.line import Result, Scale, Tell, about
+from tests.support.postgres import running_server
+
+WORKERS = 4
+LEASE = 2.0
+RATE = 50
+"""Occurrences a second."""
+FAULT_EVERY = 1.2
+"""Seconds between two faults."""
+MOST_EXCUSED = 0.12
+"""The share of executions that a fault may excuse by chance; beyond it, the checker would excuse too much."""
+SETTLING = 120.0
+POLICIES: tuple[dict[str, Any], ...] = (
+    {"overlap": "allow", "catch_up": "all"},
+    {"overlap": "skip", "at_most_once": True},
+    {"overlap": "queue", "catch_up": "all"},
+    {"overlap": "skip"},
+    {"overlap": "allow", "max_attempts": 4, "backoff": SECOND, "fails": 1},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is tried on one store."""
+
+    seconds: float
+    faults: int
+
+
+def measure(scale: Scale, tell: Tell) -> Result:
+    """Run the experiment on each store and let the history checker judge it."""
+    occurrences, faults = scale.of(60_000, 200), scale.of(1000, 3)
+    stores = ("sqlite",) if scale is Scale.SMALL else ("sqlite", "postgres")
+    each = faults // len(stores)
+    size = Size(max(occurrences / len(stores) / RATE, each * FAULT_EVERY), each)
+    outcomes = [_run(store, size, about(store, tell)) for store in stores]
+    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    share = max(outcome.excused for outcome in outcomes)
+    if share > MOST_EXCUSED:
+        failures.append(f"chance would excuse {share:.0%} of all executions; the faults lie too close together")
+    rules = Counter(failure.split(": ")[1] for failure in failures if ": " in failure)
+    named = ", ".join(f"{rule} {rules[rule]}" for rule in ("lost", "doubled", "early", "repeated"))
+    counts = {
+        "occurrences": sum(outcome.occurrences for outcome in outcomes),
+        "faults": sum(outcome.faults for outcome in outcomes),
+    }
+    other = sum(rules.values()) - sum(rules[rule] for rule in ("lost", "doubled", "early", "repeated"))
+    repeats = sum(outcome.repeats for outcome in outcomes)
+    measured = f"{named}, other findings {other}; {repeats} repeats, chance would excuse {share:.1%} of executions"
+    return Result(counts, measured, tuple(failures))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    occurrences: int
+    faults: int
+    repeats: int
+    excused: float
+    failures: list[str]
+
+
+def _run(store: str, size: Size, tell: Tell) -> _Outcome:
+    with tempfile.TemporaryDirectory() as folder, _opened(store, Path(folder)) as (url, database):
+        experiment = Experiment(url, Path(folder), lease=LEASE)
+        with experiment.running(WORKERS):
+            chaos = _Chaos(experiment, database, random.Random(f"chaos {store}"), size)
+            chaos.play(tell)
+            settled = experiment.settle(SETTLING)
+            experiment.replace_those_that_gave_up()
+            history = experiment.history()
+    findings = check(history)
+    if not settled:
+        findings.append(Finding("stuck", f"not everything ended within {SETTLING:g} s"))
+    failures = [f"{store}: {finding.rule}: {finding.text}" for finding in findings]
+    failures += [f"{store}: gave up: {text}" for text in experiment.gave_up]
+    occurrences = sum(len(known.instants(history.until)) for known in history.definitions)
+    return _Outcome(occurrences, chaos.caused, _repeats(history), excused_by_chance(history), failures)
+
+
+def _repeats(history: History) -> int:
+    calls = Counter((one.run, one.attempt) for one in history.executions)
+    return sum(number - 1 for number in calls.values())
+
+
+@contextmanager
+def _opened(store: str, folder: Path) -> Iterator[tuple[str, DatabaseFaults | None]]:
+    if store == "sqlite":
+        yield str(folder / "store.db"), None
+        return
+    with running_server() as server:
+        yield server.url, DatabaseFaults(server)
+
+
+class _Chaos:
+    """Causes one fault after the other, and asks for something now and then, as people do."""
+
+    def __init__(
+        self, experiment: Experiment, database: DatabaseFaults | None, chance: random.Random, size: Size
+    ) -> None:
+        self.experiment, self.database, self.chance, self.size = experiment, database, chance, size
+        self.caused = 0
+        self._busy: set[int] = set()
+        self._threads: list[threading.Thread] = []
+
+    def play(self, tell: Tell) -> None:
+        begin = self._plan()
+        step = self.size.seconds / self.size.faults
+        while self.caused < self.size.faults:
+            wait_until(begin + int(step * (self.caused + 1) * SECOND))
+            self.experiment.replace_those_that_gave_up()
+            self._ask_for_something(self.caused)
+            self._fault()
+            self.caused += 1
+            tell(f"{self.caused} of {self.size.faults} faults")
+        for thread in self._threads:
+            thread.join()
+
+    def _plan(self) -> int:
+        """Fifty occurrences a second of every sort, from three seconds ahead on."""
+        chance = self.chance
+        begin = (now() // SECOND + 3) * SECOND
+        last = begin + int(self.size.seconds * SECOND)
+        for number in range(RATE):
+            period = 2 * SECOND if number % 3 else SECOND
+            policy = POLICIES[number % len(POLICIES)]
+            work = chance.choice([0.0, 0.02, 0.1, 0.3])
+            first = begin + chance.randrange(10) * SECOND // 10
+            self.experiment.create(f"schedule {number}", first, period, last, work, **policy)
+        return begin
+
+    def _ask_for_something(self, number: int) -> None:
+        """A one-off each time; sometimes a schedule that is paused for a while, or cancelled."""
+        due = now() + self.chance.randrange(1, 4) * SECOND
+        self.experiment.create(f"one-off {number}", due, work=0.05)
+        if number % 7 == 3:
+            end = now() + 8 * SECOND
+            spare = self.experiment.create(f"spare {number}", now() + SECOND, SECOND, end)
+            pausing = number % 2 == 0
+            self._beside(lambda: self._pause(spare) if pausing else self._cancel(spare))
+
+    def _pause(self, schedule: str) -> None:
+        wait(2.0)
+        self.experiment.pause(schedule, 2.0)
+
+    def _cancel(self, schedule: str) -> None:
+        wait(3.0)
+        self.experiment.cancel(schedule)
+
+    def _beside(self, act: Callable[[], None]) -> None:
+        thread = threading.Thread(target=act, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _fault(self) -> None:
+        free = [at for at in range(WORKERS) if at not in self._busy]
+        at = self.chance.choice(free or [0])
+        drawn = self.chance.random()
+        if self.database is not None and drawn < 0.4:
+            self._hurt(self.database, at, drawn / 0.4)
+        elif self.chance.random() < 0.55 or not free:
+            self.experiment.kill(at)
+        else:
+            self._busy.add(at)
+            self._beside(lambda: self._stop(at))
+
+    def _stop(self, at: int) -> None:
+        self.experiment.stop(at, LEASE + self.chance.choice([0.5, 1.0, 1.5]))
+        self._busy.discard(at)
+
+    def _hurt(self, database: DatabaseFaults, at: int, drawn: float) -> None:
+        """The server of the store, or the clock of one of its workers."""
+        faults = self.experiment.faults
+        if drawn < 0.45:
+            faults.append(database.cut_connections())
+        elif drawn < 0.9:
+            self.experiment.workers[at].set_clock(self.chance.choice([-3600, -30, -2, 2, 30, 3600, 86_400, 0, 0]))
+        elif drawn < 0.95:
+            faults.append(database.restart())
+        else:
+            faults.append(database.freeze(self.chance.choice([1.0, 2.0, 3.0])))

@@ -1,0 +1,72 @@
+"""A worker process of an experiment, whose wall clock can be set from outside. Nothing of Duetime is imported until
+the process begins, so that whoever starts it stays independent.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import signal
+import struct
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+PRELOADED = ["duetime.compose", "duetime.core.engine", "scorecard.chaos_tasks"]
+"""Imported once, before processes are forked."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOrder:
+    url: str
+    effects: str
+    log: str
+    shift: str
+    """A file that holds by how many microseconds its wall clock is wrong."""
+    lease: float
+    threads: int
+
+
+def main(order: WorkerOrder) -> None:
+    """Work until SIGTERM. Exit code 3 says that the worker gave up by itself."""
+    os.environ["SCORECARD_EFFECTS"] = order.effects
+    logging.basicConfig(filename=order.log, level=logging.WARNING, format="%(asctime)s %(process)d %(message)s")
+    _shift_clock(Path(order.shift))
+    from duetime.compose import build
+    from duetime.settings import Settings
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    settings = Settings(
+        db=order.url,
+        timezone="UTC",
+        tasks=("scorecard.chaos_tasks",),
+        lease=order.lease,
+        threads=order.threads,
+        drain=2.0,
+    )
+    app = build(settings)
+    engine = app.engine()
+    engine.start()
+    while not stop.wait(0.05) and engine.failure is None:
+        pass
+    failed = engine.failure is not None
+    engine.stop(settings.drain)
+    app.close()
+    sys.exit(3 if failed else 0)
+
+
+def _shift_clock(path: Path) -> None:
+    """Set the system clock as this process reads it; it stays a system clock in every other respect."""
+    from duetime.core.clock import Instant, SystemClock
+
+    with path.open("rb") as file:
+        shared = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+    true_now = SystemClock.now
+
+    def now(clock: SystemClock) -> Instant:
+        return Instant(true_now(clock) + struct.unpack("q", shared[:8])[0])
+
+    setattr(SystemClock, "now", now)  # noqa: B010 - mypy refuses a plain assignment to a method

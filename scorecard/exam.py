@@ -1,0 +1,72 @@
+"""A short experiment that every planted bug has to be caught by: `python -m scorecard.exam FOLDER` prints findings."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+from scorecard.experiment import Experiment, now, wait_until
+from scorecard.history import SECOND, check
+
+WORKERS = 2
+PEOPLE = "people"
+"""The name of the thread that intervenes."""
+
+
+def main(folder: Path) -> list[str]:
+    """Run the experiment and return what contradicts the promises."""
+    experiment = Experiment(str(folder / "store.db"), folder, lease=2.0)
+    with experiment.running(WORKERS):
+        begin = _plan(experiment)
+        wait_until(begin + 33 * SECOND // 10)
+        experiment.kill(0)
+        wait_until(begin + 53 * SECOND // 10)
+        experiment.stop(1, 3.5)
+        _wait_for_people()
+        settled = experiment.settle(30)
+        experiment.replace_those_that_gave_up()
+        history = experiment.history()
+    findings = [f"{finding.rule}: {finding.text}" for finding in check(history)]
+    findings += [f"gave up: {text}" for text in experiment.gave_up]
+    return findings if settled else [*findings, "stuck: not everything ended"]
+
+
+def _plan(experiment: Experiment) -> int:
+    """One schedule for each promise. The first occurrences lie before any fault, the last ones after all of them."""
+    second = SECOND
+    begin = (now() // second + 4) * second
+    create, last = experiment.create, begin + 11 * second
+    for number in range(3):
+        create(f"plain {number}", begin, second, last, work=0.05, catch_up="all", overlap="allow")
+        create(f"retried {number}", begin, 2 * second, last, fails=1, max_attempts=3, backoff=second, overlap="allow")
+        create(f"exact {number}", begin, second, last, work=0.4, at_most_once=True)
+        create(f"killed {number}", begin + 3 * second, work=1.5)
+        create(f"stopped {number}", begin + 5 * second, work=4.5)
+    create("slow", begin, second, last, work=1.3)
+    create("queued", begin, second, begin + 4 * second, work=1.2, overlap="queue")
+    create("failing", begin, 3 * second, last, fails=9, max_attempts=2, backoff=second // 2, overlap="allow")
+    create("full", begin, second, last, work=0.93)
+    named = [create(name, begin, second, last) for name in ("paused", "cancelled later", "cancelled")]
+    threading.Thread(target=_intervene, args=(experiment, begin, *named), daemon=True, name=PEOPLE).start()
+    return begin
+
+
+def _intervene(experiment: Experiment, begin: int, paused: str, later: str, cancelled: str) -> None:
+    """Cancel one schedule at once and another one after it was paused; pause a third and let it go on."""
+    wait_until(begin + 22 * SECOND // 10)
+    experiment.cancel(cancelled)
+    experiment.insist("POST", f"/schedules/{later}/pause")
+    experiment.pause(paused, 3.2)
+    experiment.cancel(later)
+
+
+def _wait_for_people() -> None:
+    for thread in threading.enumerate():
+        if thread.name == PEOPLE:
+            thread.join()
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
