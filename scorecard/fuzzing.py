@@ -14,6 +14,7 @@ from typing import Any
 
 from scorecard.fuzz_values import Values
 from scorecard.line import Result, Scale, Tell
+from scorecard.mcp_client import McpClient
 from scorecard.serving import Client, Server, environment, serving
 
 SEED = int(os.environ.get("SEED", "20261115"))
@@ -25,12 +26,6 @@ JOB = {
     "payload": {"task": "keep", "args": ["x"]},
     "policy": {"max_attempts": 2, "overlap": "skip", "catch_up": "once", "timeout_seconds": 5},
     "idempotency_key": "k",
-}
-MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28"}
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "fuzz", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
 }
 SLOW_TOOLS = {"send_push_notification"}
 """A call waits for a delivery of up to five seconds."""
@@ -122,20 +117,18 @@ def _asked(
 
 
 def _mcp(server: Server, count: int, tell: Tell) -> Iterator[str]:
-    client = server.client("fuzz")
-    client.timeout = 20
-    client.headers |= MCP_HEADERS
-    listed = _call(client, "tools/list", {}, None)
-    tools = [tool for tool in json.loads(listed)["result"]["tools"] if tool["name"] not in SLOW_TOOLS]
+    agent = McpClient(server, "fuzz")
+    agent.http.timeout = 20
+    tools = [tool for tool in agent.tools() if tool["name"] not in SLOW_TOOLS]
     for number in range(count):
         values = Values(SEED + number)
         tool = values.chance.choice(tools)
         given = _arguments(tool["inputSchema"], values)
         tell(f"mcp {number:,} of {count:,}")
         try:
-            answer = _call(client, "tools/call", {"name": tool["name"], "arguments": given}, tool["name"])
+            answer = agent.call(tool["name"], given)
         except (OSError, RuntimeError) as error:
-            client.close()
+            agent.http.close()
             yield f"seed {SEED + number}: {tool['name']} {str(given)[:200]}: {error!r}"
             continue
         if "-32603" in answer or "failed inside Duetime" in answer:
@@ -147,16 +140,6 @@ def _arguments(schema: dict[str, Any], values: Values) -> Any:
     chosen = [name for name in schema["properties"] if name in required or values.chance.random() < 0.3]
     given = {name: values.value() for name in chosen}
     return values.value() if values.chance.random() < 0.03 else given
-
-
-def _call(client: Client, method: str, params: dict[str, Any], name: str | None) -> str:
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": META}}
-    routing = {"Mcp-Method": method} | ({} if name is None else {"Mcp-Name": name})
-    reply = client.ask("POST", "/mcp", body, routing)
-    if reply.status in FAULTY:
-        raise RuntimeError(f"{reply.status} {reply.text[:200]}")
-    events = [line.removeprefix("data:").strip() for line in reply.text.splitlines() if line.startswith("data:")]
-    return next((event for event in reversed(events) if event), reply.text)
 
 
 # -- settings, rows, command line -------------------------------------------------------------------------------------

@@ -69,6 +69,12 @@ SECURITY: tuple[Line, ...] = (
         "no 500, 502 or 504, no hang, no exit",
         "scorecard.fuzzing",
     ),
+    Line(
+        "tenants",
+        "every tool, route, resource, feed and stream, enumerated from the code, with another owner's ids",
+        "identical to what does not exist",
+        "scorecard.tenants",
+    ),
 )
 
 LINES = RELIABILITY + SECURITY
