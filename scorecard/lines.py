@@ -75,6 +75,12 @@ SECURITY: tuple[Line, ...] = (
         "identical to what does not exist",
         "scorecard.tenants",
     ),
+    Line(
+        "tokens",
+        "forged, revoked, used and signed-out tokens, links and sessions on two nodes with separate data folders",
+        "all refused on every node",
+        "scorecard.tokens",
+    ),
 )
 
 LINES = RELIABILITY + SECURITY
