@@ -130,3 +130,10 @@ def test_catching_up_from_a_moved_occurrence_counts_it(
     runs = runs_of(store, schedule)
     assert sum(run.number for run in runs if run.status == "missed") == missed
     assert sum(run.status in ("running", "queued") for run in runs) == ran
+
+
+def test_a_moved_occurrence_alone_is_caught_up_with(store: FlowingStore, hand: Hand) -> None:
+    schedule = moved(store, T0 + 90 * MINUTE // 60, catch_up="all", grace=0)
+    (claim,) = hand.claim(T0 + 100 * MINUTE // 60)
+    assert claim.run.due == T0 + 90 * MINUTE // 60
+    assert statuses(store, schedule) == ["running"]

@@ -149,12 +149,13 @@ def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: Flowi
     create(store, *(once(T0 + step, owner=f"owner {step % 3}") for step in range(3000)))
     if known:
         write(store, "ANALYZE")
+    soon = T0 + SECOND
     if isinstance(store, SqliteStore):
-        asked = [("due_owners", "job", T0 + SECOND), ("due_keys_of", "job", "owner 1", T0 + SECOND, 5, 0)]
+        asked = [("due_owners", "job", soon, T0), ("due_keys_of", "job", soon, T0, "owner 1", 5, 0)]
     else:
         asked = [
-            ("due_owners", "{job}", f"{{{T0 + SECOND}}}", 100),
-            ("due_entries_of", "{owner 1}", "{5}", "{0}", "job", T0 + SECOND),
+            ("due_owners", "{job}", f"{{{soon}}}", f"{{{T0}}}", 100),
+            ("due_entries_of", "{owner 1}", "{5}", "{0}", "job", soon, T0),
         ]
     for question in asked:
         plan = plan_of(store, str(question[0]), *question[1:])

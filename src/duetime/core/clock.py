@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NewType, Protocol
 
@@ -55,32 +54,3 @@ class SystemClock:
 def _boottime() -> float:
     source = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if source is None else time.clock_gettime(source)
-
-
-class FollowingClock:
-    """This machine's clock, moved to agree with another one (the database's) so that many nodes are punctual alike."""
-
-    TOLERANCE = 5_000
-    """Microseconds; below that, the difference is mostly the way there and back."""
-
-    def __init__(self, base: Clock) -> None:
-        self._base = base
-        self.offset = 0
-
-    def now(self) -> Instant:
-        return Instant(self._base.now() + self.offset)
-
-    def monotonic(self) -> float:
-        return self._base.monotonic()
-
-    def boottime(self) -> float:
-        return self._base.boottime()
-
-    def follow(self, read: Callable[[], Instant | None]) -> None:
-        before = self._base.now()
-        theirs = read()
-        if theirs is None:
-            return
-        offset = theirs - (before + self._base.now()) // 2
-        if abs(offset - self.offset) > self.TOLERANCE:
-            self.offset = offset if abs(offset) > self.TOLERANCE else 0

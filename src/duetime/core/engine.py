@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Mapping
 
 from duetime.core import zones
-from duetime.core.clock import SECOND, Clock, FollowingClock, Instant
+from duetime.core.clock import SECOND, Clock, Instant
 from duetime.core.errors import DuetimeError, WorkerGone
 from duetime.core.exchange_age import ExchangeAge
 from duetime.core.executing import InHand
 from duetime.core.kind import Kind, StopReason
 from duetime.core.pool import Pool
 from duetime.core.store import Store
+from duetime.core.store_clock import StoreClock
 from duetime.core.timer import Timer
 from duetime.core.transient import TRANSIENT, describe
 from duetime.core.worker import Worker, WorkerOptions
@@ -46,7 +47,7 @@ class Engine:
         self.options = options or WorkerOptions()
         self.exchange_age = exchange_age or ExchangeAge(clock)
         self.exchange_age.limit = self._longest_pause
-        self._following = clock = FollowingClock(clock)
+        self._following = clock = StoreClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
         self.pool = Pool(self.options.threads, self._carry_out, self._ran)
         self.timer = Timer(clock)
@@ -84,7 +85,15 @@ class Engine:
     # -- running ------------------------------------------------------------------------------------------------
 
     def _start_later(self, seconds: float, item: InHand) -> None:
-        self.timer.after(seconds, lambda: self.pool.put([item]))
+        self.timer.after(seconds, lambda: self._start_in_time(item))
+
+    def _start_in_time(self, item: InHand) -> None:
+        """Wait a little longer where the clock was corrected meanwhile: by the clock at its start, no run is early."""
+        left = item.claim.at - self._clock.now()
+        if 0 < left <= self.options.lead:
+            self._start_later(left / SECOND, item)
+        else:
+            self.pool.put([item])
 
     def _carry_out(self, item: InHand) -> None:
         timeout = item.timeout

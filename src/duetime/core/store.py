@@ -22,6 +22,7 @@ from duetime.core.policy.settling import Answer, Finished
 from duetime.core.remotes import Remotes
 from duetime.core.result import Result
 from duetime.core.revocations import Revocations
+from duetime.core.triggers.base import BEFORE_ALL
 
 T = TypeVar("T")
 
@@ -46,6 +47,11 @@ class Want(NamedTuple):
     """Wants of one share draw on one limit: what one takes is gone for the next, and for those of a shorter name."""
     turns: Turns | None = None
     """How owners share the limit; None where the order of instants alone decides."""
+    lead: int = 0
+    """How much of `until` lies ahead of now. Within it, a schedule that has an active or queued run gives nothing: what
+    becomes of its occurrence is decided at its instant."""
+    server_bound: bool = False
+    """True: nothing beyond the store's own clock and the lead, where the store has a clock, whatever `until` says."""
 
 
 class Exchange(NamedTuple):
@@ -190,8 +196,11 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def held(self, worker: WorkerId) -> list[Claim]:
         """What the store believes to be in this worker's hands."""
 
-    def earliest(self, lanes: Sequence[str], but: Collection[tuple[str, str]] = ()) -> DueEntry | None:
-        """The entry that these lanes begin with: when to look again, and what stands first.
+    def earliest(
+        self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
+    ) -> DueEntry | None:
+        """The entry that these lanes begin with, or begin with `after` an instant: when to look again, and what stands
+        first.
 
         `but` names lanes and owners in them whose entries do not count; however many those are, they cost nothing.
         """

@@ -70,6 +70,8 @@ def _halves(store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[W
         return [((), [wants[0]._replace(limit=wants[0].limit // 2, turns=None)])]
     if wants[0].turns is not None:
         return [((), [wants[0]._replace(turns=None)])]
+    if wants[0].lead:  # ahead of now, busy schedules are passed over: the first of the lane may not be the culprit
+        return [((), [wants[0]._replace(until=Instant(wants[0].until - wants[0].lead), lead=0)])]
     _break_first(store, wants[0], now, error)
     return []
 

@@ -17,6 +17,7 @@ from duetime.core.model import DueEntry, RunId, WorkerId, lane_of
 from duetime.core.policy.claiming import LEAD, Claim
 from duetime.core.policy.evaluating import Answers, Question, evaluate
 from duetime.core.store import Store, Want
+from duetime.core.store_clock import is_real
 from duetime.core.storing import Done, count_from, exchange
 
 log = logging.getLogger("duetime.worker")
@@ -68,6 +69,7 @@ class Worker:
         self.draining = False
         """True: nothing is begun any more; what was not started is given back."""
         self.carrier: Carrier = InlineCarrier(self.execute)
+        self._server_bound = is_real(clock)
         self._gone: WorkerId | None = None
         self._strays: list[InHand] = []
         self._doubt = False
@@ -194,13 +196,15 @@ class Worker:
 
     def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[Want]:
         """First what needs an idle thread, then suspects, then the rest; each sort shares its limit among all kinds."""
-        soon = Instant(now + self.options.lead)
+        lead = self.options.lead
+        soon = Instant(now + lead)
         sorts = (
             [Want(lane_of(kind, at_most_once=True), exact, now, "room:exact") for kind in self.kinds],
             [Want(lane_of(kind, suspect=True), solo, now, "room:solo") for kind in self.kinds],
-            [Want(lane_of(kind), room, soon, "room") for kind in self.kinds],
+            [Want(lane_of(kind), room, soon, "room", lead=lead) for kind in self.kinds],
         )
-        return [want for wants in sorts for want in wants if want.limit > 0]
+        bound = self._server_bound
+        return [want._replace(server_bound=bound) for wants in sorts for want in wants if want.limit > 0]
 
     def _threads(self) -> int:
         """Those that are ours to fill: a run that was dropped keeps its thread until it returns."""
@@ -230,7 +234,17 @@ class Worker:
         if entry is None:
             return None
         look_at = self._claimable_at(entry)
-        return Instant(self.clock.now() + CONTENDED) if look_at <= now and not seen else look_at
+        if seen or look_at > now:
+            return look_at
+        if entry.at <= now:
+            return Instant(self.clock.now() + CONTENDED)
+        return self._decided_at(entry, wants, now)
+
+    def _decided_at(self, entry: DueEntry, wants: Sequence[Want], now: Instant) -> Instant:
+        """When to look where the first entry could be claimed ahead and was not: its schedule is busy, so that it is
+        decided at its instant, or another worker is just claiming it. What comes behind it may be claimable before."""
+        behind = self.store.earliest([want.lane for want in wants], after=Instant(now + self.options.lead))
+        return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
 
     def _should_give_way(self, wants: Sequence[Want], now: Instant) -> bool:
         """Work that needs an idle thread would wait for ever beside a line that is always filled up again."""
@@ -270,7 +284,7 @@ class Worker:
             self._doubt = True
             self.done.extendleft(reversed(batch))
             raise
-        self._accept(claims, now)
+        self._accept(claims)
         if wants:
             self._answers = evaluate(postponed, now) if postponed else {}
             self._look_ahead(wants, now, seen)
@@ -298,9 +312,10 @@ class Worker:
                 del self.hands[item.id]
         return stored
 
-    def _accept(self, claims: Sequence[Claim], now: Instant) -> None:
+    def _accept(self, claims: Sequence[Claim]) -> None:
+        """Start what is due by now, and the rest at its instant: how long the commit took is part of the wait."""
         assert self.id is not None
-        since = self.clock.monotonic()
+        now, since = self.clock.now(), self.clock.monotonic()
         items = [InHand(claim, self.id, since) for claim in claims]
         for item in items:
             self.hands[item.id] = item
@@ -308,8 +323,8 @@ class Worker:
         if ready:
             self.carrier.put(ready)
         for item in items:
-            if item.claim.at > now:
-                self.start_later((item.claim.at - now) / SECOND, item)
+            if item.claim.at > now:  # no longer than the lead, should the clock be set back just now
+                self.start_later(min(item.claim.at - now, self.options.lead) / SECOND, item)
 
     def start_later(self, seconds: float, item: InHand) -> None:
         """Without a timer there is nobody to wait for the instant: it has come."""
@@ -321,7 +336,7 @@ class Worker:
         lost = [claim for claim in self.store.held(self.id) if not self._has(claim)]
         self._doubt = False
         self.notice()
-        self._accept(lost, self.clock.now())
+        self._accept(lost)
 
     def _has(self, claim: Claim) -> bool:
         """By its fence: a run may have been recorded, and claimed once more, by the commits that were in doubt."""

@@ -43,6 +43,17 @@ def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> di
     return held
 
 
+def not_beyond(server_time: Instant | None, now: Instant, wants: Sequence[Want]) -> tuple[Instant, Sequence[Want]]:
+    """Return now and the wants as far as the store's own clock lets them go, where they are bound by it.
+
+    Now as well: a plan that is made with a later one would catch up with what has not come yet.
+    """
+    if server_time is None or not any(want.server_bound for want in wants):
+        return now, wants
+    bound = [want._replace(until=min(want.until, Instant(server_time + want.lead))) for want in wants]
+    return min(now, server_time), bound
+
+
 def take(
     tx: Transaction,
     worker: WorkerId,

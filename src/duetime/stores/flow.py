@@ -20,8 +20,9 @@ from duetime.core.policy.evaluating import Answers
 from duetime.core.policy.settling import Finished, plan_rescue
 from duetime.core.result import Err, Ok, Result
 from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
+from duetime.core.triggers.base import BEFORE_ALL
 from duetime.core.triggers.step_budget import within_transaction
-from duetime.stores.exchanging import charge, given_back, settle, take
+from duetime.stores.exchanging import charge, given_back, not_beyond, settle, take
 from duetime.stores.figures import FiguresReading
 from duetime.stores.firing import Placed, firing
 from duetime.stores.making import apply, fresh_of, key_of, known_by_key, over_limit, refuse_nul
@@ -163,6 +164,8 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         with self._write() as tx:
             if not tx.lock_worker(worker):
                 raise WorkerGone
+            asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
+            answers = answers if now == asked else None  # they were worked out for a time that has not come
             settled = settle(tx, worker, now, finished, known) if finished else []
             claims, seen, postponed = take(tx, worker, now, wants, budget, answers) if wants else ([], 0, [])
             if budget is not None:
@@ -249,12 +252,14 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         rows = [held_of(row) for row in self._named("held_by", worker)]
         return [Claim(held.run, held.definition, held.run.started or held.run.due) for held in rows]
 
-    def earliest(self, lanes: Sequence[str], but: Collection[tuple[str, str]] = ()) -> DueEntry | None:
+    def earliest(
+        self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
+    ) -> DueEntry | None:
         """In one question for all lanes: a store may be a network away."""
         if but:
-            rows = self._named("earliest_but", self._texts(lanes), json.dumps(list(but)))
+            rows = self._named("earliest_but", self._texts(lanes), after, json.dumps(list(but)))
         else:
-            rows = self._named("earliest", self._texts(lanes))
+            rows = self._named("earliest", self._texts(lanes), after)
         return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
 
     def run(self, run: RunId) -> Run | None:

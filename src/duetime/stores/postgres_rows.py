@@ -59,6 +59,7 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         self._waiting: list[tuple[Cursor, str, Sequence[Any]]] = [(connection.cursor(), "BEGIN", ())]
         self._ids: deque[int] = deque()
         self._soonest: int | None = None
+        self._server_time: Instant | None = None
 
     def _send(self, name: str, *values: Any) -> Cursor:
         """Has its answer after the next burst."""
@@ -103,22 +104,30 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         return schedule_of(rows[0]) if rows else None
 
     def lock_worker(self, worker: WorkerId) -> bool:
-        return bool(self._rows("lock_worker", worker))
+        rows = self._rows("lock_worker", worker)
+        self._server_time = Instant(rows[0][0]) if rows else None
+        return bool(rows)
+
+    def server_time(self) -> Instant | None:
+        return self._server_time
 
     def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
         lanes = {want.lane: want.until for want in wants}
         if all(want.turns is None for want in wants):
             return {row[0]: [] for row in self._rows("due_lanes", texts(lanes), numbers(lanes.values()))}
         found: dict[str, list[Head]] = {}
-        for lane, owner, at in self._rows("due_owners", texts(lanes), numbers(lanes.values()), FEW):
+        nows = {want.lane: want.until - want.lead for want in wants}
+        given = (texts(lanes), numbers(lanes.values()), numbers(nows.values()))
+        for lane, owner, at in self._rows("due_owners", *given, FEW):
             found.setdefault(lane, []).append(Head(owner, at))
         return found
 
     def due_entries(self, want: Want) -> list[Entry]:
-        return self._entries(self._rows("due_entries", want.lane, want.until, want.limit))
+        return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
     def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
-        return self._entries(self._rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until))
+        now = want.until - want.lead
+        return self._entries(self._rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until, now))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
         self._ids.extend(row[DUE] for row in rows if row[DUE] is not None)

@@ -76,23 +76,27 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
     def lock_worker(self, worker: WorkerId) -> bool:
         return bool(self._rows("worker_lives", worker))
 
+    def server_time(self) -> Instant | None:
+        return None
+
     def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
         return {want.lane: [] if want.turns is None else self._heads(want) for want in wants}
 
     def _heads(self, want: Want) -> list[Head]:
         """Those of the first few entries, where these are all."""
-        first = self._rows("due_heads", want.lane, want.until, FEW)
+        now = want.until - want.lead
+        first = self._rows("due_heads", want.lane, want.until, now, FEW)
         if len(first) < FEW:
             return [Head(*pair) for pair in dict(reversed(first)).items()]
-        return [Head(*row) for row in self._rows("due_owners", want.lane, want.until)]
+        return [Head(*row) for row in self._rows("due_owners", want.lane, want.until, now)]
 
     def due_entries(self, want: Want) -> list[Entry]:
-        return self._entries(self._rows("due_entries", want.lane, want.until, want.limit))
+        return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
     def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         """First their keys: a statement for each owner is cheap only while it is narrow."""
-        ask = self._rows
-        parts = (ask("due_keys_of", want.lane, owner, want.until, number, past) for owner, number, past in dealt)
+        ask, given = self._rows, (want.lane, want.until, want.until - want.lead)
+        parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
         return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:

@@ -46,6 +46,9 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def lock_worker(self, worker: WorkerId) -> bool:
         """False when its row is gone. While it is locked, nobody can declare the worker dead."""
 
+    def server_time(self) -> Instant | None:
+        """The store's own clock when the worker was locked; None where it has none apart from this machine's."""
+
     def due_lanes(self, wants: Sequence[Want]) -> Mapping[str, Sequence[Head]]:
         """Those that hold something, each with those who have something due in it where owners take turns. What it
         costs grows with the number of owners and not of entries. A store that is near may name all lanes."""

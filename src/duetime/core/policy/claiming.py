@@ -127,7 +127,7 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
     due, text = progress.next, entry.definition.trigger
     found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
     if found is None:
-        found = occurrences(text, policy, due, progress.through, entry.due.at - due, plan.now)
+        found = occurrences(text, policy, due, progress.through, _held(entry, progress, due), plan.now)
     taken = plan.taken.get(progress.schedule)
     return policy, without(found, trigger_from_json(text), taken) if taken else found
 
@@ -135,10 +135,17 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
 def _question(entry: Entry, progress: Progress) -> Question:
     definition, due = entry.definition, progress.next
     assert due is not None
-    held = entry.due.at - due
+    held = _held(entry, progress, due)
     return Question(
         definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held
     )
+
+
+def _held(entry: Entry, progress: Progress, due: Instant) -> int:
+    """Return how long an entry was put off on purpose. One that was left in the queue until its instant, because its
+    schedule is busy, is decided a moment after it, and that is not being late either."""
+    waited = LEAD if progress.active or progress.queued else 0
+    return entry.due.at - due + waited
 
 
 def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:

@@ -66,8 +66,10 @@ def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tupl
                 found = tuple(deque(_between(trigger, begin, newest), maxlen=limit))
                 back *= 2
     except TooManySteps:
-        pass
-    return found or (newest,)
+        begin = due
+    found = found or (newest,)
+    moved = begin < due < found[0] and len(found) < limit  # off the rule, which therefore does not contain it
+    return (due, *found) if moved else found
 
 
 def _between(trigger: Trigger, after: Instant, until: Instant) -> Iterator[Instant]:

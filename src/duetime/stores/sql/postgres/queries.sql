@@ -75,7 +75,7 @@ DELETE FROM due WHERE schedule = ANY (?::bigint[])
 -- name: earliest
 SELECT d.* FROM unnest(?::text[]) AS given (lane) CROSS JOIN LATERAL (
   SELECT e.lane, e.at, e.schedule, e.run, e.owner
-  FROM due e WHERE e.lane = given.lane ORDER BY e.at, e.schedule, e.run LIMIT 1
+  FROM due e WHERE e.lane = given.lane AND e.at > ? ORDER BY e.at, e.schedule, e.run LIMIT 1
 ) d
 
 -- name: earliest_but
@@ -88,7 +88,7 @@ WITH RECURSIVE owners (lane, owner) AS (
 )
 SELECT d.* FROM owners o CROSS JOIN LATERAL (
   SELECT e.lane, e.at, e.schedule, e.run, e.owner
-  FROM due e WHERE e.lane = o.lane AND e.owner = o.owner ORDER BY e.at, e.schedule, e.run LIMIT 1
+  FROM due e WHERE e.lane = o.lane AND e.owner = o.owner AND e.at > ? ORDER BY e.at, e.schedule, e.run LIMIT 1
 ) d
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
   SELECT t.value ->> 0, t.value ->> 1 FROM jsonb_array_elements(?::jsonb) AS t (value))
@@ -102,9 +102,13 @@ WHERE EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.at <= given.un
 -- The same, and whose they are. The owners of the first few entries,
 -- where those are all; only where there are more is it asked from owner to owner.
 SELECT given.lane, found.owner, found.first
-FROM unnest(?::text[], ?::bigint[]) AS given (lane, until) CROSS JOIN (SELECT ?::bigint AS few) AS most CROSS JOIN LATERAL (
+FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (lane, until, now)
+CROSS JOIN (SELECT ?::bigint AS few) AS most CROSS JOIN LATERAL (
   WITH RECURSIVE heads AS MATERIALIZED (
-    SELECT e.owner, e.at FROM due e WHERE e.lane = given.lane AND e.at <= given.until ORDER BY e.at LIMIT most.few
+    SELECT e.owner, e.at FROM due e
+    WHERE e.lane = given.lane AND e.at <= given.until AND (e.at <= given.now OR NOT EXISTS (
+      SELECT 1 FROM progress p WHERE p.schedule = e.schedule AND (p.active <> 0 OR p.queued <> 0)))
+    ORDER BY e.at LIMIT most.few
   ), owners (owner) AS (
     SELECT (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane)
     WHERE (SELECT count(*) FROM heads) >= most.few
@@ -114,17 +118,23 @@ FROM unnest(?::text[], ?::bigint[]) AS given (lane, until) CROSS JOIN (SELECT ?:
   )
   SELECT h.owner, min(h.at) AS first FROM heads h WHERE (SELECT count(*) FROM heads) < most.few GROUP BY h.owner
   UNION ALL
-  SELECT o.owner, (SELECT min(e.at) FROM due e WHERE e.lane = given.lane AND e.owner = o.owner)
+  SELECT o.owner, (
+    SELECT e.at FROM due e
+    WHERE e.lane = given.lane AND e.owner = o.owner AND e.at <= given.until AND (e.at <= given.now OR NOT EXISTS (
+      SELECT 1 FROM progress p WHERE p.schedule = e.schedule AND (p.active <> 0 OR p.queued <> 0)))
+    ORDER BY e.at LIMIT 1)
   FROM owners o WHERE o.owner IS NOT NULL
 ) found
 WHERE found.first <= given.until
 
 -- name: due_entries
 -- Whatever somebody else has locked is passed over. A trigger's own entry brings the id for its run along, so that
--- ids follow the order in which runs were claimed, whoever claimed them.
+-- ids follow the order in which runs were claimed, whoever claimed them. What is claimed ahead of its instant must not
+-- be up for a decision by then: see Want.lead.
 SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
 FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
-WHERE d.lane = ? AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT ?
+WHERE d.lane = ? AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
+ORDER BY d.at, d.schedule, d.run LIMIT ?
 FOR UPDATE OF d, p SKIP LOCKED
 
 -- name: due_entries_of
@@ -132,7 +142,8 @@ FOR UPDATE OF d, p SKIP LOCKED
 SELECT e.* FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (owner, number, past) CROSS JOIN LATERAL (
   SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
   FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
-  WHERE d.lane = ? AND d.owner = given.owner AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT given.number OFFSET given.past
+  WHERE d.lane = ? AND d.owner = given.owner AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
+  ORDER BY d.at, d.schedule, d.run LIMIT given.number OFFSET given.past
   FOR UPDATE OF d, p SKIP LOCKED
 ) e
 
@@ -207,7 +218,8 @@ RETURNING id
 
 -- name: lock_worker
 -- Shared with this worker's beats and other exchanges; whoever wants to delete the row has to wait.
-SELECT 1 FROM workers WHERE id = ? FOR KEY SHARE
+-- The server's clock comes along: no claim of the transaction goes beyond it, whatever the worker's clock shows.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM workers WHERE id = ? FOR KEY SHARE
 
 -- name: beat_worker
 UPDATE workers SET beat = beat + 1, seen = ? WHERE id = ? RETURNING 1
@@ -260,5 +272,5 @@ WITH oldest AS (
 SELECT pg_notify('duetime', '')
 
 -- name: now
--- The server's clock, by which a worker corrects its own; nothing else asks the database for the time.
+-- The server's clock, which a worker follows. Only this and `lock_worker` ask the database for the time.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint

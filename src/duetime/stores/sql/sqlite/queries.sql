@@ -46,7 +46,7 @@ DELETE FROM due WHERE schedule = ?
 -- name: earliest
 SELECT d.lane, d.at, d.schedule, d.run, d.owner FROM json_each(?) given
 CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
-  SELECT lane, at, schedule, run FROM due WHERE lane = given.value ORDER BY at, schedule, run LIMIT 1
+  SELECT lane, at, schedule, run FROM due WHERE lane = given.value AND at > ? ORDER BY at, schedule, run LIMIT 1
 )
 
 -- name: earliest_but
@@ -59,12 +59,16 @@ WITH RECURSIVE owners (lane, owner) AS (
 )
 SELECT d.lane, d.at, d.schedule, d.run, d.owner FROM owners o
 CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
-  SELECT lane, at, schedule, run FROM due WHERE lane = o.lane AND owner = o.owner ORDER BY at, schedule, run LIMIT 1
+  SELECT lane, at, schedule, run FROM due WHERE lane = o.lane AND owner = o.owner AND at > ?2
+  ORDER BY at, schedule, run LIMIT 1
 )
-WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?2))
+WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))
 
 -- name: due_heads
-SELECT owner, at FROM due WHERE lane = ? AND at <= ? ORDER BY at LIMIT ?
+SELECT owner, at FROM due
+WHERE lane = ? AND at <= ? AND (at <= ? OR NOT EXISTS (
+  SELECT 1 FROM progress p WHERE p.schedule = due.schedule AND (p.active <> 0 OR p.queued <> 0)))
+ORDER BY at LIMIT ?
 
 -- name: due_owners
 WITH RECURSIVE owners (owner) AS (
@@ -74,17 +78,26 @@ WITH RECURSIVE owners (owner) AS (
   FROM owners WHERE owner IS NOT NULL
 )
 SELECT owner, first FROM (
-  SELECT owner, (SELECT min(at) FROM due WHERE due.lane = ?1 AND due.owner = owners.owner) AS first
+  SELECT owner, (
+    SELECT at FROM due WHERE due.lane = ?1 AND due.owner = owners.owner AND at <= ?2 AND (at <= ?3 OR NOT EXISTS (
+      SELECT 1 FROM progress p WHERE p.schedule = due.schedule AND (p.active <> 0 OR p.queued <> 0)))
+    ORDER BY at LIMIT 1
+  ) AS first
   FROM owners WHERE owner IS NOT NULL
-) WHERE first <= ?2
+) WHERE first IS NOT NULL
 
 -- name: due_entries
+-- What is claimed ahead of its instant must not be up for a decision by then: see Want.lead.
 SELECT d.lane, d.at, d.schedule, d.run, d.owner, s.*, p.*
 FROM due d JOIN schedules s ON s.id = d.schedule JOIN progress p ON p.schedule = d.schedule
-WHERE d.lane = ? AND d.at <= ? ORDER BY d.at, d.schedule, d.run LIMIT ?
+WHERE d.lane = ? AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
+ORDER BY d.at, d.schedule, d.run LIMIT ?
 
 -- name: due_keys_of
-SELECT schedule, run FROM due WHERE lane = ? AND owner = ? AND at <= ? ORDER BY at, schedule, run LIMIT ? OFFSET ?
+SELECT schedule, run FROM due
+WHERE lane = ?1 AND owner = ?4 AND at <= ?2 AND (at <= ?3 OR NOT EXISTS (
+  SELECT 1 FROM progress p WHERE p.schedule = due.schedule AND (p.active <> 0 OR p.queued <> 0)))
+ORDER BY at, schedule, run LIMIT ?5 OFFSET ?6
 
 -- name: due_entries_by_key
 -- CROSS JOIN fixes the order: from the given keys outwards, whatever the statistics say.
