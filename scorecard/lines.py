@@ -37,6 +37,12 @@ RELIABILITY: tuple[Line, ...] = (
         "scorecard.power_cut",
     ),
     Line(
+        "io-faults",
+        "a full, failing or read-only disk, a held lock, no descriptors, no memory",
+        "300 faults; clear errors; recovery within 5 s without a restart; no schedule broken",
+        "scorecard.io_faults",
+    ),
+    Line(
         "one-instant",
         "100,000 due at one instant, and a client with 5 requests a second",
         "each once; last start within 60 s; the client's p99 within 500 ms",

@@ -17,8 +17,9 @@ import pytest
 
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import DuetimeError, StoreUnavailable, StoreUnusable
-from duetime.core.result import Err
+from duetime.core.result import Err, Ok
 from duetime.stores.sqlite import SqliteStore
+from tests.support.drafts import once
 from tests.support.workers import CALLER, ROOT, Crew, crew, eventually
 
 UNPRIVILEGED = 65_534
@@ -284,3 +285,17 @@ def test_a_store_that_is_locked_for_long_says_so(tmp_path: Path, monkeypatch: py
     other.close()
     assert store.prune(store._clock.now(), 1) == 0
     store.close()
+
+
+def test_a_file_that_becomes_read_only_while_it_is_used_is_tried_again(tmp_path: Path) -> None:
+    """As a disk does that is mounted read-only after an error, until somebody mends it."""
+    store = opened(tmp_path / "store.db")
+    try:
+        store.create([once()])
+        store._writer.execute("PRAGMA query_only = 1")
+        with pytest.raises(StoreUnavailable, match="cannot be written any more; check its disk"):
+            store.create([once()])
+        store._writer.execute("PRAGMA query_only = 0")
+        assert isinstance(store.create([once()]), Ok)
+    finally:
+        store.close()

@@ -46,6 +46,7 @@ class SqliteStore(FlowingStore):
         self._lock = threading.RLock()
         self._read_lock = threading.RLock()
         self._watch: apsw.Connection | None = None
+        self._wrote = False
         self._closed = threading.Event()
         self._busy = BUSY_SECONDS
         with translated(self.path):
@@ -142,7 +143,7 @@ class SqliteStore(FlowingStore):
 
     @contextmanager
     def _write(self) -> Iterator[Transaction]:
-        with translated(self.path), self._lock:
+        with translated(self.path, wrote=self._wrote), self._lock:
             self._check_file()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -155,6 +156,7 @@ class SqliteStore(FlowingStore):
             except BaseException:
                 self._rollback()
                 raise
+            self._wrote = True
 
     def _rollback(self) -> None:
         if not self._writer.getautocommit():
@@ -289,9 +291,16 @@ def _not_opened(path: str) -> DuetimeError:
     return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
 
 
+def _read_only(path: str, wrote: bool) -> DuetimeError:
+    if wrote:
+        return StoreUnavailable(f"{path} cannot be written any more; check its disk and its permissions")
+    return StoreUnusable(f"{path} cannot be written; check the permissions of the file and its folder")
+
+
 @contextmanager
-def translated(path: str) -> Iterator[None]:
-    """SQLite's errors in our words: what is wrong and what to do next."""
+def translated(path: str, *, wrote: bool = False) -> Iterator[None]:
+    """SQLite's errors in our words: what is wrong and what to do next. A file that this process `wrote` to before may
+    become writable again: a disk that was mounted read-only after an error is a fault that passes."""
     try:
         yield
     except apsw.BusyError as error:
@@ -299,7 +308,7 @@ def translated(path: str) -> Iterator[None]:
     except apsw.FullError as error:
         raise StoreUnavailable(f"{path}: the disk is full; free some space, the work then goes on") from error
     except apsw.ReadOnlyError as error:
-        raise StoreUnusable(f"{path} cannot be written; check the permissions of the file and its folder") from error
+        raise _read_only(path, wrote) from error
     except apsw.NotADBError as error:
         raise StoreUnusable(f"{path} is not a SQLite database; choose another file") from error
     except apsw.CorruptError as error:
