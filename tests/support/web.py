@@ -17,6 +17,7 @@ from duetime.core.clock import Clock
 from duetime.faces.http.server import HttpServer, listen
 from duetime.faces.http.tokens import Tokens
 from duetime.settings import Settings
+from duetime.wiring.http_limits import connection_limits
 from tests.support.tokens import tokens_with
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -84,7 +85,7 @@ def site(
     tokens = tokens_with(room.store, folder / "auth", clock or room.clock)
     app = web(room, tokens if auth else None)
     bound = listen("127.0.0.1", 0, only_loopback=not auth)
-    server = HttpServer(app, bound)
+    server = HttpServer(app, bound, connection_limits(room.settings))
     server.start()
     try:
         yield Site(app, room, tokens if auth else None, bound.getsockname()[1])

@@ -53,10 +53,13 @@ def main() -> None:
 
 def _watch(command: int, control: int, wake: int, deadline: float) -> tuple[bytes, bool]:
     """How the command ended, if it did, and whether the worker is gone."""
+    poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+    poll.register(control, select.POLLIN)
+    poll.register(wake, select.POLLIN)
     said = b""
     while True:
         over = _boottime() >= deadline
-        ready, _, _ = select.select([control, wake], [], [], 0 if over else _TICK)
+        ready = {descriptor for descriptor, _ in poll.poll(0 if over else _TICK * 1000)}
         if wake in ready:
             os.read(wake, 4096)
             if (ended := _reap(command)) is not None:

@@ -133,9 +133,10 @@ def _for_a_run(room: App, desk: Desk, token: str) -> Callable[[], Call]:
 
 def _log_to_standard_error() -> None:
     from duetime.core.log_format import SafeFormatter
+    from duetime.core.log_rate_limit import limit_repeats
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(SafeFormatter())
+    limit_repeats(handler).setFormatter(SafeFormatter())
     logging.basicConfig(handlers=[handler])
     logging.getLogger("duetime").setLevel(logging.INFO)
 

@@ -73,6 +73,7 @@ def serve(
 
 def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
     from duetime.faces.http.server import HttpServer, listen, url_of
+    from duetime.wiring.http_limits import connection_limits
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound:
         room = build(settings)
@@ -82,7 +83,7 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
                 tokens.local()  # made by now, so that it is there for whoever is told to use it
             log_to(demonstration.LOG if demo else None)
             _log_the_server()
-            http = HttpServer(web(room, tokens, _own_names(settings.host)), bound)
+            http = HttpServer(web(room, tokens, _own_names(settings.host)), bound, connection_limits(settings))
             if tokens is not None:  # without tokens nobody could tell an agent's run from a person
                 room.access.url = settings.url or f"{url_of(bound)}/mcp"  # others may reach it by another name
             return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
@@ -98,7 +99,7 @@ def _own_names(host: str) -> tuple[str, ...]:
 def _log_the_server() -> None:
     """What the web server and the SDK have to say goes where our own messages go."""
     ours = logging.getLogger("duetime")
-    for name in ("uvicorn", "mcp"):
+    for name in ("uvicorn", "mcp", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:] = ours.handlers
         logger.setLevel(logging.WARNING)

@@ -17,6 +17,7 @@ from duetime.cli.live import Stream
 from duetime.cli.text import clean, span
 from duetime.core.clock import SECOND
 from duetime.core.log_format import SafeFormatter, format_the_last_resort
+from duetime.core.log_rate_limit import limit_repeats
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class Flag:
 
     def wait(self, timeout: float) -> bool:
         if not self._raised:
-            select.select([self._here], [], [], timeout)
+            poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+            poll.register(self._here, select.POLLIN)
+            poll.poll(timeout * 1000)
         return self._raised
 
     def close(self) -> None:
@@ -83,7 +86,7 @@ def log_to(path: str | None) -> None:
     if path is not None:
         Path(path).parent.mkdir(exist_ok=True)
     handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(SafeFormatter())
+    limit_repeats(handler).setFormatter(SafeFormatter())
     format_the_last_resort()
     logger = logging.getLogger("duetime")
     logger.handlers[:] = [handler]

@@ -57,6 +57,8 @@ class Control:
         return line
 
     def watch(self, deadline: float) -> None:
+        poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+        poll.register(self._descriptor, select.POLLIN)
         while True:
             *notes, self._ahead = self._ahead.split(b"\n")
             for note in notes:
@@ -65,7 +67,7 @@ class Control:
                 else:
                     deadline = max(deadline, float(note))
             over = _boottime() >= deadline
-            ready, _, _ = select.select([self._descriptor], [], [], 0 if over else _TICK)
+            ready = poll.poll(0 if over else _TICK * 1000)
             data = os.read(self._descriptor, _PIPE) if ready else b""
             if not data and (ready or over):
                 _end_group()

@@ -12,7 +12,7 @@ from duetime.core.errors import InvalidInput
 from duetime.core.topics import is_topic
 from duetime.core.waking import INBOX
 from duetime.core.zones import known_zone
-from duetime.settings.checking import refuse_what_cannot_wake
+from duetime.settings.checking import refuse_unknown_proxies, refuse_what_cannot_wake
 from duetime.settings.fitting import Source, fitted, names_of, read_file
 from duetime.settings.locating import (
     CONFIG,
@@ -94,6 +94,16 @@ class Settings:
     """As `host`."""
     hosts: tuple[str, ...] = ()
     """Names, besides those of this machine itself, under which the HTTP server may be called."""
+    max_connections: int = 0
+    """HTTP connections at a time; 0 means 1000, or half of the file descriptors where that is less."""
+    max_connections_per_address: int = 50
+    """HTTP connections of one address at a time that have sent no valid token yet."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies before the HTTP server; `max_connections_per_address` is not for them."""
+    head_timeout: float = 10.0
+    """Within which the head of an HTTP request has to arrive."""
+    body_timeout: float = 30.0
+    """After which a client is dropped that sends nothing more of its request, or reads nothing more of its answer."""
     url: str = ""
     """Where woken agents reach the MCP server, such as https://duetime.example.org/mcp; else where `serve` listens."""
     tools: tuple[str, ...] = ()
@@ -210,6 +220,10 @@ _LEAST: dict[str, float] = {
     "max_runs_per_hour": 0,
     "pause_after": 0,
     "prompts_per_day": 0,
+    "max_connections": 0,
+    "max_connections_per_address": 1,
+    "head_timeout": 0.1,
+    "body_timeout": 0.1,
 }
 
 
@@ -226,6 +240,7 @@ def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Sett
     if not is_topic(made.notifications.alerts):
         message = "must be the name of a channel, a topic such as home-alerts, or inbox"
         raise InvalidInput(f"{source}: notifications.alerts {message}", field="notifications")
+    refuse_unknown_proxies(made.trusted_proxies, source)
     refuse_what_cannot_wake(made.agents, made.heartbeat, source)
     tasks = source if "tasks" in values else settings.origin.tasks
     return replace(made, sources=(*settings.sources, source), origin=Origin(tasks=tasks))

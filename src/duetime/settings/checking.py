@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from duetime.core.errors import InvalidInput
 from duetime.core.waking import HEARTBEAT, INBOX
@@ -22,6 +22,17 @@ def refuse_what_cannot_wake(agents: Mapping[str, AgentSettings], heartbeat: Hear
             raise InvalidInput(f"{source}: agents.{name}{problem}", field="agents")
     if heartbeat.runs_per_day < 0:
         raise InvalidInput(f"{source}: heartbeat{_negative('runs_per_day')}", field="heartbeat")
+
+
+def refuse_unknown_proxies(proxies: Sequence[str], source: Source) -> None:
+    import ipaddress
+
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError:
+            message = f"trusted_proxies: {proxy!r} is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
+            raise InvalidInput(f"{source}: {message}", field="trusted_proxies") from None
 
 
 def _problem(name: str, agent: AgentSettings) -> str:

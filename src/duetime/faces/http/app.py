@@ -17,6 +17,7 @@ from duetime.faces.http.bearer import Bearer
 from duetime.faces.http.bodies import BodyLimit
 from duetime.faces.http.browsers import Browsers, Unasked
 from duetime.faces.http.guard import Guard
+from duetime.faces.http.safe_headers import SafeHeaders
 from duetime.faces.http.strays import NoPage, Strays
 from duetime.faces.http.tokens import Tokens
 from duetime.faces.mcp.server import McpFace
@@ -47,7 +48,8 @@ def http_app(
             yield
 
     answers = OpenAnswers()
-    doorkeepers = [Middleware(Guard, hosts=tuple(hosts)), Middleware(Answers, open_answers=answers)]
+    doorkeepers = [Middleware(SafeHeaders), Middleware(Guard, hosts=tuple(hosts))]
+    doorkeepers.append(Middleware(Answers, open_answers=answers))
     doorkeepers.append(Middleware(Strays, no_page=no_page))
     if tokens is None:
         doorkeepers.append(Middleware(Unasked, browsers=browsers))

@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from duetime.core.errors import StoreUnavailable, StoreUnusable
 from duetime.core.kind import Caller
 from duetime.faces.desk import Desk
-from duetime.faces.http.browsers import SESSION, Browsers, is_open, is_page, takes_sessions
+from duetime.faces.http.browsers import SESSION, Browsers, is_page, is_without_token, takes_sessions
 from duetime.faces.http.claims import Grant, InvalidToken
+from duetime.faces.http.connection_limits import mark_authenticated
 from duetime.faces.http.problems import refusal
 from duetime.faces.http.tokens import Tokens
 from duetime.faces.mcp.tool import Call
@@ -31,13 +32,9 @@ _STORE_AWAY = (StoreUnavailable, StoreUnusable)
 LOOK = 1.0
 """Seconds between two looks at the token of an answer that streams: a revoked one hears nothing more."""
 
-OPEN = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
-"""Paths without a token. Clients look below `/.well-known/` for ways to sign in; there are none, and they are told.
-A calendar feed brings its token in its own address, and checks it itself."""
-
 
 class Bearer:
-    """Everything needs a token unless it is named in OPEN, so that a new route is closed by itself."""
+    """Everything needs a token unless it is named in `browsers.OPEN`, so that a new route is closed by itself."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens, browsers: Browsers) -> None:
         self._open = app
@@ -45,7 +42,7 @@ class Bearer:
         self._tokens, self._browsers = tokens, browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(OPEN) or is_open(scope["path"]):
+        if scope["type"] != "http" or is_without_token(scope["path"]):
             await self._open(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -93,6 +90,7 @@ class Bearer:
         self, scope: Scope, receive: Receive, send: Send, grant: Grant, verify: Callable[[], Grant]
     ) -> None:
         scope["user"] = AuthenticatedUser(_access(grant))
+        mark_authenticated(scope, grant.owner)
         async with anyio.create_task_group() as group:
             group.start_soon(partial(self._watch, verify, group.cancel_scope))
             await self._app(scope, receive, send)

@@ -14,7 +14,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duetime.core.kind import LOCAL
 from duetime.faces.http.claims import Grant, InvalidToken
+from duetime.faces.http.connection_limits import mark_authenticated
 from duetime.faces.http.problems import is_api, refusal
 from duetime.faces.http.sessions import NOBODY, Proofs, Sessions
 
@@ -25,6 +27,12 @@ PROOF: Final = "x-csrf-token"
 SESSION: Final = "duetime.session"
 """Where a request keeps the id of its session."""
 
+OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
+"""Paths without a token. Clients look below `/.well-known/` for ways to sign in; there are none, and they are told.
+A calendar feed brings its token in its own address, and checks it itself."""
+
+_PUBLISH: Final = "/v2/publish/"
+_PUBLISHED_BY_GET: Final = "Publish with POST, or send a bearer token: any page can make a browser send a plain GET."
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN = "This came from another site, or from a page that is out of date; open Duetime's own page and try again."
 
@@ -65,23 +73,57 @@ class Browsers:
 
 
 class Unasked:
-    """Before the routes where nobody is asked for a token: a program may change what it likes, a browser must prove."""
+    """Before the routes where nobody is asked for a token. A program may change what it likes. A browser is answered
+    only when no page of another site or of another port made it ask, and it must prove that a change was meant."""
 
     def __init__(self, app: ASGIApp, browsers: Browsers) -> None:
         self._app, self._browsers = app, browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        objection = None
-        if scope["type"] == "http" and takes_sessions(scope["path"]):
-            scope[SESSION] = NOBODY
-            program = is_api(scope["path"]) and not comes_from_browser(Headers(scope=scope))
-            objection = None if program else self._browsers.objection(scope, NOBODY)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        objection = self._objection(scope)
+        if objection is None and not is_without_token(scope["path"]):
+            mark_authenticated(scope, LOCAL)
         await (objection or self._app)(scope, receive, send)
+
+    def _objection(self, scope: Scope) -> Response | None:
+        path, headers = scope["path"], Headers(scope=scope)
+        if is_foreign(headers):
+            return refusal(scope, 403, "foreign", _FOREIGN)
+        if scope["method"] in _SAFE and path.startswith(_PUBLISH) and not _names_a_token(headers):
+            return refusal(scope, 403, "foreign", _PUBLISHED_BY_GET)
+        if not takes_sessions(path):
+            return None
+        scope[SESSION] = NOBODY
+        is_program = is_api(path) and not comes_from_browser(headers)
+        return None if is_program else self._browsers.objection(scope, NOBODY)
 
 
 def is_open(path: str) -> bool:
     """What a browser needs before it has a session."""
     return path == "/login" or path.startswith("/static/")
+
+
+def is_without_token(path: str) -> bool:
+    return path.startswith(OPEN) or is_open(path)
+
+
+def is_foreign(headers: Headers) -> bool:
+    """Whether a page of another site, or of another port of this machine, made a browser send this. Programs send
+    neither header, and an address that was typed comes from no page."""
+    site = headers.get("sec-fetch-site")
+    if site not in (None, "same-origin", "none"):
+        return True
+    origin, host = headers.get("origin"), headers.get("host", "").lower()
+    is_anonymous = origin == "null" and site == "same-origin"  # a form of a page that sends no referrer, such as ours
+    return origin is not None and not is_anonymous and origin.partition("://")[2].lower() != host
+
+
+def _names_a_token(headers: Headers) -> bool:
+    """An image or a link of another page cannot send this header."""
+    return headers.get("authorization", "").lower().startswith("bearer ")
 
 
 def is_page(path: str) -> bool:

@@ -7,12 +7,16 @@ import errno
 import ipaddress
 import socket
 import threading
+from functools import partial
 
 import uvicorn
 from starlette.applications import Starlette
 
 from duetime.core.errors import DuetimeError, InvalidInput
 from duetime.faces.http.addresses import url_for
+from duetime.faces.http.connection_limits import ConnectionLimits, ConnectionTable
+from duetime.faces.http.descriptors import raise_soft_limit, reserve_of
+from duetime.faces.http.limited_protocol import LimitedProtocol
 
 LINGER = 0.5
 """Seconds that a stopping server leaves to answers; streams would never end by themselves."""
@@ -20,6 +24,11 @@ LINGER = 0.5
 
 PATIENCE = 5
 """Seconds after which it waits for nothing any more."""
+
+ACCEPTED_AT_ONCE = 64
+"""Connections that the loop accepts, at most, before it looks at any of them: each has a descriptor already."""
+WAITING = 1024
+"""Connections that the kernel keeps until they are accepted."""
 
 
 class CannotListen(DuetimeError):
@@ -74,6 +83,11 @@ def url_of(bound: socket.socket) -> str:
 class _Server(uvicorn.Server):
     """Ends what streams before it waits for all answers to end."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for bound in sockets or ():  # the loop sets both to the same number; a full line would cost users a second
+            bound.listen(WAITING)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().call_later(LINGER, self.end_answers)
         await super().shutdown(sockets)
@@ -83,12 +97,16 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    def __init__(self, app: Starlette, bound: socket.socket) -> None:
+    def __init__(self, app: Starlette, bound: socket.socket, limits: ConnectionLimits | None = None) -> None:
         self._bound = bound
+        descriptors = raise_soft_limit()
+        table = ConnectionTable(limits or ConnectionLimits())
         # No log_config: where messages go is the command line's affair. No proxy is trusted to say who calls.
         self._server = _Server(
             uvicorn.Config(
                 app,
+                http=partial(LimitedProtocol, table),  # type: ignore[arg-type]  # it is only called
+                backlog=min(ACCEPTED_AT_ONCE, reserve_of(descriptors) // 2),
                 log_config=None,
                 access_log=False,
                 ws="none",
