@@ -17,6 +17,7 @@ from duetime.core.drafting import Limits
 from duetime.core.errors import InvalidInput, StoreUnusable
 from duetime.core.exchange_age import ExchangeAge
 from duetime.core.kind import LOCAL, Caller, Kind
+from duetime.core.redaction import remember_secrets
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
 from duetime.faces.desk import Desk
@@ -36,6 +37,7 @@ from duetime.wiring.delivery import courier_of
 from duetime.wiring.later import answered_later
 from duetime.wiring.requests import OpenedByUse, signing_keys
 from duetime.wiring.revocations import RevocationsByUse
+from duetime.wiring.secrets import secrets_of
 from duetime.wiring.standing import named_agents, named_channels
 from duetime.wiring.tasks import Fetching
 
@@ -132,6 +134,7 @@ def build(
     """
     clock = clock or SystemClock()
     zone = local_zone(settings)
+    remember_secrets(secrets_of(settings, os.environ))
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()

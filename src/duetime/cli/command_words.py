@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import NamedTuple
 
-from duetime.faces.masked import is_secret_name
+from duetime.core.secret_names import is_secret_name
 
 _SPECIAL = {
     "|": "a pipe",

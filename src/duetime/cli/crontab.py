@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from duetime.cli.command_words import NeedsShell, Plain, Unusable, plain_command
-from duetime.faces.masked import is_secret_name
+from duetime.core.secret_names import is_secret_name
 
 FIELDS = 5
 _VARIABLE = re.compile(r"""\s*(["']?)([A-Za-z_][A-Za-z0-9_]*)\1\s*=\s*(.*?)\s*""")

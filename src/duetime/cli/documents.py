@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from duetime.core.model import Run, Schedule
-from duetime.faces.masked import masked, masked_payload
+from duetime.faces.masked import masked, masked_payload, masked_result
 from duetime.faces.present import run_view, schedule_view
 from duetime.faces.words import gist
 
@@ -18,7 +18,7 @@ def schedule_document(schedule: Schedule, zone: str) -> dict[str, Any]:
 
 def run_document(run: Run, zone: str) -> dict[str, Any]:
     view = run_view(run, zone)
-    return view | {"result": masked(view["result"])}
+    return view | {"result": masked_result(run.kind, view["result"])}
 
 
 def outcome(run: Run) -> str:

@@ -14,6 +14,7 @@ from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, R
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.settling import Finished
 from duetime.core.policy.values import policy_for_ending
+from duetime.core.redaction import redacted_outcome, redacted_trace
 from duetime.core.results import clean_text, error_text
 
 log = logging.getLogger("duetime.worker")
@@ -50,8 +51,8 @@ class InHand:
 def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
     item.begun = True
     started = clock.now()
-    outcome = _outcome(item, kinds, lease)
-    return _finished(item, _judge(item, outcome), started, clock.now())
+    outcome = _judge(item, _outcome(item, kinds, lease))
+    return _finished(item, redacted_outcome(outcome, item.claim.definition.payload), started, clock.now())
 
 
 def give_back(item: InHand, clock: Clock) -> Finished:
@@ -68,7 +69,8 @@ def _outcome(item: InHand, kinds: Mapping[str, Kind], lease: Lease | None) -> Ou
         kind = kinds[item.claim.definition.kind]
         return kind.execute(Work(item.claim, item.stop, item.tell, lease))
     except BaseException as error:  # a task must not end the thread that carries it out, whatever it raises
-        log.exception("run %s of %s failed", item.id, item.claim.definition.public_id)
+        trace = redacted_trace(error, item.claim.definition.payload)
+        log.error("run %s of %s failed\n%s", item.id, item.claim.definition.public_id, trace)
         return Failed(error_text(error))
 
 

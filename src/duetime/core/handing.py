@@ -12,6 +12,7 @@ from duetime.core.policy import taking
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.ending import Held
 from duetime.core.reading import Reading, expected
+from duetime.core.redaction import redacted_outcome
 from duetime.core.result import Ok, Result
 from duetime.core.store import RunQuery
 from duetime.core.waking import run_holder
@@ -71,12 +72,20 @@ class Handing(Reading):
         if run is None or (kind is not None and run.kind != kind):
             return taking.not_yours(run_id)
         now = self.clock.now()
+        outcome = self._redacted(run, outcome)
         ended: Result[Run] = self.store.change_run(
             run.id, now, lambda c, seen: taking.finish(c, seen, caller.holder, outcome, hold)
         )
         if isinstance(ended, Ok) and caller.holder == run_holder(ended.value.id, ended.value.fence):
             self.give_back(caller, run.kind, taking.LEFT)  # its own run is over, and with it the token it works by
         return ended
+
+    def _redacted(self, run: Run, outcome: Completed | Failed | Returned) -> Completed | Failed | Returned:
+        """What an agent says of a failure may quote what it was given."""
+        if not isinstance(outcome, Failed):
+            return outcome
+        schedule = self.store.get(run.schedule)
+        return redacted_outcome(outcome, "null" if schedule is None else schedule.definition.payload)
 
     @expected
     def give_back(self, caller: Caller, kind: str, reason: str) -> Result[list[Run]]:

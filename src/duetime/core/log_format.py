@@ -1,10 +1,12 @@
-"""Formats log records so that text of owners and agents cannot act on a terminal or imitate a record."""
+"""Formats log records so that text of owners and agents cannot act on a terminal or imitate a record, and so that no
+credential is in them."""
 
 from __future__ import annotations
 
 import logging
 
 from duetime.core.escaping import clean
+from duetime.core.redaction import redacted
 
 LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INDENT = "    "
@@ -12,13 +14,13 @@ INDENT = "    "
 
 
 class SafeFormatter(logging.Formatter):
-    """Escapes control characters in every line, tracebacks included, and indents all lines but the first."""
+    """Hides credentials, escapes control characters in every line, and indents all lines but the first."""
 
     def __init__(self) -> None:
         super().__init__(LAYOUT)
 
     def format(self, record: logging.LogRecord) -> str:
-        first, *others = super().format(record).split("\n")
+        first, *others = redacted(super().format(record)).split("\n")
         return "\n".join([clean(first), *(f"{INDENT}{clean(line)}" for line in others)])
 
 

@@ -15,10 +15,14 @@ _SECRETS = (
 
 def without_secrets(reason: str) -> str:
     """What a backend said, fit to be shown: an error may quote the request with its credentials."""
-    reason = reason[:2000]
+    return masked_by_pattern(reason[:2000])[:500]
+
+
+def masked_by_pattern(text: str) -> str:
+    """Without what looks like a credential, whole."""
     for pattern, instead in _SECRETS:
-        reason = pattern.sub(instead, reason)
-    return reason[:500]
+        text = pattern.sub(instead, text)
+    return text
 
 
 def without_password(url: str) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import Any, Final
 
 from duetime.core.requesting import KIND as REQUEST
+from duetime.core.secret_names import is_secret_name
+from duetime.faces.destinations import refuse_other_places
 from duetime.faces.redacted import redacted, unredacted
 
 MASK: Final = "***"
+_BASE64: Final = "body_base64"
 DEEPEST: Final = 60
 """Levels of a value; what lies deeper is not shown."""
 
-_NAME = re.compile(
-    r"(?i)(auth|authorization|cookie|password|passphrase|passwd|pwd|secret|token|credential|signature"
-    r"|(api|access|private|signing)[_-]?key)s?$"
-)
 _WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "signature", "key")
 """One of these is in every such name: most texts have none, and need no closer look."""
 # Every run is bounded: a text that somebody wrote for it would otherwise take minutes.
@@ -56,22 +56,26 @@ def masked_payload(kind: str, payload: Any) -> Any:
     shown = redacted(payload)
     if "about" in shown:
         shown["about"] = {name: _told(name, value) for name, value in shown["about"].items()}
+    if _BASE64 in shown:
+        shown[_BASE64] = masked_base64(shown[_BASE64])
     return masked(shown)
 
 
 def _told(name: str, value: Any) -> Any:
     """Texts of JSON, opened: otherwise no name in them could be seen."""
-    return json.loads(value) if name in ("payload", "result") and isinstance(value, str) else value
+    if name not in ("payload", "result") or not isinstance(value, str):
+        return value
+    opened = json.loads(value)
+    hidden = _BASE64 if name == "payload" else "body"
+    if isinstance(opened, dict) and isinstance(opened.get(hidden), str):
+        opened[hidden] = masked_base64(opened[hidden])
+    return opened
 
 
 def _under(name: str, value: Any, depth: int) -> Any:
     """A number is no credential: `max_tokens` may be shown."""
     hidden = value and isinstance(value, str | list | dict) and is_secret_name(name)
     return MASK if hidden else masked(value, depth + 1)
-
-
-def is_secret_name(name: str) -> bool:
-    return len(name) <= 100 and _NAME.search(name) is not None
 
 
 def _text(text: str, depth: int) -> str:
@@ -130,10 +134,33 @@ def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
 
 
 def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
-    """The same for a payload, which `masked_payload` has shown."""
+    """The same for a payload, which `masked_payload` has shown. Raises InvalidInput where it leads elsewhere now."""
+    asked = given
     if kind == REQUEST and isinstance(given, dict) and isinstance(stored, dict):
         given = unredacted(given, stored)
-    return unmasked(given, stored)
+        if _BASE64 in stored and given.get(_BASE64) == masked_base64(stored[_BASE64]):
+            given[_BASE64] = stored[_BASE64]
+    restored = unmasked(given, stored)
+    if restored != asked and isinstance(restored, dict) and isinstance(stored, dict):
+        refuse_other_places(kind, restored, stored)
+    return restored
+
+
+def masked_result(kind: str, result: Any) -> Any:
+    """What came of a run. A request keeps the body that it was answered with in base64, where no name can be seen."""
+    if kind == REQUEST and isinstance(result, dict) and isinstance(result.get("body"), str):
+        result = {**result, "body": masked_base64(result["body"])}
+    return masked(result)
+
+
+def masked_base64(encoded: str) -> str:
+    """The same for a text in base64; what is no text is shown as it is."""
+    try:
+        text = base64.b64decode(encoded, validate=True).decode()
+    except ValueError:
+        return encoded
+    shown = masked(text)
+    return encoded if shown == text else base64.b64encode(shown.encode()).decode()
 
 
 def _still_hidden(name: str, value: Any, stored: dict[str, Any]) -> bool:

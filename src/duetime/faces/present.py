@@ -13,6 +13,7 @@ from duetime.core.errors import DuetimeError
 from duetime.core.model import Attempt, Run, Schedule, WorkerRow, lane_of, status_of
 from duetime.core.times import iso_local
 from duetime.core.triggers import describe, trigger_from_json
+from duetime.faces.masked import masked
 
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:
@@ -37,11 +38,11 @@ def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "next_run": instant_view(progress.next, zone),
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
-        "last_error": progress.last_error,
+        "last_error": masked(progress.last_error),
         "run_count": progress.run_count,
         "max_runs": policy.get("max_runs"),
         "failures_in_a_row": progress.failures,
-        "note": progress.note,
+        "note": masked(progress.note),
         "version": definition.version,
     }
 
@@ -72,8 +73,8 @@ def run_view(run: Run, zone: str) -> dict[str, Any]:
         "started": instant_view(run.started, zone),
         "finished": instant_view(run.finished, zone),
         "result": None if run.result is None else json.loads(run.result),
-        "error": run.error,
-        "report": run.report,
+        "error": masked(run.error),
+        "report": masked(run.report),
     }
     if run.last is not None:
         view |= {"last": instant_view(run.last, zone), "occurrences": abs(run.number), "at_least": run.number < 0}
@@ -86,7 +87,7 @@ def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
         "started": instant_view(attempt.started, zone),
         "finished": instant_view(attempt.finished, zone),
         "status": attempt.status,
-        "error": attempt.error,
+        "error": masked(attempt.error),
     }
 
 

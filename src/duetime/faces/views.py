@@ -17,7 +17,7 @@ from duetime.core.reading import upcoming
 from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import trigger_from_json
 from duetime.core.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.faces.masked import masked, masked_payload
+from duetime.faces.masked import masked_payload, masked_result
 from duetime.faces.present import instant_view, is_alive, reads_as, run_view, schedule_view
 
 View = dict[str, Any]
@@ -115,7 +115,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str) -> View:
         "kind": run.kind,
         "owner": run.owner,
         "name": run.name,
-        "result": masked(view["result"]),
+        "result": masked_result(run.kind, view["result"]),
         "stopping": bool(run.stop) and run.finished is None,
         "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
     }

@@ -14,6 +14,7 @@ from duetime.core.clock import SECOND, Instant, datetime_of
 from duetime.core.errors import InvalidInput, UnknownTask
 from duetime.core.kind import Caller, Prepared, StopReason, Work
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned
+from duetime.core.redaction import redacted, redacted_trace, secrets_of
 from duetime.kinds.context import TaskContext
 from duetime.kinds.failures import outcome_of
 from duetime.kinds.plan import Plan, Planner
@@ -192,8 +193,10 @@ def _log(work: Work, error: BaseException) -> None:
     run, definition = work.claim.run, work.claim.definition
     told = (definition.public_id, definition.subject, run.id, run.attempt)
     if isinstance(error, RetryLater):
-        log.info("%s (%s): run %s, attempt %s asked to be tried again: %s", *told, error)
+        reason = redacted(error_text(error), secrets_of(definition.payload))
+        log.info("%s (%s): run %s, attempt %s asked to be tried again: %s", *told, reason)
     elif isinstance(error, ProcessFailed):
-        log.warning("%s (%s): run %s, attempt %s failed: %s", *told, error.trace or error.error)
+        trace = redacted(error.trace or error.error, secrets_of(definition.payload))
+        log.warning("%s (%s): run %s, attempt %s failed: %s", *told, trace)
     else:
-        log.warning("%s (%s): run %s, attempt %s failed", *told, exc_info=error)
+        log.warning("%s (%s): run %s, attempt %s failed\n%s", *told, redacted_trace(error, definition.payload))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from duetime.core.errors import InvalidInput
+from duetime.core.redaction import remember_secrets
 from duetime.faces.http.private import create_private, make_private, read_private
 
 VARIABLE = "DUETIME_SECRET"
@@ -31,6 +32,7 @@ def load_secret(folder: Path, environment: Mapping[str, str]) -> bytes:
 
 
 def _long_enough(secret: bytes, source: str) -> bytes:
+    remember_secrets([secret.decode("utf-8", "replace")])
     if len(secret) < LEAST:
         raise InvalidInput(
             f"{source}: the secret has {len(secret)} bytes, at least {LEAST} are needed; make one: {_MAKE}"

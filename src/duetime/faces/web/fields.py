@@ -11,6 +11,7 @@ from duetime.core.errors import InvalidInput
 from duetime.core.model import Schedule
 from duetime.core.policy.values import make_policy, policy_to_json
 from duetime.core.scheduler import Scheduler
+from duetime.faces.destinations import refuse_other_places
 from duetime.faces.masked import masked_payload, unmasked_payload
 from duetime.faces.views import View, policy_given, policy_shape, trigger_shape
 from duetime.faces.web.visit import Form
@@ -53,7 +54,7 @@ PAYLOAD: Final[dict[str, tuple[str, ...]]] = {
 KINDS: Final = ("job", "prompt", "notification")
 """Those that can be made here; a request is made by programs."""
 _HELD_BACK: Final = ("headers", "about")
-"""Of a request: never shown, and so never edited here."""
+"""Of a request: never shown. Where none are given anew they stay, and so does where the request goes."""
 
 
 def read(form: Form, kind: str) -> Values:
@@ -129,11 +130,18 @@ def _text(value: Any) -> str:
 def payload(kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
     """What is stored, with what the form says instead; what the form does not show stays."""
     if kind == "request":
-        held = {name: stored[name] for name in _HELD_BACK if name in stored}
-        return _restored(kind, _json(values, "payload", dict), {**stored}) | held
+        return _request(_json(values, "payload", dict), stored)
     said = _PAYLOADS[kind](values)
     shown = masked_payload(kind, dict(stored))
     return _restored(kind, {name: value for name, value in (shown | said).items() if value is not None}, {**stored})
+
+
+def _request(given: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in given}
+    changed = _restored("request", given, {**stored}) | held
+    if any(held.values()):
+        refuse_other_places("request", changed, stored)
+    return changed
 
 
 def _restored(kind: str, given: Any, stored: dict[str, Any]) -> dict[str, Any]:

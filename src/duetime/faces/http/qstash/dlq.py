@@ -44,10 +44,10 @@ class DeadLetters:
 
     def _shown(self, caller: Caller, run: Run) -> list[View]:
         found = self._finder.failure(caller, run)
-        return [] if found is None else [dlq_view(*found)]
+        return [] if found is None else [dlq_view(*found, caller.depth)]
 
     def get(self, asking: Asking) -> Answer:
-        return Answer(dlq_view(*self._failed(asking)))
+        return Answer(dlq_view(*self._failed(asking), asking.caller.depth))
 
     def _failed(self, asking: Asking) -> Failure:
         id: str = asking.path["dlq_id"]

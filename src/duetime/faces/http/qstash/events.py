@@ -45,7 +45,8 @@ class Events:
             return [Source(lambda _at, _limit: Page(found, None, len(found)), partial(self._of_message, caller))]
         # A message that has not begun, or never will, has no run.
         unbegun = [
-            Source(partial(self._finder.schedules, caller, status), _of_unbegun) for status in ("pending", "cancelled")
+            Source(partial(self._finder.schedules, caller, status), partial(_of_unbegun, caller.depth))
+            for status in ("pending", "cancelled")
         ]
         begun = Source(
             lambda at, limit: self._finder.runs(caller, cursor=at, limit=limit), partial(self._of_run, caller)
@@ -58,9 +59,9 @@ class Events:
 
     def _of_message(self, caller: Caller, message: Message) -> list[View]:
         attempts = [] if message.run is None else self._scheduler.attempts(caller, message.run.id)
-        return told(message, attempts)
+        return told(message, attempts, caller.depth)
 
 
-def _of_unbegun(schedule: Schedule) -> list[View]:
+def _of_unbegun(depth: int, schedule: Schedule) -> list[View]:
     is_message = schedule.definition.public_id.startswith(ONCE) and not schedule.progress.run_count
-    return told(Message(schedule, None), []) if is_message else []
+    return told(Message(schedule, None), [], depth) if is_message else []

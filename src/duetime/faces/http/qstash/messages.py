@@ -102,7 +102,7 @@ class Messages:
     # -- looking and taking back ------------------------------------------------------------------------------------
 
     def get(self, asking: Asking) -> Answer:
-        return Answer(message_view(*self._living(asking)))
+        return Answer(message_view(*self._living(asking), asking.caller.depth))
 
     def cancel(self, asking: Asking) -> Answer:
         self._cancel(asking.caller, self._living(asking))
@@ -123,7 +123,7 @@ class Messages:
             found = [each for id in dict.fromkeys(ids) if (each := self._finder.living(asking.caller, id)) is not None]
         else:
             wanted = Filter(asking.filters("messageIds")).must_be_known()
-            found = [each for each in self._all(asking.caller) if wanted.fits(message_view(*each))]
+            found = [each for each in self._all(asking.caller) if wanted.fits(message_view(*each, asking.caller.depth))]
         return Answer({"cancelled": sum(self._cancel(asking.caller, each) for each in found)}, 202)
 
     def _all(self, caller: Caller) -> list[Message]:

@@ -56,13 +56,15 @@ class Schedules:
 
     def listed(self, asking: Asking) -> Answer:
         found = self._finder.all_schedules(asking.caller, "living")
-        return Answer([schedule_view(each) for each in found if each.definition.public_id.startswith(RECURRING)])
+        recurring = [each for each in found if each.definition.public_id.startswith(RECURRING)]
+        return Answer([schedule_view(each, asking.caller.depth) for each in recurring])
 
     def get(self, asking: Asking) -> Answer:
         schedule = self._find(asking)
         latest = self._finder.latest_run(asking.caller, schedule.definition.id)
         states = last_states(schedule, latest)
-        return Answer({**schedule_view(schedule), **({"lastScheduleStates": states} if states else {})})
+        view = schedule_view(schedule, asking.caller.depth)
+        return Answer({**view, **({"lastScheduleStates": states} if states else {})})
 
     def delete(self, asking: Asking) -> Answer:
         value_of(self._scheduler.delete(asking.caller, self._find(asking).definition.public_id, KIND))

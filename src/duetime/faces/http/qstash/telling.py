@@ -16,26 +16,27 @@ from duetime.faces.http.qstash.views import (
     message_view,
     milliseconds,
     payload_of,
+    shown_to,
     without_nothing,
 )
-from duetime.faces.redacted import redacted
+from duetime.faces.masked import masked
 
 _LARGEST_BODY = 4096
 """Bytes of a body that a log repeats; the message itself has the whole of it."""
 _CALLED_OFF = frozenset({RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED})
 
 
-def told(message: Message, attempts: Sequence[Attempt]) -> list[View]:
-    view = message_view(*message)
-    common = _common(message, view)
+def told(message: Message, attempts: Sequence[Attempt], depth: int) -> list[View]:
+    view = message_view(*message, depth)
+    common = _common(message, view, depth)
     created = _row("CREATED", view["createdAt"], nextDeliveryTime=view["notBefore"])
-    rows = [created, *_tried(attempts), *_state(message, view["createdAt"])]
+    rows = [created, *_tried(attempts), *_state(message, view["createdAt"], depth)]
     return [{**common, **row} for row in reversed(rows)]
 
 
-def _common(message: Message, view: View) -> View:
+def _common(message: Message, view: View, depth: int) -> View:
     payload = payload_of(message.schedule)
-    shown = body_of(redacted(payload))
+    shown = body_of(shown_to(depth, payload))
     common = {name: view.get(name) for name in _REPEATED}
     common["body"] = base64.b64encode(shown).decode() if len(shown) <= _LARGEST_BODY else None
     common["callbackHeaders"] = view.get("callbackHeader")
@@ -61,11 +62,11 @@ def _tried(attempts: Sequence[Attempt]) -> Iterator[View]:
         if attempt.started is not None:
             yield _row("ACTIVE", milliseconds(attempt.started))
         ended = milliseconds(attempt.finished)
-        yield _row("ERROR", ended, error=attempt.error)
+        yield _row("ERROR", ended, error=masked(attempt.error))
         yield _row("RETRY", ended)
 
 
-def _state(message: Message, created: int) -> Iterator[View]:
+def _state(message: Message, created: int, depth: int) -> Iterator[View]:
     run = message.run
     if run is None:
         if message.schedule.progress.state == ScheduleState.CANCELLED:
@@ -73,17 +74,17 @@ def _state(message: Message, created: int) -> Iterator[View]:
         return
     ended = created if run.finished is None else milliseconds(run.finished)
     if run.status in _CALLED_OFF:
-        yield _row("CANCELED", ended, error=run.error)
+        yield _row("CANCELED", ended, error=masked(run.error))
     elif run.status != RunStatus.PENDING and run.started is not None:
         yield _row("ACTIVE", milliseconds(run.started))
-        yield from _outcome(run, ended)
+        yield from _outcome(run, ended, depth)
 
 
-def _outcome(run: Run, ended: int) -> Iterator[View]:
+def _outcome(run: Run, ended: int, depth: int) -> Iterator[View]:
     if run.status == RunStatus.COMPLETED:
         yield _row("DELIVERED", ended)
     elif run.status in (RunStatus.FAILED, RunStatus.LOST):
-        yield _row("ERROR", ended, error=run.error, **answer_of(run))
-        yield _row("FAILED", ended, error=run.error)
+        yield _row("ERROR", ended, error=masked(run.error), **answer_of(run, depth))
+        yield _row("FAILED", ended, error=masked(run.error))
     elif run.stop:
         yield _row("CANCEL_REQUESTED", milliseconds(run.started or 0))

@@ -1,4 +1,7 @@
-"""Schedules and messages in QStash's own words; what was to be redacted is shown as its digest."""
+"""Schedules and messages in QStash's own words; what was to be redacted is shown as its digest.
+
+The run of an agent (`depth` above 0) is shown them without anything that looks like a credential.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,17 @@ from typing import Any
 
 from duetime.core.clock import SECOND, Instant
 from duetime.core.model import Run, RunStatus, Schedule, ScheduleState
-from duetime.core.requesting import RETRIES, body_of, dlq_id, header_lists, message_id, schedule_id
+from duetime.core.requesting import (
+    RETRIES,
+    body_of,
+    callback_body,
+    dlq_id,
+    header_lists,
+    message_id,
+    schedule_id,
+)
 from duetime.core.triggers import OnceTrigger, trigger_from_json
+from duetime.faces.masked import masked, masked_base64, masked_result
 from duetime.faces.redacted import redacted
 
 View = dict[str, Any]
@@ -25,9 +37,9 @@ def milliseconds(instant: Instant | int) -> int:
     return instant // 1000
 
 
-def schedule_view(schedule: Schedule) -> View:
+def schedule_view(schedule: Schedule, depth: int) -> View:
     definition, progress = schedule
-    payload = payload_of(schedule)
+    payload = shown_to(depth, payload_of(schedule))
     view = {
         "scheduleId": schedule_id(definition.public_id, payload),
         "destination": payload["url"],
@@ -40,7 +52,7 @@ def schedule_view(schedule: Schedule) -> View:
         "isPaused": progress.state == ScheduleState.PAUSED,
         "lastScheduleTime": None if progress.last_run is None else milliseconds(progress.last_run),
         "nextScheduleTime": None if progress.next is None else milliseconds(progress.next),
-        "error": progress.note if progress.state == ScheduleState.BROKEN else progress.last_error,
+        "error": masked(progress.note if progress.state == ScheduleState.BROKEN else progress.last_error),
     }
     return without_nothing(view)
 
@@ -56,10 +68,29 @@ def last_states(schedule: Schedule, run: Run | None) -> dict[str, str]:
     return {message_id(schedule.definition.public_id, run.id): state}
 
 
-def message_view(schedule: Schedule, run: Run | None) -> View:
+def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
+    """What of a request a caller is shown. An owner's program has the owner's rights; a woken agent may act on text of
+    strangers, and could pass on what it reads."""
+    shown = redacted(payload)
+    if not depth:
+        return shown
+    if "about" in shown:  # what it follows was given in base64 and as JSON within JSON
+        shown["body"] = json.dumps(_masked_callback(callback_body(shown.pop("about"))), separators=(",", ":"))
+    if "body_base64" in shown:
+        shown["body_base64"] = masked_base64(shown["body_base64"])
+    hidden: View = masked(shown)
+    return hidden
+
+
+def _masked_callback(body: View) -> View:
+    encoded = {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
+    return {**body, **encoded}
+
+
+def message_view(schedule: Schedule, run: Run | None, depth: int) -> View:
     """A message is a one-off, or one run of what recurs."""
     definition = schedule.definition
-    payload = payload_of(schedule)
+    payload = shown_to(depth, payload_of(schedule))
     due = _due(schedule, run)
     recurs = schedule_id(definition.public_id, payload)
     view = {
@@ -82,11 +113,12 @@ def _due(schedule: Schedule, run: Run | None) -> Instant:
 
 
 def _sent(payload: Mapping[str, Any]) -> View:
-    label, shown = payload.get("label"), redacted(payload)
+    """Of a payload as it is shown."""
+    label = payload.get("label")
     return {
         "method": payload["method"],
-        "header": header_lists(shown.get("headers", {})),
-        **text_or_base64("body", body_of(shown)),
+        "header": header_lists(payload.get("headers", {})),
+        **text_or_base64("body", body_of(payload)),
         "callback": payload.get("callback"),
         "callbackHeader": header_lists(payload.get("callback_headers", {})) or None,
         "failureCallback": payload.get("failure_callback"),
@@ -104,10 +136,12 @@ def text_or_base64(name: str, body: bytes) -> View:
         return {f"{name}Base64": base64.b64encode(body).decode()}
 
 
-def answer_of(run: Run) -> View:
+def answer_of(run: Run, depth: int) -> View:
     """What the receiver said last. Where nobody answered, the status is 0 and the body is the reason."""
     answer = json.loads(run.result or "null") or {}
-    body = base64.b64decode(answer["body"]) if answer.get("status") else (run.error or "").encode()
+    if depth:
+        answer = masked_result(run.kind, answer)
+    body = base64.b64decode(answer["body"]) if answer.get("status") else str(masked(run.error or "")).encode()
     return {
         "responseStatus": answer.get("status", 0),
         "responseHeader": answer.get("header", {}),
@@ -115,8 +149,8 @@ def answer_of(run: Run) -> View:
     }
 
 
-def dlq_view(schedule: Schedule, run: Run) -> View:
-    return {**message_view(schedule, run), "dlqId": dlq_id(run.id), **answer_of(run)}
+def dlq_view(schedule: Schedule, run: Run, depth: int) -> View:
+    return {**message_view(schedule, run, depth), "dlqId": dlq_id(run.id), **answer_of(run, depth)}
 
 
 def without_nothing(view: Mapping[str, Any]) -> View:
