@@ -7,7 +7,7 @@ import re
 LONGEST = 100
 _NAME = re.compile(
     r"(?i)(auth|authorization|cookie|password|passphrase|passwd|pwd|secret|token|credential|signature"
-    r"|(api|access|private|signing)[_-]?key)s?$"
+    r"|(api|access|private|signing)[_-]?key|(?<![a-z0-9])sig)s?$"
 )
 
 

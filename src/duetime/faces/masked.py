@@ -17,7 +17,7 @@ _BASE64: Final = "body_base64"
 DEEPEST: Final = 60
 """Levels of a value; what lies deeper is not shown."""
 
-_WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "signature", "key")
+_WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
 """One of these is in every such name: most texts have none, and need no closer look."""
 # Every run is bounded: a text that somebody wrote for it would otherwise take minutes.
 _NAMED: Final = (

@@ -83,7 +83,7 @@ def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
 
 
 def _masked_callback(body: View) -> View:
-    encoded = {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
+    encoded: View = {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
     return {**body, **encoded}
 
 
