@@ -87,6 +87,12 @@ SECURITY: tuple[Line, ...] = (
         "all refused on every node",
         "scorecard.tokens",
     ),
+    Line(
+        "secrets",
+        "canaries in arguments, errors, URLs, headers, settings and the environment",
+        "none in logs, answers, pages, alerts, service files, printed commands",
+        "scorecard.canaries",
+    ),
 )
 
 LINES = RELIABILITY + SECURITY

@@ -106,6 +106,24 @@ class Server:
     def client(self, owner: str, *, scope: str | None = None) -> Client:
         return Client(self.port, {"Authorization": f"Bearer {self.token(owner, scope=scope)}"})
 
+    def browser(self, client: Client) -> Client:
+        """Return a browser's session with the rights of a client's token: the pages know cookies and no tokens."""
+        browser, token = self.stranger(), client.headers["Authorization"].removeprefix("Bearer ")
+        origin = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{self.port}"}
+        reply = browser.ask("POST", "/login", None, origin, f"token={token}&goal=/".encode())
+        if "set-cookie" not in reply.headers:
+            raise RuntimeError(f"signing in answered {reply.status}: {reply.text[:300]}")
+        browser.headers["Cookie"] = reply.headers["set-cookie"].split(";")[0]
+        return browser
+
+    def duetime(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the same installation."""
+        env = environment(self.folder) | {"DUETIME_SECRET": self.secret}
+        command = [sys.executable, "-m", "duetime", *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
     def stranger(self) -> Client:
         """Return a client without a token."""
         return Client(self.port, {})

@@ -141,7 +141,8 @@ def _veiled(text: str, known: Id) -> str:
 
 
 def _http_probes(server: Server, ids: list[Id]) -> Iterator[Ask]:
-    bob, browser = server.client("bob"), _signed_in(server, "bob")
+    bob = server.client("bob")
+    browser = server.browser(bob)
     for method, path in _registered(server.folder):
         asking = bob if path.startswith(("/api", "/v2", "/metrics")) else browser
         if "{" in path:
@@ -190,18 +191,6 @@ def _filtered(client: Client, path: str, name: str, known: Id) -> Probe:
 def _told(reply: Reply, known: Id) -> str:
     headers = sorted((name, each) for name, each in reply.headers.items() if name not in ("date", "content-length"))
     return _veiled(f"{reply.status} {headers} {reply.text}", known)
-
-
-def _signed_in(server: Server, owner: str) -> Client:
-    """Return a browser's session: the pages know cookies and no tokens."""
-    client = server.stranger()
-    form = f"token={server.token(owner)}&goal=/".encode()
-    origin = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://127.0.0.1:{server.port}"}
-    reply = client.ask("POST", "/login", None, origin, form)
-    if "set-cookie" not in reply.headers:
-        raise RuntimeError(f"signing in answered {reply.status}: {reply.text[:300]}")
-    client.headers["Cookie"] = reply.headers["set-cookie"].split(";")[0]
-    return client
 
 
 # -- tools, resources, streams ----------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from scorecard.forgeries import forgeries
 from scorecard.line import Result, Scale, Tell
-from scorecard.serving import Client, Server, environment, started
+from scorecard.serving import Client, Server, started
 
 KNOWN_WITHIN = 2.0
 """Seconds until the other node has to know what was revoked."""
@@ -125,9 +123,7 @@ def _page(node: Server, cookie: str, signed_in_at: Server) -> int:
 
 
 def _cookie(node: Server, token: str) -> str:
-    origin = {"Content-Type": FORM, "Origin": f"http://127.0.0.1:{node.port}"}
-    reply = node.stranger().ask("POST", "/login", None, origin, f"token={token}&goal=/".encode())
-    return reply.headers["set-cookie"].split(";")[0]
+    return node.browser(Client(node.port, {"Authorization": f"Bearer {token}"})).headers["Cookie"]
 
 
 def _issued(node: Server) -> tuple[str, str]:
@@ -136,9 +132,7 @@ def _issued(node: Server) -> tuple[str, str]:
 
 
 def _duetime(node: Server, *arguments: str) -> str:
-    env = environment(node.folder) | {"DUETIME_SECRET": node.secret}
-    command = [sys.executable, "-m", "duetime", *arguments]
-    done = subprocess.run(command, cwd=node.folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = node.duetime(*arguments)
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)}: exit {done.returncode}: {done.stderr[-500:]}")
     return done.stdout
