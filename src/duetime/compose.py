@@ -39,7 +39,7 @@ from duetime.wiring.requests import OpenedByUse, signing_keys
 from duetime.wiring.revocations import RevocationsByUse
 from duetime.wiring.secrets import secrets_of
 from duetime.wiring.standing import named_agents, named_channels
-from duetime.wiring.tasks import Fetching
+from duetime.wiring.tasks import fetch_task
 
 if TYPE_CHECKING:
     from duetime.core.engine import Engine
@@ -70,7 +70,6 @@ class App:
     scheduler: Scheduler
     courier: Courier
     access: RunAccess
-    fetching: Fetching
     exchange_age: ExchangeAge
     remote: QStashNotifications | None = None
     """Where notifications are kept elsewhere."""
@@ -114,7 +113,6 @@ class App:
     def close(self) -> None:
         for kind in self.kinds.values():
             kind.close()
-        self.fetching.close()
         if self.remote is not None:
             self.remote.close()
         self.store.close()
@@ -141,8 +139,7 @@ def build(
         if tasks:
             load_entry_points()
             load(settings.tasks, settings.origin.modules)
-        fetching = Fetching(settings, clock)
-        own = (*TASKS, fetching.task(), *_operator_tasks(store, settings, clock))
+        own = (*TASKS, fetch_task(settings), *_operator_tasks(store, settings, clock))
         known = Registry(own, base=default_registry if registry is None else registry)
         courier = courier_of(settings, clock)
         access = RunAccess(settings, clock, zone)
@@ -161,7 +158,7 @@ def build(
         raise
     remote = remote_notifications(settings, scheduler)
     age = ExchangeAge(clock)
-    return App(settings, clock, store, known, kinds, scheduler, courier, access, fetching, age, remote)
+    return App(settings, clock, store, known, kinds, scheduler, courier, access, age, remote)
 
 
 def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:

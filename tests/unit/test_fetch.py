@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from duetime.compose import App, build
-from duetime.core.kind import Caller
+from duetime.core.clock import SystemClock
+from duetime.core.errors import InvalidInput
+from duetime.core.kind import Caller, StopReason, StopSignal
+from duetime.core.outcome import Completed, Failed, Outcome
+from duetime.kinds.context import TaskContext
 from duetime.kinds.page_text import page_text
 from duetime.settings import Settings
-from duetime.wiring.tasks import LARGEST, NotFetched
-from tests.support.receiver import Behaviour, Receiver, Request
+from duetime.wiring.fetching import LARGEST, NotFetched, charset_of
+from tests.support.jobs import make_work
+from tests.support.receiver import Behaviour, Fault, Receiver, Request
 
 PAGE = (
     b"<html><head><title>x</title><script>bad()</script></head><body><h1>Plants</h1><p>All &amp; <b>green</b>.</body>"
@@ -28,6 +34,8 @@ def receiver() -> Iterator[Receiver]:
 def _answer(request: Request) -> Behaviour:
     if request.path == "/gone":
         return Behaviour(status=404)
+    if request.path == "/undefined":
+        return Behaviour(headers={"Content-Type": "text/plain; charset=undefined"}, body=b"text")
     if request.path == "/endless":
         return Behaviour(headers={"Content-Type": "text/plain"}, body=b"a" * (LARGEST + 1))
     if request.path == "/plain":
@@ -36,9 +44,19 @@ def _answer(request: Request) -> Behaviour:
 
 
 def fetch_of(app: App) -> Callable[[str], str]:
+    """In this process, for what does not depend on where it runs."""
     task = app.registry.get("fetch")
     assert task is not None
-    return task.function
+    return lambda url: str(task.call([url], {}, _no_context))
+
+
+def _no_context() -> TaskContext:
+    raise AssertionError("fetch asks for no context")
+
+
+def executed(app: App, task: str, *args: str, stop: StopSignal | None = None) -> Outcome:
+    """As a worker carries it out: in a process of its own."""
+    return app.kinds["job"].execute(make_work(task, *args, stop=stop))
 
 
 def opened(tmp_path: Path, *allowed: str) -> App:
@@ -63,6 +81,90 @@ def test_of_a_huge_page_only_the_beginning_is_read(tmp_path: Path, receiver: Rec
         assert fetch_of(app)(f"{receiver.url}/endless") == "a" * LARGEST
     finally:
         app.close()
+
+
+def test_it_runs_in_a_process_of_its_own_which_a_stop_ends(tmp_path: Path, receiver: Receiver) -> None:
+    app = opened(tmp_path, "127.0.0.1")
+    stop = StopSignal()
+    clock = SystemClock()
+
+    def stop_and_say_nothing(request: Request) -> Behaviour:
+        stop.set(StopReason.TIMEOUT)
+        return Behaviour(fault=Fault.SILENCE)
+
+    receiver.behave = stop_and_say_nothing
+    begun = clock.monotonic()
+    try:
+        outcome = executed(app, "fetch", f"{receiver.url}/silence", stop=stop)
+        assert isinstance(outcome, Failed)
+        assert outcome.error.startswith("timed out")
+        assert clock.monotonic() - begun < 15  # its own patience is 20 s
+    finally:
+        app.close()
+
+
+def test_a_pipeline_with_it_runs_in_one_process_with_the_allowed_hosts(tmp_path: Path, receiver: Receiver) -> None:
+    app = opened(tmp_path, "127.0.0.1")
+    try:
+        assert executed(app, f"fetch('{receiver.url}/page') | shorten(words=2) | echo") == Completed('"Plants All ..."')
+        assert app.kinds["job"]._planner.known("fetch('x') | shorten").in_one_process  # type: ignore[attr-defined]
+        refused = executed(app, f"fetch('{receiver.url}/gone') | shorten")
+        assert refused == Failed(
+            "NotFetched: the page was answered with status 404; redirects are not followed", permanent=True
+        )
+    finally:
+        app.close()
+
+
+def test_the_hosts_that_are_allowed_are_no_argument_of_its_callers(tmp_path: Path) -> None:
+    app = opened(tmp_path, "10.0.0.1")
+    try:
+        task = app.registry.get("fetch")
+        assert task is not None
+        assert list(task.describe()["arguments"]["properties"]) == ["url"]
+        payload = {"task": "fetch", "kwargs": {"url": "https://example.org", "allowed_hosts": ["127.0.0.1"]}}
+        with pytest.raises(InvalidInput, match="allowed_hosts"):
+            app.kinds["job"].prepare(payload, Caller("ada"))
+    finally:
+        app.close()
+
+
+def test_a_charset_that_is_none_of_web_pages_is_read_as_utf_8(tmp_path: Path, receiver: Receiver) -> None:
+    app = opened(tmp_path, "127.0.0.1")
+    try:
+        assert fetch_of(app)(f"{receiver.url}/undefined") == "text"
+    finally:
+        app.close()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "charset"),
+    [
+        ("text/html", "utf-8"),
+        ("text/html; charset=ISO-8859-1", "iso8859-1"),
+        ('text/html; charset="windows-1252"', "cp1252"),
+        ("text/html; x=y; CHARSET = us-ascii", "ascii"),
+        ("text/html; charset=Shift_JIS", "shift_jis"),
+        *(
+            (f"text/html; charset={odd}", "utf-8")
+            for odd in ("punycode", "undefined", "idna", "utf_7", "zip", "no\0", "")
+        ),
+    ],
+)
+def test_only_encodings_of_web_pages_are_used(content_type: str, charset: str) -> None:
+    assert charset_of(content_type) == charset
+
+
+HOSTILE = ("<a ", "<svg>", "</head>", "<", "</", "<!--", "<!", "&", "&#", "<a ='", '<a x="', "<script>", "=")
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_hostile_page_is_read_in_linear_time(piece: str) -> None:
+    half = LARGEST // 8
+    begun = time.process_time()
+    for end in ("</head>", ">", "'"):
+        page_text(piece * (half // len(piece)) + end * (half // len(end)))
+    assert time.process_time() - begun < 3
 
 
 def test_private_addresses_are_refused(tmp_path: Path, receiver: Receiver) -> None:
@@ -92,6 +194,9 @@ def test_every_owner_may_use_it(tmp_path: Path) -> None:
         ("<script><p>a</script></p>b", "b"),
         ("a<svg><text>no</text></svg>b<unknown>c", "abc"),
         ("", ""),
+        ("<p title='a>b'>it's <b x=\"y\">fine</b> 1 < 2</p><!-- <p>no -->x<!doctype html>y", "it's fine 1 < 2\nxy"),
+        ("<head><title>no</title></head><SVG><text>no</SVG>&lt;seen&gt;", "<seen>"),
+        ("<svg><template></svg>seen", "seen"),
     ],
 )
 def test_text_of_pages(html: str, text: str) -> None:

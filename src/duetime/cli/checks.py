@@ -19,7 +19,7 @@ from duetime.kinds.builtin import TASKS
 from duetime.kinds.loading import load, load_entry_points
 from duetime.kinds.registry import Registry, default_registry
 from duetime.settings import Settings, local_zone
-from duetime.wiring.tasks import Fetching
+from duetime.wiring.tasks import fetch_task
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")
 SAFE_SQLITE = (3, 51, 3)
@@ -111,7 +111,7 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
     except DuetimeError as error:
         announced = []
         checks.append(Check("fail", "tasks", error.message))
-    registry = Registry((*TASKS, Fetching(settings, SystemClock()).task()), base=default_registry)
+    registry = Registry((*TASKS, fetch_task(settings)), base=default_registry)
     if announced:
         checks.append(Check("ok", "tasks", f"announced by packages: {', '.join(announced)}"))
     names = ", ".join(sorted({task.name for task in registry} | OPERATOR))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, NamedTuple
 
@@ -37,8 +37,9 @@ class ContextPlace(NamedTuple):
 
 
 class Arguments:
-    def __init__(self, function: Callable[..., Any]) -> None:
-        parameters = _parameters(function)
+    def __init__(self, function: Callable[..., Any], hidden: Container[str] = ()) -> None:
+        """`hidden`: parameters that callers neither see nor give."""
+        parameters = [parameter for parameter in _parameters(function) if parameter.name not in hidden]
         self.context = find_context(parameters)
         given = [p for p in parameters if self.context is None or p.name != self.context.name]
         listed = [Argument(p.name, p.kind, p.default, shape_of(p.annotation)) for p in given]

@@ -22,7 +22,7 @@ def shorten(text: Annotated[str, "the text to cut"], words: Annotated[int, "how 
     return " ".join(kept) if len(kept) <= words else " ".join(kept[:words]) + " ..."
 
 
-TASKS = (Task(echo), Task(shorten))
+TASKS = (Task(echo, portable=True), Task(shorten, portable=True))
 
 
 def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dict[str, Any]]) -> tuple[Task, ...]:

@@ -29,14 +29,14 @@ def main() -> None:
     results, life = int(sys.argv[1]), int(sys.argv[2])
     control = Control(_own(results, life))
     request = json.loads(control.line())
-    args, kwargs = json.loads(control.line())
+    steps = json.loads(control.line())
     sys.path[:] = request["path"]
     deadline = float(request["deadline"])
     if _boottime() >= deadline:
         _end_group()
     threading.Thread(target=control.watch, args=(deadline,), name="duetime-watch", daemon=True).start()
     answers = Answers(results)
-    answers.send(_perform(request, args, kwargs, control.cancelled, answers))
+    answers.send(_perform(request, steps, control.cancelled, answers))
 
 
 class Control:
@@ -129,18 +129,12 @@ def _end_group() -> None:
     os._exit(1)
 
 
-def _perform(
-    request: dict[str, Any],
-    args: list[Any],
-    kwargs: dict[str, Any],
-    cancelled: threading.Event,
-    answers: Answers,
-) -> dict[str, Any]:
+def _perform(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, answers: Answers) -> dict[str, Any]:
     import faulthandler
 
     faulthandler.enable()  # a crash leaves its trace with the operator
     try:
-        value = _call(request, args, kwargs, lambda: _context(request["context"], cancelled, answers))
+        value = _call(request, steps, lambda: _context(request["context"], cancelled, answers))
         return _answer(value, request)
     except BaseException as error:  # also SystemExit: it ends the task, not the report about it
         return _failure(error)
@@ -148,16 +142,21 @@ def _perform(
         _flush()
 
 
-def _call(request: dict[str, Any], args: list[Any], kwargs: dict[str, Any], context: Any) -> Any:
+def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
+    """Each step after the first is given the result of the one before."""
     from duetime.kinds.loading import Location, find_function
     from duetime.kinds.registry import Task
+    from duetime.kinds.results import encode_whole
 
-    function = find_function(Location(**request["function"]))
-    value = Task(function, name=request["task"]).call(args, kwargs, context)
-    if type(value).__name__ == "coroutine":
-        import asyncio
+    value: Any = None
+    for index, (location, (args, kwargs)) in enumerate(zip(request["functions"], steps, strict=True)):
+        function = find_function(Location(**location))
+        given = args if index == 0 else [json.loads(encode_whole(value)), *args]
+        value = Task(function, name=request["task"]).call(given, kwargs, context)
+        if type(value).__name__ == "coroutine":
+            import asyncio
 
-        return asyncio.run(value)
+            value = asyncio.run(value)
     return value
 
 

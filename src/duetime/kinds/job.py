@@ -103,7 +103,7 @@ class JobKind:
 
     def _run_stages(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
         value: Any = None
-        final = len(plan.stages) - 1
+        final, together = len(plan.stages) - 1, plan.in_one_process
         for index, (task, step) in enumerate(plan.stages):
             args, kwargs = step.given()
             if index == 0:
@@ -113,12 +113,15 @@ class JobKind:
                 if work.stop.is_set():
                     raise Stopped
                 args.insert(0, value)
-            if task.isolation == "thread":
+            if task.isolation == "thread" and not together:
                 value = self._call(task, args, kwargs, work)
                 continue
-            runner = self._process_runner()
-            text = runner.run(task, args, kwargs, _context(work), work.stop, lease=work.lease, last=index == final)
-            if index == final:
+            then = [(later, *own.given()) for later, own in plan.stages[1:]] if together else []
+            last = together or index == final
+            text = self._process_runner().run(
+                task, args, kwargs, _context(work), work.stop, lease=work.lease, last=last, then=then
+            )
+            if last:
                 return Completed(None if text == "null" else text)
             value = json.loads(text)
         return _completed(value)

@@ -24,6 +24,12 @@ class Plan(NamedTuple):
     bare: Task | None
     """The one task of a job that is nothing but its name: most jobs are."""
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether all steps belong into one process of their own, so that a timeout ends them all."""
+        tasks = [stage.task for stage in self.stages]
+        return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
+
 
 class Planner:
     def __init__(self, registry: Registry) -> None:

@@ -25,6 +25,10 @@ _LINGER = 1.0
 """Seconds for a process that has answered to end by itself: its exit handlers may want to run."""
 
 
+Call = tuple[Task, Sequence[Any], dict[str, Any]]
+"""A further step in the same process; its first argument is the result of the step before."""
+
+
 class ProcessRunner:
     """`grace`: seconds that a cancelled task has to end by itself. `patience`: seconds a child lives unheard, where its
     worker's lease is not over before."""
@@ -46,13 +50,14 @@ class ProcessRunner:
         *,
         lease: Lease | None = None,
         last: bool = True,
+        then: Sequence[Call] = (),
     ) -> str:
         """JSON text: cut to what is stored when it is the `last` step, whole otherwise.
 
         Raises Stopped or ProcessFailed.
         """
         child = ChildLease(lease, self._patience, self._clock)
-        tether = Tether(self._request(task, args, kwargs, context, last, child.deadline()))
+        tether = Tether(self._request(task, args, kwargs, context, last, child.deadline(), then))
         try:
             answer = self._converse(tether, child, stop, context.progress)
             self._linger(tether)
@@ -75,14 +80,16 @@ class ProcessRunner:
         context: TaskContext,
         last: bool,
         deadline: float,
+        then: Sequence[Call] = (),
     ) -> bytes:
-        call = encode_whole([list(args), kwargs])
+        steps = [[list(given), {**named, **step.constants}] for step, given, named in ((task, args, kwargs), *then)]
+        call = encode_whole(steps)
         if len(call) > MOST_PASSED:
             raise ProcessFailed(f"{task.name}: its arguments are too large for a process", permanent=True)
         about = {
             "path": sys.path,
             "task": task.name,
-            "function": locate(task.function)._asdict(),
+            "functions": [locate(step.function)._asdict() for step in (task, *(each[0] for each in then))],
             "last": last,
             "limit": MOST_PASSED,
             "deadline": deadline,

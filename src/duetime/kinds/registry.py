@@ -45,20 +45,27 @@ class Task:
         isolation: Isolation = "thread",
         operator: bool = False,
         local: bool = False,
+        constants: Mapping[str, Any] | None = None,
+        portable: bool = False,
     ) -> None:
-        """`operator`: only for operators. `local`: of these, only for who sits at this machine, without a token."""
+        """`operator`: only for operators. `local`: of these, only for who sits at this machine, without a token.
+        `constants`: named arguments that the settings give: no caller sees or changes them. `portable`: beside a step
+        in a process of its own, it runs in that process too.
+        """
         self.function = function
         self.name = _name_of(function) if name is None else name
         self.description = inspect.cleandoc(description or function.__doc__ or "")
         self.isolation = isolation
         self.operator = operator or local
         self.local = local
+        self.constants = dict(constants or {})
+        self.portable = portable
         _check(self)
 
     @cached_property
     def arguments(self) -> Arguments:
         """Read on first use: annotations may name what the module defines further down."""
-        return Arguments(self.function)
+        return Arguments(self.function, hidden=self.constants)
 
     @property
     def place(self) -> str:
@@ -69,7 +76,7 @@ class Task:
         arguments = self.arguments
         if not arguments.direct:
             args, kwargs = arguments.adapt(args, kwargs, context)
-        return self.function(*args, **kwargs)
+        return self.function(*args, **kwargs, **self.constants)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "arguments": self.arguments.schema()}
