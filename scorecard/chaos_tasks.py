@@ -47,3 +47,15 @@ def stamp(context: TaskContext) -> None:
 @cache
 def _stamps() -> int:
     return os.open(os.environ[EFFECTS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+
+@task
+def hold(context: TaskContext, seconds: float) -> None:
+    """Take long at the first attempt, and no time at any later one."""
+    effect(context, work=seconds if context.attempt == 1 else 0.0)
+
+
+@task(isolation="process")
+def hold_apart(context: TaskContext, seconds: float) -> None:
+    """Do the same in a process of its own."""
+    effect(context, work=seconds if context.attempt == 1 else 0.0)

@@ -65,6 +65,12 @@ class Worker:
     def set_clock(self, seconds: float) -> None:
         self.shift.write_bytes(struct.pack("q", int(seconds * SECOND)))
 
+    def end(self) -> None:
+        """Kill it, if it is still there."""
+        if self.process.exitcode is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.process.join()
+
 
 @dataclass
 class Experiment:
@@ -93,7 +99,7 @@ class Experiment:
             yield
         finally:
             for worker in self.workers:
-                _end(worker)
+                worker.end()
             server.kill()
             server.wait()
 
@@ -157,12 +163,12 @@ class Experiment:
         """Let one worker stand still and go on. One that holds SQLite's write lock keeps everybody from writing."""
         worker, begin = self.workers[at], now()
         os.kill(worker.pid, signal.SIGSTOP)
-        concerned = 0 if self._is_locked() else worker.pid
+        concerned = 0 if self.is_locked() else worker.pid
         wait(max(0.0, seconds - (now() - begin) / SECOND))
         os.kill(worker.pid, signal.SIGCONT)
         self.faults.append(Fault("stop", concerned, begin, now()))
 
-    def _is_locked(self) -> bool:
+    def is_locked(self) -> bool:
         """Return whether nobody can write to a SQLite store for longer than a transaction takes."""
         if "://" in self.url:
             return False
@@ -333,9 +339,3 @@ def _free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
-
-
-def _end(worker: Worker) -> None:
-    if worker.process.exitcode is None:
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.process.join()

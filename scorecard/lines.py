@@ -31,6 +31,12 @@ RELIABILITY: tuple[Line, ...] = (
         "scorecard.simulation",
     ),
     Line(
+        "frozen",
+        "workers and children frozen beyond the lease, then resumed; both stores",
+        "100 frozen; stale writes 0; a resumed child ends within 0.2 s",
+        "scorecard.frozen",
+    ),
+    Line(
         "power-cut",
         "images of a SQLite store as a power cut may leave it",
         "5,000 images; integrity holds; acknowledged writes lost: 0",
