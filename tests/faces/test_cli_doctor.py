@@ -12,6 +12,7 @@ import pytest
 
 from duetime.agents.models import EXAMPLE
 from duetime.cli import checks_store
+from duetime.cli.checks_tokens import token_checks
 from duetime.compose import build
 from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.core.outcome import Failed
@@ -157,3 +158,14 @@ def test_a_sqlite_that_may_lose_commits(cli: Cli, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
     [(status, message)] = told(cli, "sqlite")
     assert status == "warn" and message.startswith("3.51.2 may lose commits")
+
+
+def test_nodes_that_share_a_store_are_told_to_share_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Settings(db="postgresql://duetime@db.example.org/duetime")
+    monkeypatch.delenv("DUETIME_SECRET", raising=False)
+    [check] = token_checks(shared)
+    assert (check.status, check.subject) == ("warn", "tokens")
+    assert "give each of them one DUETIME_SECRET" in check.message
+    assert [check.status for check in token_checks(Settings())] == ["ok"]
+    monkeypatch.setenv("DUETIME_SECRET", "x" * 64)
+    assert [check.status for check in token_checks(shared)] == ["ok"]

@@ -25,7 +25,7 @@ DEEPEST: Final = 60
 LONGEST_TRACE: Final = 20_000
 """Characters of a trace, from its end."""
 MOST: Final = 2000
-"""Values that are looked for in one text at most."""
+"""Values of a payload that are looked for in one text at most."""
 
 _USER = re.compile(r"://([^\s/@:]{0,200}):([^\s/@]{1,500})@")
 _PAIR = re.compile(r"(?<![\w.\[\]-])([\w.\[\]-]{1,100})=([^&#;\s\"'<>]{1,2000})")
@@ -100,8 +100,8 @@ def secrets_of(payload: str) -> list[str]:
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """The same text without these values, in any of the forms in which a text may quote them, and without what looks
     like a credential."""
-    values = {value for value in (*secrets, *_known) if len(value) >= SHORTEST}
-    for value in sorted(values, key=len, reverse=True)[:MOST]:  # the longest first: one may be part of another
+    given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
+    for value in sorted({*given, *_known}, key=len, reverse=True):  # the longest first: one may be part of another
         if value in text:
             text = text.replace(value, MASK)
         for form in _forms(value):
@@ -127,7 +127,7 @@ def redacted_trace(error: BaseException, payload: str) -> str:
 
 def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     """What is stored of a failure. What came of a success is its owner's."""
-    if isinstance(outcome, Completed | Waiting) or outcome == Returned():
+    if type(outcome) is Completed or isinstance(outcome, Completed | Waiting):  # the first look is the cheaper one
         return outcome
     secrets = secrets_of(payload)
     if isinstance(outcome, Failed | Retry):

@@ -1,0 +1,189 @@
+"""Credentials are taken out of what is kept and logged of a failure, in every form in which a text may quote them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import SystemClock
+from duetime.core.kind import Caller
+from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
+from duetime.core.redaction import redacted, redacted_outcome, redacted_trace, remember_secrets, secrets_of
+from duetime.core.result import Ok
+from duetime.kinds.registry import Registry
+from duetime.settings import Settings
+from duetime.settings.sections import AgentSettings, ChannelSettings, NotificationSettings
+from duetime.simulation import Simulation
+from duetime.wiring.secrets import secrets_of as secrets_of_settings
+from tests.support.stage import NOON, Stage
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(str(tmp_path / "my.db"))
+    yield made
+    made.time.close()
+
+
+KEY = "s3cr3t/va lue+'\"é"
+PAYLOADS: list[Any] = [
+    {"kwargs": {"api_key": KEY}},
+    {"args": [{"nested": [{"password": KEY}]}]},
+    {"headers": {"Authorization": f"Bearer {KEY.replace(' ', '')}"}},
+    {"body": json.dumps({"password": KEY})},
+    {"body_base64": base64.b64encode(json.dumps({"token": KEY}).encode()).decode()},
+    {"credentials": ["first-one", KEY]},
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_what_a_run_was_given_is_not_quoted(payload: Any) -> None:
+    for key in (KEY, KEY.replace(" ", "")):
+        for quoted in (key, repr(key), json.dumps(key), str(payload)):
+            secrets = secrets_of(json.dumps(payload))
+            if any(key in secret for secret in secrets):
+                assert "s3cr3t" not in redacted(f"cannot sign in with {quoted}", secrets)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://ada:hunter2hunter2@example.org/x",
+        "https://example.org/x?token=hunter2hunter2&page=2",
+        "postgresql://ada:hunter2hunter2@db/x",
+        "https://example.org/?sig=hunter2hunter2",
+    ],
+)
+def test_the_credentials_of_an_address_are_not_quoted(address: str) -> None:
+    secrets = secrets_of(json.dumps({"task": f"fetch('{address}')"}))
+    assert "hunter2hunter2" in secrets
+    shown = redacted(f"{address} answered 401: hunter2hunter2 is wrong", secrets)
+    assert "hunter2hunter2" not in shown
+    assert "answered 401" in shown
+
+
+def test_what_is_no_credential_stays() -> None:
+    payload = json.dumps({"task": "report", "kwargs": {"max_tokens": 5, "city": "Berlin", "pass": "no"}})
+    words = "KeyError: 'token' of Berlin; 5 tries"
+    assert redacted(words, secrets_of(payload)) == words
+
+
+OUTCOMES: list[Outcome] = [
+    Failed("hunter2hunter2", result=json.dumps({"said": "hunter2hunter2", "token": "other"})),
+    Retry("hunter2hunter2", 5, json.dumps({"body": base64.b64encode(b"hunter2hunter2").decode()})),
+    Cancelled("hunter2hunter2"),
+    Returned("hunter2hunter2", alert=Alert("key", "hunter2hunter2", "hunter2hunter2")),
+]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda each: type(each).__name__)
+def test_no_part_of_a_failure_quotes_it(outcome: Outcome) -> None:
+    shown = redacted_outcome(outcome, json.dumps({"kwargs": {"password": "hunter2hunter2"}}))
+    assert type(shown) is type(outcome)
+    assert "hunter2hunter2" not in str(shown)
+    assert base64.b64encode(b"hunter2hunter2").decode() not in str(shown)
+
+
+def test_what_came_of_a_success_is_its_owners() -> None:
+    done = Completed(json.dumps("hunter2hunter2"))
+    assert redacted_outcome(done, json.dumps({"kwargs": {"password": "hunter2hunter2"}})) is done
+
+
+def test_a_trace_with_its_causes_quotes_nothing() -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    payload = json.dumps({"kwargs": {"password": "hunter2hunter2"}})
+    try:
+        try:
+            raise ValueError("hunter2hunter2 first")
+        except ValueError as error:
+            raise RuntimeError("hunter2hunter2 then") from error
+    except RuntimeError as error:
+        trace = redacted_trace(error, payload)
+    assert "first" in trace
+    assert "then" in trace
+    assert "hunter2hunter2" not in trace.replace('"hunter2hunter2', "")  # the source lines of this very test
+    assert redacted_trace(Broken(), payload)
+
+
+def test_the_credentials_of_the_process_are_known() -> None:
+    settings = Settings(
+        db="postgresql://duetime:of-the-database@db/duetime",
+        notifications=NotificationSettings(token="tk_of_ntfy", qstash_token="of-qstash"),
+        channels={
+            "phone": ChannelSettings(url="tgram://123456789:of-telegram/chat"),
+            "hook": ChannelSettings(
+                url="https://hooks.example.org/services/of-the-path", headers={"X-Api-Key": "of-a-header"}
+            ),
+        },
+        agents={"hook": AgentSettings(secret="of-the-agent")},
+    )
+    environment = {
+        "CRM_API_KEY": "of-the-environment",
+        "PGPASSWORD": "of-postgres",
+        "HOME": "/home/ada",
+        "A_KEY": "of-a-key",
+    }
+    found = set(secrets_of_settings(settings, environment))
+    assert {"of-the-database", "tk_of_ntfy", "of-qstash", "of-the-path", "of-a-header", "of-the-agent"} <= found
+    assert {"of-the-environment", "of-postgres", "of-a-key"} <= found
+    assert "tgram://123456789:of-telegram/chat" in found
+    assert not {"/home/ada", "hooks.example.org", "services"} & found
+
+
+def test_what_was_made_known_is_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.core.redaction._known", set())
+    remember_secrets(["of-this-process", "short"])
+    assert redacted("of-this-process is short") == "*** is short"
+    many = [f"secret-number-{number}" for number in range(3000)]
+    assert "of-this-process" not in redacted("of-this-process", many)
+
+
+def test_what_a_task_raises_is_stored_without_it() -> None:
+    registry = Registry()
+
+    @registry.task
+    def sign_in(password: str) -> None:
+        raise RuntimeError(f"cannot sign in with {password}")
+
+    with Simulation(NOON, registry=registry) as simulation:
+        id = simulation.duetime.schedule("sign_in", kwargs={"password": "hunter2hunter2"}, every="1h", max_attempts=2)[
+            "id"
+        ]
+        simulation.advance(timedelta(hours=3))
+        app = simulation.duetime.app
+        runs = simulation.runs()
+        attempts = [attempt for run in runs for attempt in app.store.attempts(run.id)]
+        schedule = app.store.find(id)
+        assert schedule is not None
+        kept = f"{[run.error for run in runs]} {attempts} {schedule.progress}"
+    assert "cannot sign in with ***" in kept
+    assert "hunter2hunter2" not in kept
+
+
+def test_what_an_agent_says_of_a_failure_is_stored_without_it(stage: Stage) -> None:
+    stage.due("use password=hunter2hunter2")
+    caller = Caller("ada", holder="agent")
+    taken = stage.app.scheduler.take(caller, "prompt")
+    assert isinstance(taken, Ok)
+    ended = stage.app.scheduler.finish(caller, taken.value.run.id, Failed("hunter2hunter2 was refused", permanent=True))
+    assert isinstance(ended, Ok)
+    assert ended.value.error == "*** was refused"
+
+
+@pytest.mark.parametrize(
+    "piece", ["a-", "eyJ-", "://", "://a:", "x-token: ", "token=", "bearer ", "https://a:b", '{"a":', "a: "]
+)
+def test_no_text_takes_long(piece: str) -> None:
+    clock, text = SystemClock(), piece * (200_000 // len(piece))
+    began = clock.monotonic()
+    list(secrets_of(json.dumps({"prompt": text})))
+    assert clock.monotonic() - began < 2
