@@ -173,7 +173,7 @@ def test_what_an_agent_says_of_a_failure_is_stored_without_it(stage: Stage) -> N
     stage.due("use password=hunter2hunter2")
     caller = Caller("ada", holder="agent")
     taken = stage.app.scheduler.take(caller, "prompt")
-    assert isinstance(taken, Ok)
+    assert isinstance(taken, Ok) and taken.value is not None
     ended = stage.app.scheduler.finish(caller, taken.value.run.id, Failed("hunter2hunter2 was refused", permanent=True))
     assert isinstance(ended, Ok)
     assert ended.value.error == "*** was refused"

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from duetime.core.masking import masked_by_pattern
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
 from duetime.core.secret_names import is_secret_name
 
 MASK: Final = "***"
