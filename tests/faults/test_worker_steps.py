@@ -210,26 +210,6 @@ def test_at_most_once_work_gets_its_turn_beside_a_line_that_is_always_full(store
     assert store.health(CLOCK.now()).due > 100, "it did not have to wait for all the others"
 
 
-def test_one_suspect_at_a_time_whatever_its_kind(store: RealStore) -> None:
-    """A further death must be counted for the run that killed."""
-    victim, _ = worker_on(store, 10)
-    create(store, *due(3), *due(3, kind="other"))
-    victim.exchange()
-    assert len(victim.hands) == 6
-    dies(store, victim)
-    worker, line = worker_on(store, 10)
-    for number in range(6):
-        worker.notice()
-        worker.exchange()
-        assert len(worker.hands) == 1, "one suspect in hand, none in line"
-        finish(worker, line, 1)
-        before = store.runs(RunQuery(status="completed")).total
-        assert before == number
-    worker.exchange()
-    assert {(run.status, run.deaths) for run in store.runs(RunQuery()).items} == {("completed", 1)}
-    invariants(store)
-
-
 def test_a_slot_that_a_record_frees_is_filled_by_the_same_transaction(store: RealStore) -> None:
     worker, line = worker_on(store, 1)
     create(store, *due(3))

@@ -162,8 +162,15 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         """* A worker's row. Its id is never used again."""
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
-        """* Shows that the worker lives. Raises WorkerGone when others took it for dead."""
+    def beat(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        reports: Mapping[RunId, str],
+        not_begun: Sequence[RunId] | None = None,
+    ) -> Beat:
+        """* Shows that the worker lives, and which of the runs in its hands have not begun; None where that is unknown.
+        Raises WorkerGone when others took it for dead."""
 
     def retire(self, worker: WorkerId) -> None:
         """* A clean leave; what the worker still holds is left to rescue."""

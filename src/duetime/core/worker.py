@@ -19,6 +19,7 @@ from duetime.core.policy.evaluating import Answers, Question, evaluate
 from duetime.core.store import Store, Want
 from duetime.core.store_clock import is_real
 from duetime.core.storing import Done, count_from, exchange
+from duetime.core.suspects import Suspects
 
 log = logging.getLogger("duetime.worker")
 
@@ -68,6 +69,7 @@ class Worker:
         self.claiming = True
         self.draining = False
         """True: nothing is begun any more; what was not started is given back."""
+        self.suspects = Suspects(clock)
         self.carrier: Carrier = InlineCarrier(self.execute)
         self._server_bound = is_real(clock)
         self._gone: WorkerId | None = None
@@ -106,9 +108,10 @@ class Worker:
             self.let_go(StopReason.LEASE)
         items = list(self.hands.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
+        not_begun = [item.id for item in items if not item.begun]
         asked = self.clock.boottime()
         try:
-            answer = self.store.beat(worker, self.clock.now(), reports)
+            answer = self.store.beat(worker, self.clock.now(), reports, not_begun)
         except WorkerGone:
             self._gone = worker
             raise
@@ -129,15 +132,18 @@ class Worker:
             self.judge.forget()
             return 0
         try:
-            dead_workers = self.judge.observe(self.store.workers(), self.id)
+            workers = self.store.workers()
+            dead_workers = self.judge.observe(workers, self.id)
         except StoreUnavailable:
             self.judge.forget()
             raise
+        self.suspects.look_at(row.id for row in workers)
         given_back = 0
         for dead in dead_workers:
             count = self.store.rescue(dead.id, dead.beat, self.clock.now())
             if count is not None:
                 given_back += count
+                self.suspects.start_small()
                 log.warning("worker %s (%s) is dead; %s of its runs were given back", dead.id, dead.name, count)
         return given_back
 
@@ -158,6 +164,7 @@ class Worker:
         self.carrier.take_back()
         self._strays += [item for item in self.hands.values() if item.begun]
         self.hands.clear()
+        self.suspects.forget()
         self.id = None
         self.register()
 
@@ -185,8 +192,7 @@ class Worker:
         held = len(self.hands) - len(ending)
         room = min(self.options.batch, self._slots() - held)
         exact = min(room, self.carrier.free, self._threads() - held)
-        suspects = any(item.claim.run.deaths and item.id not in ending for item in self.hands.values())
-        solo = 0 if suspects else min(1, room)
+        solo = min(self.suspects.room(), room)
         self._blocked = min(room, exact, solo) <= 0
         if exact > 0:
             self._giving_way = False
@@ -270,6 +276,8 @@ class Worker:
         now = self.clock.now()
         self._mind_the_clock(now)
         batch = self._next_batch(worker)
+        if released := self.suspects.ended(batch):
+            self.carrier.put(released)
         if self._blocked and (batch or self.carrier.free):
             self.notice()
         wants = self._wants(now, {item.id for item, _ in batch})
@@ -319,6 +327,7 @@ class Worker:
         items = [InHand(claim, self.id, since) for claim in claims]
         for item in items:
             self.hands[item.id] = item
+        items = self.suspects.admit(items)
         ready = [item for item in items if item.claim.at <= now]
         if ready:
             self.carrier.put(ready)
@@ -368,6 +377,7 @@ class Worker:
 
         The pace of what ran before would invite all of it back at once: it counts as slow until it proves faster.
         """
+        self._give_back(self.suspects.take_back(stalled))
         head = self.carrier.head()
         if head is None or self.carrier.free or self.clock.monotonic() - head.since < stalled:
             return
@@ -375,7 +385,9 @@ class Worker:
         self._pace = 1.0
 
     def give_back_unstarted(self) -> int:
-        items = self.carrier.take_back()
+        return self._give_back([*self.carrier.take_back(), *self.suspects.take_back()])
+
+    def _give_back(self, items: Sequence[InHand]) -> int:
         self.done.extend((item, give_back(item, self.clock)) for item in items)
         return len(items)
 

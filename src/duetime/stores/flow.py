@@ -17,7 +17,8 @@ from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft, begin
 from duetime.core.policy.evaluating import Answers
-from duetime.core.policy.settling import Finished, plan_rescue
+from duetime.core.policy.rescuing import Excuses, plan_rescue
+from duetime.core.policy.settling import Finished
 from duetime.core.result import Err, Ok, Result
 from duetime.core.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
 from duetime.core.triggers.base import BEFORE_ALL
@@ -40,6 +41,8 @@ from duetime.stores.search import (
 )
 from duetime.stores.transaction import Taken, Transaction
 
+MOST_LISTED = 2_000
+"""Runs that a beat names as not begun: far more than a worker claims ahead of its threads. Of others it is unknown."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -140,9 +143,16 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
             self._announce()
         return result
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> Beat:
+    def beat(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        reports: Mapping[RunId, str],
+        not_begun: Sequence[RunId] | None = None,
+    ) -> Beat:
+        listed = None if not_begun is None else ",".join(map(str, not_begun[:MOST_LISTED]))
         with self._write() as tx:
-            if not tx.beat(worker, now, reports):
+            if not tx.beat(worker, now, reports, listed):
                 raise WorkerGone
             return Beat(tx.stop_requests(worker), tx.floor())
 
@@ -175,10 +185,12 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
     @looking_twice
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         with self._write() as tx:
-            if not tx.delete_worker(dead, beat):
+            listed = tx.delete_worker(dead, beat)
+            if listed is None:
                 return None
             held = tx.held_by(dead)
-            apply(tx, plan_rescue(held, now, tx), now)
+            not_begun = [RunId(int(run)) for run in listed.split(",") if run]
+            apply(tx, plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun))), now)
             tx.announce()
         self._announce()
         return len(held)

@@ -190,6 +190,8 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
             self._send("update_progress", *columns("n" + _PROGRESS[3:], rows))
         if writes.attempts:
             self._send("insert_attempts", *columns(_ATTEMPTS, writes.attempts))
+        if writes.spared:
+            self._send("spare_runs", *columns("nn", list(writes.spared.items())))
         if writes.definitions:
             updates = [definition_update(row) for row in writes.definitions]
             self._send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
@@ -211,11 +213,11 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         for subject in sorted(subjects):
             self._send("add_spent", owner, day, subject, *used)
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
         if reports:
             ids = numbers(reports)
             self._send("report_runs", ids, texts(reports.values()), ids, worker)
-        return bool(self._rows("beat_worker", now, worker))
+        return bool(self._rows("beat_worker", now, not_begun, worker))
 
     def insert_worker(self, name: str, lanes: str, session: bool, now: Instant, lease: int) -> WorkerId:
         return WorkerId(self._rows("insert_worker", name, lanes, int(session), now, now, lease)[0][0])
@@ -230,8 +232,12 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         self._send("forget_spent", before)
         return int(runs + tombstones) + self.prune_remotes(before, limit)
 
-    def delete_worker(self, worker: WorkerId, beat: int) -> bool:
-        return bool(self._rows("delete_dead_worker", worker, beat))
+    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
+        rows = self._rows("delete_dead_worker", worker, beat)
+        return (rows[0][0] or "") if rows else None
+
+    def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
+        return {row[0]: row[1] for row in self._rows("spared_runs", numbers(runs))} if runs else {}
 
 
 def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[Held]:

@@ -157,6 +157,8 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
             many(SQL["update_progress_state"], changed)
         if writes.attempts:
             many(SQL["insert_attempt"], writes.attempts)
+        if writes.spared:
+            many(SQL["spare_run"], ((number, run) for run, number in writes.spared.items()))
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
 
@@ -167,9 +169,9 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         for subject in sorted(subjects):
             self._rows("add_spent", owner, day, subject, *used)
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool:
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
         before = self._db.total_changes()
-        self._db.execute(SQL["beat_worker"], (now, worker))
+        self._db.execute(SQL["beat_worker"], (now, not_begun, worker))
         alive = self._db.total_changes() > before
         self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
         return alive
@@ -177,7 +179,9 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
     def announce(self) -> None:
         """Nothing to do: a commit moves `data_version`, which is what the others watch."""
 
-    def delete_worker(self, worker: WorkerId, beat: int) -> bool:
-        before = self._db.total_changes()
-        self._db.execute(SQL["delete_dead_worker"], (worker, beat))
-        return self._db.total_changes() > before
+    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
+        rows = self._rows("delete_dead_worker", worker, beat)
+        return (rows[0][0] or "") if rows else None
+
+    def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
+        return dict(self._rows("spared_runs", json.dumps(runs))) if runs else {}

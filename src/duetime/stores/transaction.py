@@ -84,13 +84,17 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
 
     def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None: ...
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str]) -> bool: ...
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool: ...
 
     def stop_requests(self, worker: WorkerId) -> list[RunId]: ...
 
     def floor(self) -> int: ...
 
-    def delete_worker(self, worker: WorkerId, beat: int) -> bool: ...
+    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
+        """What its last beat listed as not begun; None when its beat moved on, or somebody else was faster."""
+
+    def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
+        """What was written of each when a death was not held against it."""
 
     def announce(self) -> None:
         """Other processes learn with the commit that something may have become due earlier."""

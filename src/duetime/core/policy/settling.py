@@ -1,4 +1,4 @@
-"""From outcomes to records, and from a dead worker's runs to somebody else's."""
+"""From outcomes to records."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from typing import NamedTuple, assert_never
 from duetime.core.clock import Instant
 from duetime.core.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.core.policy.ending import Held, Reader, end_run, pause_and_tell
+from duetime.core.policy.ending import Held, Reader, end_run
 from duetime.core.policy.following import alert
 from duetime.core.policy.retries import backoff
 from duetime.core.policy.rows import earliest_start, run_entry
 from duetime.core.policy.values import policy_for_ending
 from duetime.core.policy.writes import Writes
-
-MOST_DEATHS = 3
-"""A run that this many processes died with is not started again."""
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
 
@@ -101,7 +98,7 @@ def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Ins
     error = outcome.reason or held.run.error
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
     at = max(Instant(now + outcome.after), earliest_start(held.definition, run))
-    _go_on(writes, held, back, at, now, reader)
+    go_on(writes, held, back, at, now, reader)
     if outcome.alert is not None:  # its owner hears of it, once
         _say_why(writes, held, outcome.alert.text)
         deliver_to = policy_for_ending(held.definition.policy).deliver_to
@@ -143,10 +140,10 @@ def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry
     writes.attempts.append(Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error))
     asked = outcome.after if isinstance(outcome, Retry) else 0
     at = Instant(now + backoff(policy, run.id, failures, asked))
-    _go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
+    go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
 
 
-def _go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
+def go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
     """Back into the queue while the schedule is active; parked while it is paused, unless somebody asked for this very
     run; over when it was cancelled."""
     policy = policy_for_ending(held.definition.policy)
@@ -172,37 +169,3 @@ def _say_why(writes: Writes, held: Held, note: str) -> None:
     progress = writes.progress_of(held.progress)
     if progress.state == ScheduleState.ACTIVE:
         writes.progress[progress.schedule] = progress._replace(note=note)
-
-
-def plan_rescue(held: Sequence[Held], now: Instant, reader: Reader) -> Writes:
-    """A dead worker's runs: given back, ended as lost, or kept from killing a further process."""
-    writes = Writes()
-    for row in held:
-        _rescue(writes, row, now, reader)
-    return writes
-
-
-def _rescue(writes: Writes, held: Held, now: Instant, reader: Reader) -> None:
-    policy = policy_for_ending(held.definition.policy)
-    error = "its worker died"
-    run = held.run._replace(deaths=held.run.deaths + 1, fence=held.run.fence + 1, worker=None, error=error)
-    if policy.at_most_once:
-        lost = f"{error}; it runs at most once, so it was not started again"
-        end_run(writes, held, policy, run._replace(status=RunStatus.LOST, finished=now, error=lost), now, reader)
-    elif run.deaths >= MOST_DEATHS:
-        _quarantine(writes, held, run, now, reader)
-    else:
-        writes.attempts.append(Attempt(run.id, run.attempt, run.started, now, RunStatus.LOST, error))
-        _go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
-
-
-def _quarantine(writes: Writes, held: Held, run: Run, now: Instant, reader: Reader) -> None:
-    """Its schedule is paused too: the next occurrence would only kill again."""
-    policy = policy_for_ending(held.definition.policy)
-    error = f"quarantined: {run.deaths} workers died while they held it"
-    closed = run._replace(status=RunStatus.FAILED, finished=now, error=error)
-    end_run(writes, held, policy, closed, now, reader)
-    progress = writes.progress[run.schedule]
-    if progress.state == ScheduleState.ACTIVE:
-        note = f"paused because run {run.id} was quarantined; resume it once the cause is mended"
-        writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)

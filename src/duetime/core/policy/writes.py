@@ -36,6 +36,8 @@ class Writes:
     due_gone_of: list[ScheduleId] = field(default_factory=list)
     """Schedules all of whose entries leave the queue."""
     due_new: list[DueEntry] = field(default_factory=list)
+    spared: dict[RunId, int] = field(default_factory=dict)
+    """Runs that a worker's death is not held against, with what `policy.rescuing` wants to know of it next time."""
     follow_ups: list[Draft] = field(default_factory=list)
     """One-off schedules that begin with this decision, such as the message that tells how a run ended."""
 

@@ -222,7 +222,7 @@ RETURNING id
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM workers WHERE id = ? FOR KEY SHARE
 
 -- name: beat_worker
-UPDATE workers SET beat = beat + 1, seen = ? WHERE id = ? RETURNING 1
+UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ? RETURNING 1
 
 -- name: retire_worker
 DELETE FROM workers w WHERE w.id = ? AND NOT EXISTS (
@@ -231,7 +231,14 @@ DELETE FROM workers w WHERE w.id = ? AND NOT EXISTS (
 
 -- name: delete_dead_worker
 -- A process that was stopped in mid-transaction still locks its row: whoever waited for it would miss his own beats.
-DELETE FROM workers WHERE id = (SELECT id FROM workers WHERE id = ? AND beat = ? FOR UPDATE SKIP LOCKED) RETURNING 1
+DELETE FROM workers WHERE id = (SELECT id FROM workers WHERE id = ? AND beat = ? FOR UPDATE SKIP LOCKED)
+RETURNING not_begun
+
+-- name: spared_runs
+SELECT r.id, r.spared FROM runs r WHERE r.id = ANY (?::bigint[]) AND r.spared > 0
+
+-- name: spare_runs
+UPDATE runs r SET spared = u.spared FROM unnest(?::bigint[], ?::bigint[]) AS u (id, spared) WHERE r.id = u.id
 
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'

@@ -147,13 +147,19 @@ INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?
 SELECT 1 FROM workers WHERE id = ?
 
 -- name: beat_worker
-UPDATE workers SET beat = beat + 1, seen = ? WHERE id = ?
+UPDATE workers SET beat = beat + 1, seen = ?, not_begun = ? WHERE id = ?
 
 -- name: delete_worker
 DELETE FROM workers WHERE id = ?
 
 -- name: delete_dead_worker
-DELETE FROM workers WHERE id = ? AND beat = ?
+DELETE FROM workers WHERE id = ? AND beat = ? RETURNING not_begun
+
+-- name: spared_runs
+SELECT r.id, r.spared FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value WHERE r.spared > 0
+
+-- name: spare_run
+UPDATE runs SET spared = ? WHERE id = ?
 
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history.
