@@ -23,6 +23,13 @@ def finished(team: Crew, number: int) -> bool:
     return sum(team.statuses()[status] for status in ("completed", "failed", "lost")) == number
 
 
+def beat_of_holder(team: Crew, name: str) -> int:
+    """Of the living worker that has the run of this name in hand; 0 where none has."""
+    holders = {run.worker for run in team.runs(status="running") if run.name == name}
+    living = max(row.id for row in team.app.store.workers())
+    return next((row.beat for row in team.app.store.workers() if row.id in holders & {living}), 0)
+
+
 def test_the_runs_of_a_killed_worker_finish_elsewhere_within_its_lease_and_two_seconds(
     team: Crew,
 ) -> None:
@@ -101,4 +108,27 @@ def test_a_job_that_kills_its_process_is_quarantined_and_its_neighbours_are_not(
     assert runs.keys() - {"killer", *neighbours} == {"killer is paused"}, "and its owner hears of it"
     assert {runs[key].status for key in neighbours} == {"completed"}
     assert max(runs[key].deaths for key in neighbours) <= 1
+    team.check()
+
+
+@ONE_STORE
+def test_a_run_that_never_began_is_not_quarantined_under_repeated_kills(team: Crew) -> None:
+    """Each of three workers is killed with it in line, behind a run that keeps the only thread busy."""
+    gate = team.gate()
+    for life in range(3):
+        team.add("hold", [f"busy{life}"], gate=str(gate), policy={"at_most_once": True})
+        (worker,) = team.start(1, threads=1, lease=1.0, claims_ahead=True)
+        eventually(lambda: team.count("begun")[f"busy{life}"], 10, "the thread is busy")  # noqa: B023 - at once
+        if not life:
+            team.add("hold", ["innocent"], gate=str(gate))
+        beat = eventually(lambda: beat_of_holder(team, "innocent"), 10, "the innocent run is in line")
+        eventually(lambda: beat_of_holder(team, "innocent") >= beat + 2, 10, "two beats say so")  # noqa: B023 - at once
+        worker.kill()
+    team.start(1, threads=1, lease=1.0, wait=False)
+    gate.touch()
+    eventually(lambda: team.statuses()["completed"] + team.statuses()["failed"] == 1, 10, "it ends")
+    runs = {run.name: run for run in team.runs()}
+    assert (runs["innocent"].status, runs["innocent"].deaths) == ("completed", 1)
+    assert team.count("begun")["innocent"] == 1
+    assert [runs[f"busy{life}"].status for life in range(3)] == ["lost"] * 3
     team.check()
