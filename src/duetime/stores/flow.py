@@ -189,7 +189,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
             if listed is None:
                 return None
             held = tx.held_by(dead)
-            not_begun = [RunId(int(run)) for run in listed.split(",") if run]
+            not_begun = [RunId(int(run)) for run in listed.split(",") if run.isdigit()]
             apply(tx, plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun))), now)
             tx.announce()
         self._announce()

@@ -78,7 +78,7 @@ def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due:
 
 
 def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
-    """A run that a process died with is a suspect: its lane lets each worker hold one such run at a time."""
+    """A run that a process died with is a suspect: its lane lets workers hold few of them at a time."""
     lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
     return DueEntry(lane, at, definition.id, run.id, definition.owner)
 
