@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
@@ -80,7 +81,7 @@ def _kind(hint: Any) -> str:
 def _default(field: Field[Any]) -> str:
     if field.default is MISSING or field.default in ("", ()):
         return ""
-    return code(field.default)
+    return code(json.dumps(field.default) if isinstance(field.default, tuple) else field.default)
 
 
 def _codes(names: str) -> str:

@@ -35,10 +35,11 @@ from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
 from duetime.wiring.agents import inboxes_of, prompt_kind
 from duetime.wiring.delivery import courier_of
 from duetime.wiring.later import answered_later
+from duetime.wiring.others import notes_for_others
 from duetime.wiring.requests import OpenedByUse, signing_keys
 from duetime.wiring.revocations import RevocationsByUse
 from duetime.wiring.secrets import secrets_of
-from duetime.wiring.standing import named_agents, named_channels
+from duetime.wiring.standing import agents_for, channel_names, channels_for
 from duetime.wiring.tasks import fetch_task
 
 if TYPE_CHECKING:
@@ -93,7 +94,13 @@ class App:
             self.keep_heartbeat()
         for problem in self.courier.problems():
             log.error("%s; what is sent there fails until this is mended", problem)
+        if not session:
+            self._tell_of_others()
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
+
+    def _tell_of_others(self) -> None:
+        for note in notes_for_others(self.scheduler, self.settings, self.courier, addresses=False):
+            log.warning("%s", note)
 
     def keep_heartbeat(self) -> None:
         """As the settings say, before this process works: a worker that lives by now is another one."""
@@ -104,8 +111,7 @@ class App:
 
     def desk(self) -> Desk:
         """What faces work with."""
-        named = tuple(self.settings.channels)
-        here = LocalNotifications(self.scheduler, channel_of=self.courier.channel_of, channels=named)
+        here = LocalNotifications(self.scheduler, courier=self.courier, channels=partial(channel_names, self.settings))
         if self.remote is not None and self.remote.problem is not None:
             log.error("%s; no notification can be made until this is mended", self.remote.problem)
         return Desk(self.scheduler, self.registry.describe, self.remote or here, inboxes_of(self.settings))
@@ -173,7 +179,7 @@ def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNoti
     token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
     account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
     server = NtfyServer(given.server, given.prefix, given.token)
-    return QStashNotifications(scheduler, account, server, tuple(settings.channels))
+    return QStashNotifications(scheduler, account, server, partial(channel_names, settings))
 
 
 def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
@@ -315,7 +321,8 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     finish = answered_later(app.scheduler, app.kinds)
-    house = House(desk, identify, finish, trusting, named_agents(app.settings), named_channels(app.settings))
+    known_agents, known_channels = partial(agents_for, app.settings), partial(channels_for, app.settings)
+    house = House(desk, identify, finish, trusting, known_agents, known_channels)
     metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))

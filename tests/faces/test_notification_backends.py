@@ -10,12 +10,14 @@ import pytest
 
 from duetime.core.errors import StoreUnavailable
 from duetime.core.remotes import Remote
+from duetime.delivery.ntfy import NtfyServer, real_topic
 from duetime.faces.mcp.upcoming import list_upcoming
 from tests.support.backends import Backend, kept_at_qstash, kept_here
 from tests.support.notifying import Agent
 
 CRON: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 PLAIN: dict[str, Any] = {"message": "hi", "notification_topic": "alerts"}
+ALERTS = real_topic(NtfyServer("https://ntfy.example.org", "x-"), "alerts", "ann")
 MAKING: dict[str, dict[str, Any]] = {
     "send_push_notification": {},
     "schedule_notification": {"delay": "1h"},
@@ -108,7 +110,7 @@ def test_a_schedule_is_listed_and_fires(backend: Backend, ann: Agent) -> None:
     }
     assert ann("list_scheduled_notifications") == {"schedules": [row], "count": 1, "messages": []}
     backend.pass_(days=2)
-    assert backend.arrived == [("x-alerts", "Guten Morgen 🌞")] * 2
+    assert backend.arrived == [(ALERTS, "Guten Morgen 🌞")] * 2
     row |= {"next_occurrence": "2026-02-13T09:00:00+01:00", "last_occurrence": "2026-02-12T09:00:00+01:00"}
     assert ann("list_scheduled_notifications")["schedules"] == [row]
     assert ann("list_scheduled_notifications", notification_topic="another")["count"] == 0
@@ -151,7 +153,7 @@ def test_a_one_off_is_listed_until_it_goes_out(backend: Backend, ann: Agent) -> 
     backend.pass_(minutes=89)
     assert backend.arrived == []
     backend.pass_(minutes=2)
-    assert backend.arrived == [("x-alerts", "Tee ist fertig")]
+    assert backend.arrived == [(ALERTS, "Tee ist fertig")]
     assert ann.listed() == ([], [])
     assert ann("delete_schedule", schedule_id=message) == not_found(message, "already been deleted")
 
@@ -176,7 +178,7 @@ def test_a_send_arrives_once(backend: Backend, ann: Agent) -> None:
     sent = ann("send_push_notification", **PLAIN)
     backend.pass_(minutes=1)
     assert sent["message_id"].startswith("msg_")
-    assert backend.arrived == [("x-alerts", "hi")]
+    assert backend.arrived == [(ALERTS, "hi")]
     assert ann.listed() == ([], [])
 
 
@@ -316,7 +318,7 @@ def test_it_fires_while_this_machine_is_off(tmp_path: Path, monkeypatch: pytest.
         agent.once(message="once", delay="1h")
         backend.app.close()
         backend.pass_(days=2)
-        assert backend.arrived == [("x-alerts", text) for text in ("once", "daily", "daily")]
+        assert backend.arrived == [(ALERTS, text) for text in ("once", "daily", "daily")]
 
 
 @pytest.mark.parametrize("tool", ["schedule_notification", "schedule_cron_notification"])

@@ -34,7 +34,7 @@ from tests.support.settings import write_trusted
 
 NTFY_TOKEN = "tk_ntfy_secret_77"
 PREFIX = "x7Kq2mNv-"
-ANN = Caller("ann")
+ANN = Caller("local")
 PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
 CRON: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 MAKING: dict[str, dict[str, Any]] = {
@@ -288,7 +288,7 @@ def test_what_qstash_never_took_is_forgotten_in_time(
     there.refuses = [Behaviour(500), Behaviour(500)]
     ann.problem(tool, **PLAIN, **MAKING[tool])
     assert ann.listed() == ([], [])
-    (unsure,) = app.store.remotes("ann", clock.now())
+    (unsure,) = app.store.remotes("local", clock.now())
     assert "not found" in ann("delete_schedule", schedule_id=unsure.id)["error"]
     clock.jump(timedelta(minutes=11))
     assert ann.listed() == ([], [])
@@ -463,7 +463,7 @@ def test_a_refusal_is_told_and_leaves_nothing_behind(
     there.refuses = [refusal]
     assert clean(ann.problem(tool, **PLAIN, **MAKING[tool], idempotency_key="k")) == f"Not created: {words}"
     assert len(there.requests) == 1
-    assert app.store.remotes("ann", clock.now()) == []
+    assert app.store.remotes("local", clock.now()) == []
     assert ann(tool, **PLAIN, **MAKING[tool], idempotency_key="k")["success"] is True
 
 

@@ -19,6 +19,7 @@ from duetime.faces.http.tokens import Tokens
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
 from duetime.simulation import Simulation
+from tests.support.settings import for_all
 from tests.support.tokens import tokens_with
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
@@ -146,6 +147,8 @@ def serving_api(folder: Path, *, url: str = ":memory:", auth: bool = True, **set
         """Never works."""
         raise RuntimeError("as always")
 
-    with Simulation(START, registry=registry, settings=Settings(db=url, timezone="UTC", **settings)) as simulation:
+    with Simulation(
+        START, registry=registry, settings=Settings(db=url, timezone="UTC", **for_all(settings))
+    ) as simulation:
         tokens = tokens_with(simulation.duetime.app.store, folder / "auth", simulation.clock)
         yield Api(simulation, tokens, auth=auth)

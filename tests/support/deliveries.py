@@ -11,14 +11,14 @@ from typing import Any
 from duetime.compose import App, build
 from duetime.core.clock import SECOND, Instant, datetime_of
 from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
+from duetime.core.kind import LOCAL, Caller
 from duetime.core.model import Run
 from duetime.core.result import Err
 from duetime.core.store import RunQuery
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.workers import eventually
 
-CALLER = Caller("ann")
+CALLER = Caller(LOCAL)
 SOON: dict[str, Any] = {"backoff": 50_000, "backoff_limit": 200_000, "max_attempts": 20}
 """A policy that tries again after a moment."""
 

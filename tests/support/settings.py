@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from duetime.core.ownership import ONLY_LOCAL
 from duetime.settings import FILE
 from duetime.settings.trust import TrustedFiles, read_found
 
@@ -16,3 +21,24 @@ def write_trusted(folder: Path, text: str, data: Path | None = None) -> Path:
     assert found is not None
     TrustedFiles((data or folder / "data") / "duetime").add(found)
     return path
+
+
+def open_to_all(text: str) -> str:
+    """Return settings whose agents and channels are there for every owner; the built-in agent as well."""
+    named = re.sub(
+        r"^( *)(\[(?:agents|channels)\.[^\]]+\])[^\n]*$", r'\1\2\n\1owners = ["*"]', text, flags=re.MULTILINE
+    )
+    return named if "[agents.builtin]" in named else f'{named}\n[agents.builtin]\ntype = "builtin"\nowners = ["*"]\n'
+
+
+def for_all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments for `Settings` whose agents and channels are there for every owner, unless they name some."""
+    tables = {
+        name: {
+            key: replace(each, owners=("*",)) if each.owners == ONLY_LOCAL else each
+            for key, each in settings[name].items()
+        }
+        for name in ("agents", "channels")
+        if name in settings
+    }
+    return {**settings, **tables}

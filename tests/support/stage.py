@@ -9,6 +9,7 @@ from duetime.core.kind import Caller
 from duetime.settings import Settings
 from duetime.simulation import Simulation
 from tests.support.agent import Agent
+from tests.support.settings import for_all
 
 PACIFIC = "America/Los_Angeles"
 NOON = datetime(2026, 2, 10, 20, 0, tzinfo=UTC)
@@ -19,7 +20,7 @@ class Stage:
     """One Duetime on a settable clock, with a worker, and agents that reach it."""
 
     def __init__(self, url: str, start: datetime = NOON, zone: str = PACIFIC, **settings: Any) -> None:
-        self.time = Simulation(start, settings=Settings(db=url, timezone=zone, **settings))
+        self.time = Simulation(start, settings=Settings(db=url, timezone=zone, **for_all(settings)))
         self.app = self.time.duetime.app
         self.ada = self.agent("ada")
 

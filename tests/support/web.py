@@ -18,6 +18,7 @@ from duetime.faces.http.server import HttpServer, listen
 from duetime.faces.http.tokens import Tokens
 from duetime.settings import Settings
 from duetime.wiring.http_limits import connection_limits
+from tests.support.settings import for_all
 from tests.support.tokens import tokens_with
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -81,7 +82,7 @@ class Site:
 def site(
     folder: Path, clock: Clock | None = None, *, auth: bool = True, db: str = "", **settings: Any
 ) -> Iterator[Site]:
-    room = build(Settings(db=db or str(folder / "my.db"), timezone="UTC", **settings), tasks=False)
+    room = build(Settings(db=db or str(folder / "my.db"), timezone="UTC", **for_all(settings)), tasks=False)
     tokens = tokens_with(room.store, folder / "auth", clock or room.clock)
     app = web(room, tokens if auth else None)
     bound = listen("127.0.0.1", 0, only_loopback=not auth)

@@ -31,7 +31,7 @@ from duetime.settings import load_settings
 from tests.support.agents import serving
 from tests.support.mcp import World
 from tests.support.model_server import Request, Step, say
-from tests.support.settings import write_trusted
+from tests.support.settings import open_to_all, write_trusted
 from tests.support.workers import eventually
 
 PATIENCE = 20.0
@@ -130,7 +130,7 @@ def house(
 
 
 def write_settings(folder: Path, settings: str) -> None:
-    write_trusted(folder, f'timezone = "{noon_zone()}"\nmodel = "{EXAMPLE}"\n{settings}')
+    write_trusted(folder, f'timezone = "{noon_zone()}"\nmodel = "{EXAMPLE}"\n{open_to_all(settings)}')
 
 
 @contextmanager

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from duetime.api import LOCAL, taken
 from duetime.cli.checks import Check
 from duetime.cli.text import clean
 from duetime.core.errors import InvalidInput
+from duetime.core.model import Schedule
+from duetime.core.ownership import is_open_to
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import ScheduleQuery
 from duetime.kinds.prompt import REMINDERS, PromptKind
-from duetime.settings import AgentSettings, Settings
-from duetime.wiring.agents import BUILTIN, woken_agents
+from duetime.settings import AgentSettings, Settings, data_folder
+from duetime.wiring.agents import BUILTIN, owners_of_agents, woken_agents
 from duetime.wiring.standing import named_agents
 
 SUBJECT = "agents"
@@ -31,6 +33,7 @@ def agent_checks(settings: Settings) -> Iterator[Check]:
         yield _agent(name, given, settings)
     if not woken:
         yield Check("ok", SUBJECT, "none is woken: due prompts wait in the inbox until an agent takes them")
+    yield from _sees_the_disk(settings)
     if settings.heartbeat.every:
         yield _heartbeat(settings)
 
@@ -76,8 +79,37 @@ def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
     """Of what may still fire: it would wait for an agent that nobody wakes."""
     known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
     query = ScheduleQuery(kind=PromptKind.name, status="living", limit=LOOKED_AT, count_to=0)
-    named = Counter(item.definition.subject for item in taken(scheduler.search(LOCAL, query)).items)
-    missing = ", ".join(f"{clean(name)} ({named[name]})" for name in sorted(named.keys() - known)[:5])
+    named = Counter((item.definition.subject, item.definition.owner) for item in _living(scheduler, query))
+    yield from _closed({each: named[each] for each in named if each[0] in known}, settings)
+    absent = Counter[str]()
+    for (name, _), number in named.items():
+        absent[name] += number
+    missing = ", ".join(f"{clean(name)} ({absent[name]})" for name in sorted(absent.keys() - known)[:5])
     if missing:
         advice = "name them under [agents], or give the prompts another agent (`prompt edit`, the tool schedule_edit)"
         yield Check("warn", SUBJECT, f"prompts ask for agents that the settings do not name: {missing}; {advice}")
+
+
+def _living(scheduler: Scheduler, query: ScheduleQuery) -> list[Schedule]:
+    return taken(scheduler.search(LOCAL, query)).items
+
+
+def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterator[Check]:
+    """Agents that are there, and not for the owner of a prompt."""
+    owners = owners_of_agents(settings)
+    closed = [
+        f"{clean(agent)} ({clean(owner)}: {number})"
+        for (agent, owner), number in sorted(named.items())
+        if agent in owners and not is_open_to(owners[agent], owner)
+    ]
+    if closed:
+        advice = "add these owners to `owners` of the agent, or have them choose another"
+        said = f"prompts wait for agents that are not open to their owners: {', '.join(closed[:5])}"
+        yield Check("warn", SUBJECT, f"{said}; {advice}")
+
+
+def _sees_the_disk(settings: Settings) -> Iterator[Check]:
+    for name, given in settings.agents.items():
+        if given.preset == "codex" and given.folder:
+            said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
+            yield Check("warn", SUBJECT, f"{said}; run its worker as a user of its own, or leave `folder` out")

@@ -20,6 +20,7 @@ from duetime.core.store import EVERY_ONE, Health, Page, ScheduleQuery
 from duetime.faces.present import is_alive
 from duetime.kinds.registry import Registry
 from duetime.settings import Settings
+from duetime.wiring.others import notes_for_others
 
 SKEW = 1 * SECOND
 LOOKED_AT = 1000
@@ -42,6 +43,8 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         yield from _troubled(app.scheduler)
         yield from _unknown_tasks(app.scheduler, registry)
         yield from unknown_agents(app.scheduler, settings)
+        for note in notes_for_others(app.scheduler, settings, app.courier, addresses=True):
+            yield Check("warn", "delivery", clean(note))
     finally:
         app.close()
 

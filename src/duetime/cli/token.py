@@ -25,7 +25,7 @@ from duetime.core.times import iso_local
 from duetime.faces.http.addresses import url_for
 from duetime.faces.http.claims import Grant, InvalidToken
 from duetime.faces.http.tokens import Record, Tokens, unverified
-from duetime.settings import local_zone
+from duetime.settings import load_settings, local_zone
 
 PROGRAM = "program"
 """What a token is for that no browser and no calendar holds."""
@@ -38,6 +38,16 @@ def _tokens() -> Iterator[tuple[Tokens, str]]:
     settings = settings_for()
     with tokens_at_hand(settings) as tokens:
         yield tokens, local_zone(settings)
+
+
+def _topics_of(owner: str) -> str:
+    """What an owner subscribes to on the ntfy server, where its topics are not those of `local`."""
+    from duetime.delivery.ntfy import NtfyServer, address_of
+
+    given = load_settings().notifications
+    if owner == LOCAL or not given.server:
+        return ""
+    return address_of(NtfyServer(given.server, given.prefix), "TOPIC", owner)
 
 
 def _instant(seconds: int, zone: str) -> str:
@@ -64,10 +74,13 @@ def issue(
     with _tokens() as (tokens, zone):
         made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
         grant = tokens.read(made)
+    topics = _topics_of(grant.owner)
     if json_:
-        screen.print_json({"token": made, **_grant_view(grant, zone)})
+        screen.print_json({"token": made, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
         return
     print(made)
+    if topics:
+        print(clean(f"their phone subscribes to {topics}, with a topic in place of TOPIC"), file=sys.stderr)
     words = f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}"
     print(clean(words), file=sys.stderr)
 

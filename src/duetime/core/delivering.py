@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from duetime.core.outcome import Completed, Outcome
+from duetime.core.ownership import LOCAL
 
 NOTIFICATION = "notification"
 """The kind that reaches a person."""
@@ -30,6 +31,8 @@ class Parcel(NamedTuple):
     """The checked payload: message, and what else was given of title, priority, tags and so on."""
     patience: float
     """Seconds that this attempt may take."""
+    owner: str = LOCAL
+    """Whose message it is: what is set up for others does not exist for it."""
 
 
 class Courier(Protocol):
@@ -37,8 +40,11 @@ class Courier(Protocol):
         """One attempt, in a thread of the pool. Completed means that the receiver took it, and says what is known of
         that: `channel`, and the receiver's own id as `receipt`. Never raises for what a network or a receiver does."""
 
-    def channel_of(self, topic: str) -> str:
-        """Where a topic's messages go: the name of a channel, `ntfy` or `inbox`."""
+    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
+        """Where an owner's messages on a topic go: the name of a channel, `ntfy` or `inbox`."""
+
+    def address_of(self, topic: str, owner: str = LOCAL) -> str:
+        """What an owner subscribes to in order to hear a topic, where that is not the topic itself; else empty."""
 
     def problems(self) -> list[str]:
         """What is wrong with how it was set up, fit to be shown. May take a second: packages are looked for."""
@@ -52,8 +58,11 @@ class Inbox:
     def deliver(self, parcel: Parcel) -> Outcome:
         return Completed(json.dumps({"channel": INBOX}))
 
-    def channel_of(self, topic: str) -> str:
+    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
         return INBOX
+
+    def address_of(self, topic: str, owner: str = LOCAL) -> str:
+        return ""
 
     def problems(self) -> list[str]:
         return []

@@ -208,6 +208,7 @@ class Drafter:
 
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
+        caller = caller._replace(owner=definition.owner)  # what it may use is up to whose it is, whoever edits it
         payload, subject, trigger, policy = None, None, None, None
         asked = changes.policy
         prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)

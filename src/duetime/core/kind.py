@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from duetime.core import ownership
 from duetime.core.clock import Instant
 from duetime.core.lease import Lease
 from duetime.core.outcome import Outcome
@@ -61,7 +62,7 @@ class StopSignal:
         return self._event.wait(timeout)
 
 
-LOCAL = "local"
+LOCAL = ownership.LOCAL
 """Whoever sits at this machine: the owner of what is made without a token, and the holder of what it takes."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 from duetime.core.clock import Instant
 from duetime.core.drafting import NewSchedule
 from duetime.core.errors import StoreUnavailable, StoreUnusable
-from duetime.core.kind import Caller
+from duetime.core.kind import LOCAL, Caller
 from duetime.core.result import Err, Result
 
 P = ParamSpec("P")
@@ -83,6 +83,9 @@ class Sent(NamedTuple):
     """What whoever sent it should know besides, where it arrived."""
 
 
+SUBSCRIBE = "Every owner has topics of their own: to hear {topic}, a phone has to subscribe to {address}."
+
+
 class NotificationService(Protocol):
     """Expected errors: `not_found`; `api_error` with a reason that may be shown; else the code and the message of a
     refused input, with its field in the details.
@@ -112,8 +115,8 @@ class NotificationService(Protocol):
     def changes(self, caller: Caller, topic: str) -> object:
         """Something cheap that differs after every create, delete, pause, resume and firing on a topic."""
 
-    def warnings(self, topic: str) -> list[str]:
-        """What the maker of a notification should know about where it will arrive."""
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+        """What the maker of an owner's notification should know about where it will arrive."""
 
 
 _UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")

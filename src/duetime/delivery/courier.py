@@ -7,11 +7,13 @@ from typing import TypeAlias
 
 from duetime.core.clock import Clock
 from duetime.core.delivering import ALERTS, INBOX, Inbox, Parcel
+from duetime.core.kind import LOCAL
 from duetime.core.outcome import Outcome
+from duetime.core.ownership import is_open_to
 from duetime.delivery.channels.named import Channel, ChannelSpec, make_channel, problem_of_name
 from duetime.delivery.hosts import Hosts
 from duetime.delivery.http import Http
-from duetime.delivery.ntfy import NTFY, Ntfy, NtfyServer, problem_of, problem_of_topic
+from duetime.delivery.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 
 Carrier: TypeAlias = Channel | Ntfy | Inbox
 
@@ -35,27 +37,39 @@ class RoutingCourier:
             for name, spec in channels.items()
             if problem_of_name(name) is None
         }
+        self._owners = {name: spec.owners for name, spec in channels.items()}
         self._ntfy = None if server is None else Ntfy(server, self._http, hosts)
         self._inbox = Inbox()
         self._server, self._alerts = server, alerts
 
     def deliver(self, parcel: Parcel) -> Outcome:
-        topic = self._meant(parcel.topic)
-        return self._carrier(topic).deliver(parcel._replace(topic=topic))
+        topic = self._meant(parcel.topic, parcel.owner)
+        return self._carrier(topic, parcel.owner).deliver(parcel._replace(topic=topic))
 
-    def _meant(self, topic: str) -> str:
-        return self._alerts if topic == ALERTS else topic
+    def _meant(self, topic: str, owner: str) -> str:
+        """Alerts of an owner for whom their channel does not exist stay on the topic of alerts, which is theirs."""
+        if topic != ALERTS or (self._alerts in self._channels and not self._is_there(self._alerts, owner)):
+            return topic
+        return self._alerts
 
-    def _carrier(self, topic: str) -> Carrier:
-        if topic in self._channels:
+    def _is_there(self, channel: str, owner: str) -> bool:
+        return channel in self._channels and is_open_to(self._owners[channel], owner)
+
+    def _carrier(self, topic: str, owner: str) -> Carrier:
+        if self._is_there(topic, owner):
             return self._channels[topic]
         return self._inbox if topic == INBOX or self._ntfy is None else self._ntfy
 
-    def channel_of(self, topic: str) -> str:
-        topic = self._meant(topic)
-        if topic in self._channels:
+    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
+        topic = self._meant(topic, owner)
+        if self._is_there(topic, owner):
             return topic
         return INBOX if topic == INBOX or self._ntfy is None else NTFY
+
+    def address_of(self, topic: str, owner: str = LOCAL) -> str:
+        if owner == LOCAL or self._server is None or self.channel_of(topic, owner) != NTFY:
+            return ""
+        return address_of(self._server, self._meant(topic, owner), owner)
 
     def problems(self) -> list[str]:
         """Loads what a delivery needs as well, so that the first one does not spend its time on it."""

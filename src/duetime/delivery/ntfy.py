@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import re
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duetime.core.delivering import Parcel
+from duetime.core.kind import LOCAL
 from duetime.core.outcome import Failed, Outcome
 from duetime.delivery.calls import Answer, Call
 from duetime.delivery.hosts import Hosts
@@ -48,7 +51,7 @@ class Ntfy:
     def deliver(self, parcel: Parcel) -> Outcome:
         if self._problem is not None:
             return Failed(self._problem, permanent=True)
-        if (too_long := problem_of_topic(self._server, parcel.topic)) is not None:
+        if (too_long := problem_of_topic(self._server, parcel.topic, parcel.owner)) is not None:
             return Failed(too_long, permanent=True)
         call, cut = publish_call(self._server, parcel)
         origin = call.url.removesuffix("/")
@@ -70,15 +73,38 @@ def problem_of(server: NtfyServer) -> str | None:
     return None
 
 
-def problem_of_topic(server: NtfyServer, topic: str) -> str | None:
-    if _TOPIC.fullmatch(server.prefix + topic):
+def problem_of_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str | None:
+    real = real_topic(server, topic, owner)
+    if _TOPIC.fullmatch(real):
         return None
-    return f"ntfy takes topics of at most {64 - len(server.prefix)} characters here; use a shorter one"
+    return f"ntfy takes topics of at most {64 - len(real) + len(topic)} characters here; use a shorter one"
+
+
+def real_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str:
+    """Return the topic on the server, on which nobody but this owner publishes through Duetime.
+
+    Those of other owners than `local` begin with a mark of the owner in place of the prefix: the prefix keeps the
+    topics of `local` unguessable, so that nobody else may learn it, and is the key of the marks for the same reason.
+    """
+    return f"{server.prefix}{topic}" if owner == LOCAL else f"{owner_mark(server, owner)}{topic}"
+
+
+def owner_mark(server: NtfyServer, owner: str) -> str:
+    """Return what all topics of an owner begin with; the same on every node with these settings."""
+    digest = hmac.digest(server.prefix.encode(), owner.encode("utf-8", "surrogatepass"), "sha256")
+    return base64.b32encode(digest[:10]).decode().lower() + "-"
+
+
+def address_of(server: NtfyServer, topic: str, owner: str) -> str:
+    """Return what an owner's phone subscribes to; empty for a server that cannot be used."""
+    if problem_of(server) is not None:
+        return ""
+    return f"{read_url(server.url).origin}/{real_topic(server, topic, owner)}"
 
 
 def publish_call(server: NtfyServer, parcel: Parcel) -> tuple[Call, bool]:
     """What is sent to a server without a problem, and whether the message had to be cut."""
-    body, cut = publication(parcel, server.prefix + parcel.topic)
+    body, cut = publication(parcel, real_topic(server, parcel.topic, parcel.owner))
     headers = {"Content-Type": "application/json"}
     if parcel.id:
         headers[IDEMPOTENCY_KEY] = parcel.id

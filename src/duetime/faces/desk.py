@@ -54,4 +54,5 @@ class Desk:
     def result_warnings(self, definition: Definition) -> list[str]:
         """Where the result of a run is delivered to a topic that no phone shows, such as a mistyped channel."""
         topic = policy_for_ending(definition.policy).deliver_to
-        return [] if topic is None else [f"deliver_to: {each}" for each in self.notifications.warnings(topic)]
+        told = [] if topic is None else self.notifications.warnings(topic, definition.owner)
+        return [f"deliver_to: {each}" for each in told]

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from duetime.core.clock import SECOND
-from duetime.core.delivering import INBOX
-from duetime.core.kind import Caller
+from duetime.core.delivering import INBOX, Courier, Inbox
+from duetime.core.kind import LOCAL, Caller
 from duetime.core.model import Run, Schedule, ScheduleState
 from duetime.core.notifications import (
     KIND,
     PATIENCE,
     STORE_ERRORS,
+    SUBSCRIBE,
     Listing,
     Message,
     NewNotification,
@@ -47,13 +48,13 @@ class LocalNotifications:
         self,
         scheduler: Scheduler,
         *,
-        channel_of: Callable[[str], str] = lambda _topic: INBOX,
-        channels: Collection[str] = (),
+        courier: Courier | None = None,
+        channels: Callable[[str], Collection[str]] = lambda _owner: (),
         patience: float = PATIENCE,
     ) -> None:
-        """`channel_of` says where a topic's messages go; `channels` are the names that somebody set up."""
+        """`courier` says where a topic's messages go; `channels` are the names that are set up for an owner."""
         self._scheduler = scheduler
-        self._channel_of = channel_of
+        self._courier = courier or Inbox()
         self._channels = channels
         self._patience = patience
 
@@ -121,12 +122,14 @@ class LocalNotifications:
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)
 
-    def warnings(self, topic: str) -> list[str]:
-        if topic == INBOX or self._channel_of(topic) != INBOX:
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+        if address := self._courier.address_of(topic, owner):
+            return [SUBSCRIBE.format(topic=topic, address=address)]
+        if topic == INBOX or self._courier.channel_of(topic, owner) != INBOX:
             return []
-        if not self._channels:
+        if not (names := self._channels(owner)):
             return [INBOX_WARNING]
-        return [TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(self._channels)))]
+        return [TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(names)))]
 
     # -- changing -------------------------------------------------------------------------------------------------
 

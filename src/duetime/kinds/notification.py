@@ -48,7 +48,8 @@ class NotificationKind:
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
         payload = work.payload
-        parcel = Parcel(parcel_id(work.claim), payload["topic"], payload, _patience(work.policy))
+        patience, owner = _patience(work.policy), work.claim.definition.owner
+        parcel = Parcel(parcel_id(work.claim), payload["topic"], payload, patience, owner)
         outcome = self._courier.deliver(parcel)
         return _with_message(outcome, work.claim, payload) if isinstance(outcome, Completed) else outcome
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +13,7 @@ from duetime.core.kind import Caller, Prepared, Work
 from duetime.core.ledger import MICRO, Used
 from duetime.core.model import Definition
 from duetime.core.outcome import Alert, Completed, Outcome, Returned
+from duetime.core.ownership import EVERYBODY, is_open_to
 from duetime.core.policy.values import NotifyOn, Policy
 from duetime.core.results import is_text
 from duetime.core.waking import INBOX, Spent
@@ -34,15 +35,26 @@ class PromptKind:
     defaults: Mapping[str, Any] = MappingProxyType({})
     remembered: tuple[str, ...] = ()
 
-    def __init__(self, waking: Waking, default: str = INBOX, inboxes: Sequence[str] = ()) -> None:
-        """For the agent `inbox`, and others that are inboxes, a due prompt waits until a connected agent takes it."""
-        self._waking, self._default = waking, default
+    def __init__(
+        self,
+        waking: Waking,
+        default: str = INBOX,
+        inboxes: Sequence[str] = (),
+        owners: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        """For the agent `inbox`, and others that are inboxes, a due prompt waits until a connected agent takes it.
+        `owners` says who may use which agent; one that it does not name is open to all."""
+        self._waking, self._default, self._owners = waking, default, owners
         self._inboxes = (*inboxes, INBOX)
 
-    @property
-    def agents(self) -> list[str]:
-        """The one that is meant where a prompt names none stands first."""
-        return list(dict.fromkeys([self._default, *sorted(self._waking.wakers), *self._inboxes]))
+    def agents(self, owner: str) -> list[str]:
+        """Those that there are for an owner. The one that is meant where a prompt names none stands first."""
+        all_agents = dict.fromkeys([self._default, *sorted(self._waking.wakers), *self._inboxes])
+        found = [name for name in all_agents if self._is_there(name, owner)]
+        return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
+
+    def _is_there(self, agent: str, owner: str) -> bool:
+        return is_open_to(self._owners.get(agent, (EVERYBODY,)), owner)
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"
@@ -58,22 +70,24 @@ class PromptKind:
             _refuse_limits(limits)
             return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS}, _is_heard)
         prepared |= limits
-        agent = self._agent(given.get("agent"))
+        agent = self._agent(given.get("agent"), self.agents(caller.owner))
         return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
 
-    def _agent(self, given: object) -> str:
+    def _agent(self, given: object, agents: Sequence[str]) -> str:
         if given is None:
-            return self._default
-        if isinstance(given, str) and given in self.agents:
+            return agents[0]
+        if isinstance(given, str) and given in agents:
             return given
         shown = given[:100] if isinstance(given, str) else type(given).__name__
-        raise InvalidInput(f"agent: there is no {shown!r}; there is {', '.join(self.agents)}", field="agent")
+        raise InvalidInput(f"agent: there is no {shown!r}; there is {', '.join(agents)}", field="agent")
 
     def execute(self, work: Work) -> Outcome:
         payload, agent = work.payload, work.claim.definition.subject
         if payload.get("remind"):
             told = {"title": "Reminder", "text": payload["prompt"]}
             return Completed(json.dumps(told, ensure_ascii=False))
+        if not self._is_there(agent, work.claim.definition.owner):
+            return _not_there(work, agent)
         if agent in self._inboxes:
             return self._waking.admit(work, agent, _limits(payload))
         if agent not in self._waking.wakers:

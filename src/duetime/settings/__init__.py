@@ -12,7 +12,11 @@ from duetime.core.errors import InvalidInput
 from duetime.core.topics import is_topic
 from duetime.core.waking import INBOX
 from duetime.core.zones import known_zone
-from duetime.settings.checking import refuse_unknown_proxies, refuse_what_cannot_wake
+from duetime.settings.checking import (
+    refuse_unknown_proxies,
+    refuse_what_cannot_wake,
+    refuse_what_nobody_may_use,
+)
 from duetime.settings.fitting import Source, fitted, names_of, read_file
 from duetime.settings.locating import (
     CONFIG,
@@ -242,5 +246,6 @@ def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Sett
         raise InvalidInput(f"{source}: notifications.alerts {message}", field="notifications")
     refuse_unknown_proxies(made.trusted_proxies, source)
     refuse_what_cannot_wake(made.agents, made.heartbeat, source)
+    refuse_what_nobody_may_use(made.channels, source)
     tasks = source if "tasks" in values else settings.origin.tasks
     return replace(made, sources=(*settings.sources, source), origin=Origin(tasks=tasks))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from duetime.core.delivering import ALERTS
+from duetime.core.ownership import ONLY_LOCAL
 
 LOCAL = "local"
 QSTASH = "qstash"
@@ -43,6 +44,8 @@ class ChannelSettings:
     """Of a plain request."""
     body: str = field(default="", repr=False)
     """Of a plain request, with {message}, {title}, {topic} and {id}; empty means all fields as JSON."""
+    owners: tuple[str, ...] = ONLY_LOCAL
+    """Whose notifications may use it: owners by name, or `*` for all. For everybody else it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class AgentSettings:
     """As `runs_per_day`."""
     dollars_per_day: float = 0.0
     """As `runs_per_day`, where the agent tells what it cost."""
+    owners: tuple[str, ...] = ONLY_LOCAL
+    """Whose prompts may wake it: owners by name, or `*` for all. For everybody else it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duetime.core.clock import Clock
 from duetime.core.errors import InvalidInput
-from duetime.core.kind import LOCAL, Caller, Prepared
+from duetime.core.kind import LOCAL
 from duetime.core.ledger import MICRO, Used
+from duetime.core.ownership import ONLY_LOCAL
 from duetime.core.policy.claiming import Claim
 from duetime.core.waking import HEARTBEAT, INBOX, Access, Agent
 from duetime.faces.desk import Inboxes
@@ -47,18 +48,14 @@ def prompt_kind(
             f"agent: the settings name no {settings.agent!r}; there is {', '.join(known)}", field="agent"
         )
     waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day, inboxes)
-    return Prompts(waking, settings.agent, tuple(inboxes))
+    return PromptKind(waking, settings.agent, tuple(inboxes), owners_of_agents(settings))
 
 
-class Prompts(PromptKind):
-    """The heartbeat has the standing instructions of its owner: it is woken for nobody else."""
-
-    def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        prepared = super().prepare(payload, caller)
-        if prepared.subject == HEARTBEAT and caller.owner != LOCAL:
-            others = ", ".join(name for name in self.agents if name != HEARTBEAT)
-            raise InvalidInput(f"agent: the heartbeat is {LOCAL}'s own; choose another of {others}", field="agent")
-        return prepared
+def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """Who may use which agent. The heartbeat has the standing instructions of its owner: it is woken for nobody else;
+    the inbox is there for everybody."""
+    named = {**settings.agents, **woken_agents(settings)}
+    return {name: each.owners for name, each in named.items() if name != INBOX} | {HEARTBEAT: ONLY_LOCAL}
 
 
 def inboxes_of(settings: Settings) -> Inboxes:

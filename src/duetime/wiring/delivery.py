@@ -18,6 +18,7 @@ def courier_of(settings: Settings, clock: Clock) -> Courier:
 
     server = NtfyServer(given.server, given.prefix, given.token) if given.server else None
     channels = {
-        name: ChannelSpec(each.url, each.method, each.headers, each.body) for name, each in settings.channels.items()
+        name: ChannelSpec(each.url, each.method, each.headers, each.body, each.owners)
+        for name, each in settings.channels.items()
     }
     return RoutingCourier(clock, settings.threads, server, channels, given.alerts)

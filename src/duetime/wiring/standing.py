@@ -5,12 +5,30 @@ from __future__ import annotations
 import re
 
 from duetime.core.delivering import INBOX as NO_CHANNEL
+from duetime.core.ownership import EVERYBODY, is_open_to
 from duetime.core.waking import HEARTBEAT, INBOX
 from duetime.settings import Settings
-from duetime.wiring.agents import woken_agents
+from duetime.wiring.agents import owners_of_agents, woken_agents
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
 Named = dict[str, str]
+
+
+def agents_for(settings: Settings, owner: str) -> list[Named]:
+    """Return the agents that there are for an owner."""
+    owners = owners_of_agents(settings)
+    return [each for each in named_agents(settings) if is_open_to(owners.get(each["name"], (EVERYBODY,)), owner)]
+
+
+def channels_for(settings: Settings, owner: str) -> list[Named]:
+    """Return the channels that there are for an owner."""
+    closed = settings.channels.keys() - channel_names(settings, owner)
+    return [each for each in named_channels(settings) if each["name"] not in closed]
+
+
+def channel_names(settings: Settings, owner: str) -> set[str]:
+    """Return the names of the channels that were set up for an owner."""
+    return {name for name, each in settings.channels.items() if is_open_to(each.owners, owner)}
 
 
 def named_agents(settings: Settings) -> list[Named]:

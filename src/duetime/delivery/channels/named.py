@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from duetime.core.delivering import INBOX, Parcel
 from duetime.core.outcome import Outcome
+from duetime.core.ownership import ONLY_LOCAL
 from duetime.core.topics import is_topic
 from duetime.delivery.channels.apprise import AppriseChannel
 from duetime.delivery.channels.http import HttpChannel
@@ -26,6 +27,7 @@ class ChannelSpec:
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: str = field(default="", repr=False)
+    owners: Collection[str] = ONLY_LOCAL
 
 
 class Channel(Protocol):

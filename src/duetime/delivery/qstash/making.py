@@ -33,11 +33,11 @@ _PERHAPS = "QStash may have taken it all the same; the same request made again m
 
 
 class Maker:
-    def __init__(self, scheduler: Scheduler, server: NtfyServer, channels: Collection[str]) -> None:
-        """`channels` are names of the settings; only this machine knows where they lead."""
+    def __init__(self, scheduler: Scheduler, server: NtfyServer, channels: Callable[[str], Collection[str]]) -> None:
+        """`channels` are names of the settings, for an owner; only this machine knows where they lead."""
         self._scheduler, self._store = scheduler, scheduler.store
         self._server = server
-        self._only_here = {*channels, INBOX}
+        self._channels = channels
 
     def make(self, line: Line, caller: Caller, asked: NewSchedule) -> Result[Remote]:
         """Where QStash failed, the error's details hold the id that it would have had."""
@@ -49,7 +49,7 @@ class Maker:
         if isinstance(drafts, Err):
             return drafts
         fresh = record_of(drafts.value[0])
-        self._check_topic(fresh.topic)
+        self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules
         kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
         if isinstance(kept, Err):
@@ -75,14 +75,14 @@ class Maker:
         known = self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
         return None if known is None else Ok(known)
 
-    def _check_topic(self, topic: str) -> None:
-        if topic in self._only_here:
+    def _check_topic(self, topic: str, owner: str) -> None:
+        if topic == INBOX or topic in self._channels(owner):
             raise InvalidInput(
                 f"topic: {topic} is a channel of this installation, which QStash cannot reach; choose a topic of the"
                 ' ntfy server, or keep notifications here with notifications.backend = "local"',
                 field="topic",
             )
-        if (problem := problem_of_topic(self._server, topic)) is not None:
+        if (problem := problem_of_topic(self._server, topic, owner)) is not None:
             raise InvalidInput(f"topic: {problem}", field="topic")
 
     def _request(self, remote: Remote, fresh: Remote, asked: NewSchedule, again: bool) -> Callable[[QStash], Taken]:

@@ -58,7 +58,7 @@ def _message(
     remote: Remote, server: NtfyServer, policy: Mapping[str, Any], repeat_id: str
 ) -> tuple[str, dict[str, Any]]:
     """Where it goes, and what publishing and scheduling have in common."""
-    call, _ = publish_call(server, Parcel(repeat_id, remote.topic, fields_of(remote), patience=0.0))
+    call, _ = publish_call(server, Parcel(repeat_id, remote.topic, fields_of(remote), 0.0, remote.owner))
     forwarded = {**call.headers}
     attempts, timeout = policy.get("max_attempts"), policy.get("timeout")
     shared = {

@@ -11,14 +11,23 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from duetime.core.clock import Instant
-from duetime.core.kind import Caller
-from duetime.core.notifications import PATIENCE, Listing, Message, NewNotification, Recurring, Sent, told
+from duetime.core.kind import LOCAL, Caller
+from duetime.core.notifications import (
+    PATIENCE,
+    SUBSCRIBE,
+    Listing,
+    Message,
+    NewNotification,
+    Recurring,
+    Sent,
+    told,
+)
 from duetime.core.reading import could_be_an_id, expected
 from duetime.core.remotes import Remote, RemoteKind, RemoteState
 from duetime.core.result import Err, Ok, Result
 from duetime.core.scheduler import Scheduler
 from duetime.delivery.http import Http
-from duetime.delivery.ntfy import NtfyServer
+from duetime.delivery.ntfy import NtfyServer, address_of
 from duetime.delivery.qstash.account import Account, problem_with
 from duetime.delivery.qstash.answers import Refused, Unheard
 from duetime.delivery.qstash.making import CONFIRMED, WINDOW, Maker
@@ -68,7 +77,7 @@ class QStashNotifications:
         scheduler: Scheduler,
         account: Account,
         server: NtfyServer,
-        channels: Collection[str] = (),
+        channels: Callable[[str], Collection[str]] = lambda _owner: (),
         *,
         patience: float = UNHURRIED,
     ) -> None:
@@ -163,8 +172,9 @@ class QStashNotifications:
             for id, state, updated, at, trigger in self._store.remote_marks(caller.owner, topic, now)
         ]
 
-    def warnings(self, topic: str) -> list[str]:
-        return []
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+        address = "" if owner == LOCAL else address_of(self._server, topic, owner)
+        return [SUBSCRIBE.format(topic=topic, address=address)] if address else []
 
     @_ready
     def check(self) -> Result[int]:

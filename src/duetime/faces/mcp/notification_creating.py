@@ -31,7 +31,8 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
         words = f"Notification sent to topic {sent.topic} (channel: {way})"
         answer = {"success": True, "message_id": sent.message_id, "confirmation": words}
         notes = [sent.note] if sent.note else []
-        return Reply(_with_warnings(answer, notes + service.warnings(given["notification_topic"])))
+        arrival = service.warnings(given["notification_topic"], call.caller.owner)
+        return Reply(_with_warnings(answer, notes + arrival))
     answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
     return Reply(_with_warnings(answer, _warnings(call, given)))
 
@@ -120,7 +121,7 @@ def _warnings(call: Call, given: Arguments) -> list[str]:
     """A worker matters only where it is what fires."""
     service = call.desk.notifications
     here = call.desk.warnings(KIND) if service.fires_here else []
-    return here + service.warnings(given["notification_topic"])
+    return here + service.warnings(given["notification_topic"], call.caller.owner)
 
 
 def _with_warnings(answer: dict[str, Any], warnings: list[str]) -> dict[str, Any]:

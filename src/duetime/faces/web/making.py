@@ -156,6 +156,7 @@ def _form(
     status = 200 if err is None else answer_of(err).status_code
     foreseen = refusal_of(visit.call.desk.notifications, kind) if schedule is None else None
     told = err or foreseen
+    owner = visit.caller.owner if schedule is None else schedule.definition.owner
     return visit.page(
         "form.html",
         status,
@@ -169,9 +170,9 @@ def _form(
         version=version or (str(schedule.definition.version) if schedule is not None else ""),
         key=key,
         tasks=visit.call.desk.tasks(visit.caller) if kind == "job" else [],
-        agents=visit.house.agents,
-        usual_agent=_usual_agent(visit) if kind == "prompt" else "",
-        channels=visit.house.channels,
+        agents=visit.house.agents(owner),
+        usual_agent=_usual_agent(visit, owner) if kind == "prompt" else "",
+        channels=visit.house.channels(owner),
         zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
         units=fields.UNITS,
         policy_names=fields.POLICY,
@@ -179,9 +180,9 @@ def _form(
     )
 
 
-def _usual_agent(visit: Visit) -> str:
+def _usual_agent(visit: Visit, owner: str) -> str:
     """Who is meant where a prompt names nobody, as the kind itself says."""
-    return visit.scheduler.kinds["prompt"].prepare({"prompt": "who?"}, visit.caller).subject
+    return visit.scheduler.kinds["prompt"].prepare({"prompt": "who?"}, visit.caller._replace(owner=owner)).subject
 
 
 def _explained(visit: Visit, values: Values) -> Response:

@@ -60,7 +60,8 @@ def schedule_page(visit: Visit) -> Response:
 
 def _warnings(visit: Visit, schedule: Schedule) -> list[str]:
     definition = schedule.definition
-    arrival = visit.call.desk.notifications.warnings(definition.subject) if definition.kind == "notification" else []
+    service = visit.call.desk.notifications
+    arrival = service.warnings(definition.subject, definition.owner) if definition.kind == "notification" else []
     results = visit.call.desk.result_warnings(definition)
     return [*warnings_for(trigger_from_json(definition.trigger), visit.now), *arrival, *results]
 

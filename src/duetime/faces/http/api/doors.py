@@ -23,6 +23,13 @@ Identify = Callable[[], Call]
 Finish = Callable[[Owner, Run, Reply], Result[Run]]
 
 
+ForOwner = Callable[[str], Sequence[Mapping[str, str]]]
+
+
+def _none(_owner: str) -> Sequence[Mapping[str, str]]:
+    return ()
+
+
 class House(NamedTuple):
     """What the API stands on."""
 
@@ -33,9 +40,9 @@ class House(NamedTuple):
     """Ends a prompt's run with what its agent said, for whoever has it in hand, and counts what that took."""
     trusting: bool = False
     """Nobody is asked for a token; whoever reaches this address is the one who runs it."""
-    agents: Sequence[Mapping[str, str]] = ()
-    channels: Sequence[Mapping[str, str]] = ()
-    """Names and types alone: what else is set up for them is nobody's to read."""
+    agents: ForOwner = _none
+    channels: ForOwner = _none
+    """What there is for an owner. Names and types alone: what else is set up for them is nobody's to read."""
 
 
 async def house_of(request: Request) -> House:

@@ -99,7 +99,7 @@ def _arrival(call: Call, made: Schedule, body: NewScheduleGiven) -> list[str]:
     """Where a message goes that no phone shows, and what nobody is woken by."""
     definition = made.definition
     if definition.kind == "notification":
-        return call.desk.notifications.warnings(definition.subject)
+        return call.desk.notifications.warnings(definition.subject, definition.owner)
     if definition.kind != "prompt":
         return []
     warning = doer_of(definition, call.desk.inboxes, asked_for=body.payload.get("agent") is not None).warning

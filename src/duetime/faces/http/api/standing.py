@@ -31,15 +31,15 @@ def workers(call: Caller, house: Here, asked: Annotated[Asked, Query()]) -> Resp
 
 
 @routes.get("/agents", response_model=AgentsShape)
-def agents(_call: Caller, house: Here) -> Response:
+def agents(call: Caller, house: Here) -> Response:
     """The agents that a prompt can wake."""
-    return JSONResponse({"agents": [dict(each) for each in house.agents]})
+    return JSONResponse({"agents": [dict(each) for each in house.agents(call.caller.owner)]})
 
 
 @routes.get("/channels", response_model=ChannelsShape)
-def channels(_call: Caller, house: Here) -> Response:
+def channels(call: Caller, house: Here) -> Response:
     """Where notifications can go."""
-    return JSONResponse({"channels": [dict(each) for each in house.channels]})
+    return JSONResponse({"channels": [dict(each) for each in house.channels(call.caller.owner)]})
 
 
 @routes.get("/whoami", response_model=CallerShape)
