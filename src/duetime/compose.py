@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from duetime.faces.mcp.server import McpFace
     from duetime.faces.mcp.tool import Call
     from duetime.faces.mcp.watching import Watcher
+    from duetime.faces.owner_limits import OwnerLimits
 
 PRUNE_BATCH = 1000
 
@@ -245,7 +246,9 @@ def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
     return total
 
 
-def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[McpFace, Watcher]:
+def mcp_face(
+    families: Sequence[str], identify: Callable[[], Call], limits: OwnerLimits | None = None
+) -> tuple[McpFace, Watcher]:
     """The SDK takes a second to import, so only commands that speak MCP pay for it."""
     from importlib.metadata import version
 
@@ -257,7 +260,7 @@ def mcp_face(families: Sequence[str], identify: Callable[[], Call]) -> tuple[Mcp
     chosen = check_families(families)
     resources = resources_of(chosen)
     watcher = Watcher(resources)
-    return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime")), watcher
+    return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime"), limits), watcher
 
 
 def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
@@ -311,12 +314,14 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.faces.http.readiness import readiness
     from duetime.faces.http.sessions import Proofs, Sessions
     from duetime.faces.local import as_local
+    from duetime.faces.owner_limits import OwnerLimits
     from duetime.faces.web.routes import web_routes
     from duetime.faces.web.signing import no_page, sign_in_page
 
     desk, trusting = app.desk(), tokens is None
     identify = partial(as_local if tokens is None else by_token, desk)
-    face, watcher = mcp_face(app.settings.tools, identify)
+    limits = OwnerLimits()
+    face, watcher = mcp_face(app.settings.tools, identify, limits)
     requests = qstash_routes(app.scheduler, lambda: identify().caller, signing_keys(app.settings, app.store, app.clock))
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
@@ -326,5 +331,5 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
-    routes = [*api_routes(house, version("duetime")), *watched, *requests, *web_routes(house, browsers)]
-    return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes)
+    routes = [*api_routes(house, version("duetime"), limits), *watched, *requests, *web_routes(house, browsers)]
+    return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes, limits)

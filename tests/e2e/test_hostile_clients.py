@@ -218,7 +218,7 @@ def test_a_server_without_descriptors_goes_on_and_breaks_no_schedule(tmp_path: P
             line = Output(process).until(lambda line: line.startswith("Serving MCP at "))
             port = int(line.split()[3].split(":")[2].split("/")[0])
             with Strangers(port) as strangers:
-                for number in range(300):
+                for number in range(150):
                     strangers.come(f"127.0.0.{2 + number % 100}")
                 before = [_runs(room, id) for id in ids]
                 assert _is_ready(port)

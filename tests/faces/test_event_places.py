@@ -21,6 +21,7 @@ from duetime.faces.http.api.events import MOST, MOST_OF_ONE, QUIET, Streams, _to
 from duetime.faces.http.api.following import Look, Position
 from duetime.faces.http.api.refusing import Refused
 from duetime.faces.mcp.tool import Call
+from duetime.faces.owner_limits import OwnerLimits
 from tests.support.api import Api, serving_api
 
 
@@ -36,7 +37,9 @@ def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> Non
     calls = [Call(api.room.desk(), Caller(owner), "UTC") for owner in owners for _ in range(MOST_OF_ONE)]
 
     async def together() -> list[Response | BaseException]:
-        return await asyncio.gather(*(events(request, call, EventsAsked()) for call in calls), return_exceptions=True)
+        return await asyncio.gather(
+            *(events(request, call, OwnerLimits(), EventsAsked()) for call in calls), return_exceptions=True
+        )
 
     answers = asyncio.run(together())
     inside = [each for each in answers if isinstance(each, Response)]
@@ -99,7 +102,7 @@ def test_of_many_who_ask_at_once_no_more_get_in_than_there_are_places(api: Api) 
     ada, ben = (Call(api.room.desk(), Caller(owner), "UTC") for owner in ("ada", "ben"))
 
     async def asked(call: Call, number: int, **more: Any) -> list[Response | BaseException]:
-        asking = (events(request, call, EventsAsked(**more)) for _ in range(number))
+        asking = (events(request, call, OwnerLimits(), EventsAsked(**more)) for _ in range(number))
         return await asyncio.gather(*asking, return_exceptions=True)
 
     async def together() -> None:

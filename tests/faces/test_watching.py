@@ -57,8 +57,10 @@ class Content:
         self.value = 0
         self.problem: Exception | None = None
         self.met = threading.Event()
+        self.looks = 0
 
     def digest(self, call: Call, hole: str) -> object:
+        self.looks += 1
         if self.problem is not None:
             self.met.set()
             raise self.problem
@@ -185,5 +187,52 @@ def test_what_cannot_be_watched_has_the_same_limit(caller: Call, monkeypatch: py
             await watcher.subscribe(connection.session, caller, f"nothing://{name}")
         with pytest.raises(MCPError, match="Only 2 resources"):
             await watcher.subscribe(connection.session, caller, "nothing://c")
+
+    played(scene, monkeypatch)
+
+
+def test_all_spellings_of_a_resource_are_one_watch(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "MOST", 2)
+
+    async def scene(watcher: Watcher, content: Content) -> None:
+        connection = Connection()
+        for name in ("abc", "%61bc", "a%62c", "%61%62%63"):
+            await watcher.subscribe(connection.session, caller, f"numbers://{name}")
+        content.value = 1
+        await heard(connection, 1)
+        watcher.unsubscribe(connection.session, "numbers://ab%63")
+        await watcher.subscribe(connection.session, caller, "numbers://b")
+        content.value = 2
+        await heard(connection, 2)
+        assert connection.heard == ["numbers://abc", "numbers://b"]
+
+    played(scene, monkeypatch)
+
+
+def test_what_many_connections_watch_is_looked_at_once(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(watcher: Watcher, content: Content) -> None:
+        connections = [Connection() for _ in range(20)]
+        for connection in connections:
+            await watcher.subscribe(connection.session, caller, "numbers://a")
+        stranger = caller._replace(caller=Caller("bob"))
+        await watcher.subscribe(connections[0].session, stranger, "numbers://b")
+        content.value, before = 1, content.looks
+        for connection in connections:
+            await heard(connection, 1)
+        assert content.looks - before <= 3 * 2, "one look for each owner and round"
+
+    played(scene, monkeypatch)
+
+
+def test_the_local_owner_may_watch_more(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "MOST", 1)
+    local = caller._replace(caller=Caller("local"))
+
+    async def scene(watcher: Watcher, content: Content) -> None:
+        connection = Connection()
+        for name in "abc":
+            await watcher.subscribe(connection.session, local, f"numbers://{name}")
+        content.value = 1
+        await heard(connection, 3)
 
     played(scene, monkeypatch)

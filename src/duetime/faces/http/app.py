@@ -17,11 +17,14 @@ from duetime.faces.http.bearer import Bearer
 from duetime.faces.http.bodies import BodyLimit
 from duetime.faces.http.browsers import Browsers, Unasked
 from duetime.faces.http.guard import Guard
+from duetime.faces.http.mcp_sessions import OwnedSessions
+from duetime.faces.http.owner_share import OwnerShare
 from duetime.faces.http.safe_headers import SafeHeaders
 from duetime.faces.http.strays import NoPage, Strays
 from duetime.faces.http.tokens import Tokens
 from duetime.faces.mcp.server import McpFace
 from duetime.faces.mcp.watching import Watcher
+from duetime.faces.owner_limits import OwnerLimits
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of a request: what is too long for a tool should still reach it, to be answered in its own words."""
@@ -35,6 +38,7 @@ def http_app(
     no_page: NoPage,
     hosts: Sequence[str] = (),
     more: Sequence[BaseRoute] = (),
+    limits: OwnerLimits | None = None,
 ) -> Starlette:
     """Without `tokens` nobody is asked who they are; the command line allows that on a loopback address alone.
     `no_page` answers a browser that strayed, `more` are the routes besides MCP's."""
@@ -56,8 +60,9 @@ def http_app(
     else:
         doorkeepers.append(Middleware(Bearer, tokens=tokens, browsers=browsers))
     doorkeepers.append(Middleware(BodyLimit, most=LARGEST))
+    doorkeepers.append(Middleware(OwnerShare, limits=limits or OwnerLimits()))
     # Mounted at the root and last, so that `/mcp` is answered as it stands, without a redirect.
-    routes = [Route("/healthz", _alive), *more, Mount("/", app=mcp)]
+    routes = [Route("/healthz", _alive), *more, Mount("/", app=OwnedSessions(mcp))]
     app = Starlette(routes=routes, middleware=doorkeepers, lifespan=lifespan)
     app.state.end_answers = answers.end
     return app

@@ -40,6 +40,8 @@ class Bearer:
         self._open = app
         self._app = AuthContextMiddleware(app)
         self._tokens, self._browsers = tokens, browsers
+        # Threads of their own: however busy the others are, who calls is found out at once.
+        self._verifying, self._watching = anyio.CapacityLimiter(8), anyio.CapacityLimiter(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or is_without_token(scope["path"]):
@@ -56,7 +58,7 @@ class Bearer:
             return
         try:
             # In a thread: the store may be asked whether it was revoked, and that may take its time.
-            grant = await anyio.to_thread.run_sync(self._tokens.verify, token)
+            grant = await anyio.to_thread.run_sync(self._tokens.verify, token, limiter=self._verifying)
         except InvalidToken as problem:
             await _refused(scope, problem)(scope, receive, send)
             return
@@ -69,7 +71,7 @@ class Bearer:
         """Somebody in a browser: what the cookie says instead of a token."""
         sessions = self._browsers.sessions
         try:
-            visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope)
+            visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope, limiter=self._verifying)
         except _STORE_AWAY:
             page = is_page(scope["path"])
             away = self._browsers.sign_in(scope, AWAY, 503) if page else _away(scope)
@@ -100,7 +102,7 @@ class Bearer:
         while True:
             await anyio.sleep(LOOK)
             try:
-                await anyio.to_thread.run_sync(verify)
+                await anyio.to_thread.run_sync(verify, limiter=self._watching)
             except _STORE_AWAY:
                 continue  # nothing is known; whatever is asked for meanwhile needs the store as well
             except InvalidToken as problem:

@@ -17,6 +17,9 @@ from starlette.types import Scope
 from duetime.faces.http.descriptors import reserve_of, soft_limit
 
 MOST: Final = 1000
+BURST: Final = 4
+"""An address may open this many times its limit at once: GRACE seconds later, most of a user's have authenticated."""
+GRACE: Final = 1.0
 CONNECTION: Final = "duetime.connection"
 """Where a request keeps the connection that it came by."""
 OWNER: Final = "duetime.owner"
@@ -82,15 +85,25 @@ class ConnectionTable:
     def admit(self, connection: Connection) -> bool:
         """Make room for a new connection if need be; False when there is none, and it has to be closed."""
         address = connection.address
-        if self._strangers[address] >= self.limits.per_address and not self._is_trusted(address):
-            others = (each for each in self._anonymous if each.address == address)
-            if not self._drop_first(others):
-                return False
+        is_flooding = self._strangers.get(address, 0) >= BURST * self.limits.per_address
+        if is_flooding and not self._is_trusted(address) and not self._drop_first(self._of(address)):
+            return False
         if (len(self) >= self._most or connection.descriptor >= self._highest) and not self._make_room():
             return False
         self._anonymous[connection] = None
         self._strangers[address] += 1
         return True
+
+    def is_crowded(self, address: str) -> bool:
+        return self._strangers.get(address, 0) > self.limits.per_address and not self._is_trusted(address)
+
+    def trim(self, address: str) -> None:
+        """Close the oldest connections of an address that holds more than it may without having authenticated."""
+        while self.is_crowded(address) and self._drop_first(self._of(address)):
+            pass
+
+    def _of(self, address: str) -> Iterable[Connection]:
+        return (each for each in self._anonymous if each.address == address)
 
     def authenticated(self, connection: Connection, owner: str) -> None:
         connection.owner = owner

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from duetime.faces.http.connection_limits import CONNECTION, ConnectionLimits, ConnectionTable
+from duetime.faces.http.connection_limits import CONNECTION, GRACE, ConnectionLimits, ConnectionTable
 
 _TOO_SLOW: Final = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
@@ -59,10 +59,12 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = "" if self.client is None else self.client[0].removeprefix("::ffff:")
-        if self._table.admit(self):
-            self._await_head()
-        else:
+        if not self._table.admit(self):
             transport.abort()
+            return
+        self._await_head()
+        if self._table.is_crowded(self.address):
+            self.loop.call_later(GRACE, self._table.trim, self.address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.discard(self)

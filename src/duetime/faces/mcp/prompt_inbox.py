@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Awaitable, Callable
+
+import anyio
 
 from duetime.core.model import RunStatus
 from duetime.core.outcome import Completed, Failed
@@ -62,7 +64,6 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
         outcome = Failed(shorten_error(given["error"]) or "it failed without a word")
     else:
         outcome = Completed(encode(given["result"]))
-    await_handover(call, number)
     ended = call.scheduler.finish(call.caller, number, outcome, KIND)
     if isinstance(ended, Err) and ended.code in ("not_yours", "not_found"):
         if is_under_way(call, number):
@@ -73,13 +74,19 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
     return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")
 
 
-def await_handover(call: Call, number: int) -> None:
+async def await_handover(is_under_way: Callable[[], Awaitable[bool]]) -> None:
     """Whoever answered that its result comes later may be done before that answer is on record: it waits for it. Looked
-    at before it is finished: the record may come between a refusal and a look after it."""
+    at before it is finished: the record may come between a refusal and a look after it. No thread is kept meanwhile."""
     for _ in range(_LOOKS):
-        if not is_under_way(call, number):
+        if not await is_under_way():
             break
-        threading.Event().wait(_LOOK)
+        await anyio.sleep(_LOOK)
+
+
+def is_finish_early(call: Call, given: Arguments) -> bool:
+    """Whether what is to be finished was not handed over yet. What cannot be read is refused by the tool itself."""
+    number = given.get("run_id")
+    return type(number) is int and is_under_way(call, number)
 
 
 def is_under_way(call: Call, number: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.faces.mcp.prompt_inbox import finish_prompt, take_prompt
+from duetime.faces.mcp.prompt_inbox import finish_prompt, is_finish_early, take_prompt
 from duetime.faces.mcp.prompt_results import RESULT_TOOL
 from duetime.faces.mcp.prompt_schedules import schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.faces.mcp.prompt_words import FAMILY, TASK_ID, TIME
@@ -229,5 +229,6 @@ TOOLS = [
             }
         ),
         answer=finish_prompt,
+        is_early=is_finish_early,
     ),
 ]

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio.to_thread
 import mcp_types as types
@@ -15,12 +15,16 @@ from mcp.shared.exceptions import MCPError
 
 from duetime.core.errors import DuetimeError
 from duetime.faces.mcp.arguments import checked
+from duetime.faces.mcp.prompt_inbox import await_handover
 from duetime.faces.mcp.recipes import Recipe
 from duetime.faces.mcp.resource import Resource
 from duetime.faces.mcp.tool import Call, Reply, Tool, ToolProblem
 from duetime.faces.mcp.watching import Watcher
+from duetime.faces.owner_limits import OwnerLimits, TooManyRequests
 
 log = logging.getLogger("duetime.mcp")
+
+T = TypeVar("T")
 
 Context = Any  # the SDK's request context; which of its type parameters apply is the transport's affair
 Identify = Callable[[], Call]
@@ -46,7 +50,9 @@ class McpFace:
         identify: Identify,
         watcher: Watcher,
         version: str,
+        limits: OwnerLimits | None = None,
     ) -> None:
+        self._limits = limits
         self._tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self._resources = list(resources)
         self._recipes = {recipe.name: recipe for recipe in recipes}
@@ -85,7 +91,18 @@ class McpFace:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         call = self._identify()
-        return await anyio.to_thread.run_sync(partial(_answer, tool, call, params.arguments))
+        try:
+            if tool.is_early is not None:
+                await await_handover(partial(self._in_thread, call, partial(_is_early, tool, call, params.arguments)))
+            return await self._in_thread(call, partial(_answer, tool, call, params.arguments))
+        except TooManyRequests as error:
+            return _problem(str(error))
+
+    async def _in_thread(self, call: Call, function: Callable[[], T]) -> T:
+        """Over HTTP, in one of the owner's slots; a process that serves one client alone has no need of them."""
+        if self._limits is None:
+            return await anyio.to_thread.run_sync(function)
+        return await self._limits.run(call.caller.owner, function)
 
     # -- resources ----------------------------------------------------------------------------------------------
 
@@ -120,10 +137,13 @@ class McpFace:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         try:
-            content = await anyio.to_thread.run_sync(partial(self._content, self._identify(), uri))
+            call = self._identify()
+            content = await self._in_thread(call, partial(self._content, call, uri))
         except DuetimeError as error:
             log.warning("%s could not be read: %s", uri[:200], error.message)
             raise MCPError(types.INTERNAL_ERROR, AWAY) from error
+        except TooManyRequests as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         if content is None:
             raise MCPError(types.INVALID_PARAMS, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})
         body = types.TextResourceContents(uri=uri, mime_type="application/json", text=_json(content))
@@ -177,6 +197,14 @@ class McpFace:
         return types.GetPromptResult(
             description=recipe.description, messages=[types.PromptMessage(role="user", content=content)]
         )
+
+
+def _is_early(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> bool:
+    assert tool.is_early is not None
+    try:
+        return tool.is_early(call, dict(given or {}))
+    except DuetimeError:
+        return False  # answered as any other call is while the store is away
 
 
 def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.CallToolResult:

@@ -50,6 +50,8 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    is_early: Callable[[Call, Arguments], bool] | None = None
+    """Whether the call has to wait a moment before it can be answered; asked again until it has not."""
 
 
 def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -17,6 +19,7 @@ from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 
 from duetime.core.errors import DuetimeError
+from duetime.core.kind import LOCAL
 from duetime.faces.mcp.resource import Resource
 from duetime.faces.mcp.tool import Call
 
@@ -25,10 +28,22 @@ log = logging.getLogger("duetime.mcp")
 EVERY = 0.4
 """Seconds between two looks: a change by any face or process is heard of within a second."""
 
-MOST = 1000
-"""Resources that one owner may watch at a time: every one is looked at in every round."""
+MOST = 100
+"""Resources that one owner may watch at a time, and that one connection may ask for: every one is looked at in every
+round, once for all connections that watch it."""
+MOST_OF_LOCAL = 1000
+MOST_STREAMS = 50
+"""Listen streams of one owner at a time."""
 
 _UNKNOWN = object()
+
+
+class Subject(NamedTuple):
+    owner: str
+    operator: bool
+    zone: str
+    uri: str
+    hole: str
 
 
 @dataclass(eq=False, slots=True)
@@ -44,6 +59,12 @@ class Watch:
     telling: bool = False
     """Its client is being told, and may take its time to listen."""
 
+    @property
+    def subject(self) -> Subject:
+        """What is looked at: the same for all who watch the same thing with the same rights."""
+        caller = self.call.caller
+        return Subject(caller.owner, caller.operator, self.call.zone, self.resource.uri, self.hole)
+
 
 class Watcher:
     """Looks at what is watched, and only at that; nobody watching costs nothing."""
@@ -51,6 +72,9 @@ class Watcher:
     def __init__(self, resources: Sequence[Resource]) -> None:
         self._resources = list(resources)
         self._watches: dict[object, Watch] = {}
+        self._streams: Counter[str] = Counter()
+        self._rounds, self._first_looks = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
+        """Threads of their own: busy requests do not keep news from those who wait for them."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -67,8 +91,10 @@ class Watcher:
             watches = list(self._watches.items())
             if not watches:
                 continue
-            digests = await anyio.to_thread.run_sync(partial(_digests, [watch for _, watch in watches]))
-            for (key, watch), digest in zip(watches, digests, strict=True):
+            looks = {watch.subject: watch for _, watch in watches}
+            digests = await anyio.to_thread.run_sync(_digests, looks, limiter=self._rounds)
+            for key, watch in watches:
+                digest = digests[watch.subject]
                 if digest is not _UNKNOWN and digest != watch.last and self._watches.get(key) is watch:
                     self._tell(watch, digest, group)
 
@@ -90,34 +116,50 @@ class Watcher:
             if hole is not None and resource.digest is not None:
                 watch = Watch(call, resource, hole, notify, asynchronous=asynchronous)
                 # While the store is away nothing is known: the first look afterwards is then news.
-                [watch.last] = await anyio.to_thread.run_sync(partial(_digests, [watch]))
+                watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_looks)
                 self._watches[key] = watch
                 return
 
-    def _check_room(self, call: Call, asked: int) -> None:
-        """`asked` counts what this client asks for in all, watchable or not; others may share its owner."""
-        own = sum(watch.call.caller.owner == call.caller.owner for watch in self._watches.values())
-        if max(own + 1, asked) > MOST:
-            raise MCPError(types.INVALID_PARAMS, f"Only {MOST} resources can be watched at a time; give some up first.")
+    def _canonical(self, uri: str) -> str:
+        """The one spelling of all those that mean the same resource; what is none stays as it is."""
+        for resource in self._resources:
+            hole = resource.match(uri)
+            if hole is not None:
+                before, _, rest = resource.uri.partition("{")
+                return before + quote(hole, safe="") + rest.partition("}")[2]
+        return uri
+
+    def _check_room(self, call: Call, names: Collection[str], asked: int) -> None:
+        """`asked` counts what this connection asks for in all, watchable or not; others may share its owner."""
+        owner = call.caller.owner
+        most = MOST_OF_LOCAL if owner == LOCAL else MOST
+        own = {self._canonical_of(watch) for watch in self._watches.values() if watch.call.caller.owner == owner}
+        if asked > most or len(own.union(names)) > most:
+            raise MCPError(types.INVALID_PARAMS, f"Only {most} resources can be watched at a time; give some up first.")
+
+    def _canonical_of(self, watch: Watch) -> str:
+        before, _, rest = watch.resource.uri.partition("{")
+        return before + quote(watch.hole, safe="") + rest.partition("}")[2]
 
     # -- the older era: one notification per connection ---------------------------------------------------------------
 
     async def subscribe(self, session: Any, call: Call, uri: str) -> None:
         connection = _connection(session)
-        watched = self._watched_by(connection)
-        if uri in watched:
+        watched, name = self._watched_by(connection), self._canonical(uri)
+        if name in watched:
             return
-        self._check_room(call, len(watched) + 1)
-        watched.add(uri)
+        self._check_room(call, (name,), len(watched) + 1)
+        watched.add(name)
         tell = partial(connection.send_resource_updated, uri)
-        await self._watch((id(connection), uri), call, uri, tell, asynchronous=True)
-        if uri not in watched:  # given up meanwhile, or the connection ended
-            self._watches.pop((id(connection), uri), None)
+        await self._watch((id(connection), name), call, uri, tell, asynchronous=True)
+        if name not in watched:  # given up meanwhile, or the connection ended
+            self._watches.pop((id(connection), name), None)
 
     def unsubscribe(self, session: Any, uri: str) -> None:
         connection = _connection(session)
-        self._watched_by(connection).discard(uri)
-        self._watches.pop((id(connection), uri), None)
+        name = self._canonical(uri)
+        self._watched_by(connection).discard(name)
+        self._watches.pop((id(connection), name), None)
 
     def _watched_by(self, connection: Any) -> set[str]:
         watched: set[str] | None = connection.state.get(__name__)
@@ -127,8 +169,8 @@ class Watcher:
         return watched
 
     def _give_up(self, connection: int, watched: set[str]) -> None:
-        for uri in watched:
-            self._watches.pop((connection, uri), None)
+        for name in watched:
+            self._watches.pop((connection, name), None)
 
     # -- 2026-07-28: the response of a listen request is the stream ---------------------------------------------------
 
@@ -137,8 +179,15 @@ class Watcher:
     ) -> types.SubscriptionsListenResult:
         """A bus per stream: what reaches it was looked up with this caller's eyes."""
         bus = _Bus()
-        uris = dict.fromkeys(str(uri) for uri in params.notifications.resource_subscriptions or ())
-        self._check_room(call, len(uris))
+        asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        uris = list({self._canonical(uri): uri for uri in reversed(asked[: MOST_OF_LOCAL + 1])}.values())
+        self._check_room(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
+        with self._stream_of(call.caller.owner):
+            return await self._listened(bus, uris, ctx, call, params)
+
+    async def _listened(
+        self, bus: _Bus, uris: Sequence[str], ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
         try:
             for uri in uris:
                 event = ResourceUpdated(uri=uri)
@@ -148,14 +197,25 @@ class Watcher:
             for uri in uris:
                 self._watches.pop((bus, uri), None)
 
+    @contextmanager
+    def _stream_of(self, owner: str) -> Iterator[None]:
+        if owner != LOCAL and self._streams[owner] >= MOST_STREAMS:
+            raise MCPError(types.INVALID_PARAMS, f"Only {MOST_STREAMS} streams can be open at a time; end some first.")
+        self._streams[owner] += 1
+        try:
+            yield
+        finally:
+            self._streams[owner] -= 1
+            self._streams = +self._streams
+
 
 def _connection(session: Any) -> Any:
     """The session that a handler is given lives for one request; what lasts, and knows its end, stands behind it."""
     return session._connection
 
 
-def _digests(watches: Sequence[Watch]) -> list[object]:
-    return [_digest(watch) for watch in watches]
+def _digests(looks: Mapping[Subject, Watch]) -> dict[Subject, object]:
+    return {subject: _digest(watch) for subject, watch in looks.items()}
 
 
 def _digest(watch: Watch) -> object:

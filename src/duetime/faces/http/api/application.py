@@ -13,6 +13,7 @@ from duetime.faces.http.api.doors import House
 from duetime.faces.http.api.refusing import Unexpected
 from duetime.faces.http.api.shapes import Problem
 from duetime.faces.http.problems import API
+from duetime.faces.owner_limits import OwnerLimits
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ABOUT = (
@@ -59,7 +60,7 @@ class Described(FastAPI):
         return described
 
 
-def api(house: House, version: str) -> FastAPI:
+def api(house: House, version: str, limits: OwnerLimits | None = None) -> FastAPI:
     app = Described(
         title="Duetime",
         version=version,
@@ -72,6 +73,7 @@ def api(house: House, version: str) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.house = house
+    app.state.limits = limits or OwnerLimits()
     app.state.streams = events.Streams()
     for part in (schedules, runs, times, standing, events):
         app.router.routes += part.routes.routes
@@ -79,8 +81,8 @@ def api(house: House, version: str) -> FastAPI:
     return app
 
 
-def api_routes(house: House, version: str) -> list[BaseRoute]:
-    mount = Mount(API, app=Unexpected(api(house, version)))
+def api_routes(house: House, version: str, limits: OwnerLimits) -> list[BaseRoute]:
+    mount = Mount(API, app=Unexpected(api(house, version, limits)))
     # As it stands, its pattern ends at a line break: such a path would be answered by whoever comes next.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     # What is mounted begins with a slash: without one, too, a refusal is a problem.

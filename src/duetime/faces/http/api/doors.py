@@ -18,6 +18,7 @@ from duetime.faces.desk import Desk
 from duetime.faces.http.api.refusing import refuse
 from duetime.faces.http.problems import MEDIA_TYPE
 from duetime.faces.mcp.tool import Call
+from duetime.faces.owner_limits import OwnerLimits
 
 Identify = Callable[[], Call]
 Finish = Callable[[Owner, Run, Reply], Result[Run]]
@@ -55,8 +56,15 @@ async def call_of(request: Request) -> Call:
     return house.identify()
 
 
+async def limits_of(request: Request) -> OwnerLimits:
+    limits: OwnerLimits = request.app.state.limits
+    return limits
+
+
 Here = Annotated[House, Depends(house_of)]
 Caller = Annotated[Call, Depends(call_of)]
+Threads = Annotated[OwnerLimits, Depends(limits_of)]
+"""For routes that are not called in a thread as a whole."""
 
 
 def operators_only(house: House, call: Call) -> None:
@@ -77,7 +85,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
-ALWAYS = problems(400, 401, 403, 413, 421, 422, 500, 503)
+ALWAYS = problems(400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
 """What the doorkeepers may say before a request is looked at, and what may happen to any."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import anyio
 import anyio.to_thread
@@ -20,9 +20,10 @@ from duetime.core.clock import Clock
 from duetime.core.errors import DuetimeError
 from duetime.core.store import Store
 from duetime.faces.http.api.asked import EventsAsked, owner_of, zone_of
-from duetime.faces.http.api.doors import Caller, problems, router
-from duetime.faces.http.api.following import Event, Follower, Position, position_of
+from duetime.faces.http.api.doors import Caller, Threads, problems, router
+from duetime.faces.http.api.following import Event, Follower, Look, Position, position_of
 from duetime.faces.http.api.refusing import Refused, refuse
+from duetime.faces.owner_limits import TooManyRequests
 
 EVERY: Final = 0.4
 """Seconds between two looks: what another process did is heard of within a second."""
@@ -30,9 +31,11 @@ AT_LEAST: Final = 0.05
 """Seconds between two looks, however much this process writes."""
 QUIET: Final = 15.0
 """Seconds of silence after which a comment shows that the stream is alive."""
-MOST: Final = 64
+MOST: Final = 256
 MOST_OF_ONE: Final = 16
 """Streams at a time, of all callers and of one owner: every one of them looks several times a second."""
+
+InThread = Callable[..., Awaitable[Any]]
 
 routes = router("events")
 LastEventId = Annotated[
@@ -102,6 +105,7 @@ def bell_of(store: Store) -> Iterator[Bell]:
 async def events(
     request: Request,
     call: Caller,
+    threads: Threads,
     asked: Annotated[EventsAsked, Query()],
     last_event_id: LastEventId = None,
 ) -> Response:
@@ -111,8 +115,9 @@ async def events(
         place.enter_context(streams.one(call.caller.owner))
         owner, zone = owner_of(call, asked.owner), zone_of(call, asked.timezone)
         begin = partial(Follower, call.scheduler, call.caller, owner, zone, position_of(last_event_id))
-        follower = await anyio.to_thread.run_sync(begin)
-        told = _told(follower, call.scheduler.store, call.scheduler.clock)
+        look_for = partial(threads.run, call.caller.owner)
+        follower = await look_for(begin)
+        told = _told(follower, call.scheduler.store, call.scheduler.clock, look_for)
         return _Placed(told, place.pop_all())
 
 
@@ -129,13 +134,15 @@ class _Placed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _told(follower: Follower, store: Store, clock: Clock) -> AsyncIterator[str]:
+async def _told(
+    follower: Follower, store: Store, clock: Clock, look_for: InThread = anyio.to_thread.run_sync
+) -> AsyncIterator[str]:
     """Ends only with its reader, or when the server ends it."""
     yield "retry: 2000\n\n"
     spoken = clock.monotonic()
     with bell_of(store) as bell:
         while True:
-            pieces = await _pieces(follower)
+            pieces = await _pieces(follower, look_for)
             if not pieces and clock.monotonic() - spoken >= QUIET:
                 pieces = [": still here\n\n"]
             for piece in pieces:
@@ -144,11 +151,13 @@ async def _told(follower: Follower, store: Store, clock: Clock) -> AsyncIterator
             await bell.wait()
 
 
-async def _pieces(follower: Follower) -> list[str]:
+async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
     try:
-        found = await anyio.to_thread.run_sync(follower.look)
+        found: Look = await look_for(follower.look)
     except (DuetimeError, Refused):  # a store that is away is asked again; nothing of what happens is lost by that
         return [": the store cannot be reached just now\n\n"]
+    except TooManyRequests:
+        return [": other requests of this owner come first\n\n"]
     return [_piece(event, found.position) for event in found.events]
 
 

@@ -19,6 +19,7 @@ from duetime.core.notifications import STORE_ERRORS
 from duetime.core.result import Err, Result
 from duetime.core.results import clean_text
 from duetime.faces.http.problems import problem
+from duetime.faces.owner_limits import TooManyRequests
 
 T = TypeVar("T")
 log = logging.getLogger("duetime.http")
@@ -34,6 +35,7 @@ _STATUSES: Final = {
     "changed": 412,
     "not_json": 415,
     "too_many_streams": 429,
+    "too_many_requests": 429,
     "quota": 403,
     "depth": 403,
     "operators_only": 403,
@@ -87,6 +89,7 @@ def _shown(field: Any) -> str | None:
 def join(app: FastAPI) -> None:
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(DuetimeError, _failed)
+    app.add_exception_handler(TooManyRequests, _too_many)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _by_status)
     app.add_exception_handler(Exception, _unexpected)
@@ -101,6 +104,10 @@ async def _failed(_request: Request, error: Exception) -> Response:
     assert isinstance(error, DuetimeError)
     field = getattr(error, "field", None)
     return answer_of(Err(error.code, error.message, {} if field is None else {"field": field}))
+
+
+async def _too_many(_request: Request, error: Exception) -> Response:
+    return problem(429, "too_many_requests", str(error), headers={"Retry-After": "1"})
 
 
 async def _unexpected(_request: Request, _error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query
@@ -13,11 +14,11 @@ from duetime.core.policy.taking import not_yours
 from duetime.core.store import RunQuery
 from duetime.core.waking import run_holder
 from duetime.faces.http.api.asked import Asked, DeadAsked, InboxAsked, RunsAsked, owner_of, time_of, zone_of
-from duetime.faces.http.api.doors import Caller, Here, json_only, page_of, problems, router
+from duetime.faces.http.api.doors import Caller, Here, House, Threads, json_only, page_of, problems, router
 from duetime.faces.http.api.given import FinishGiven
 from duetime.faces.http.api.refusing import Refused, refuse, taken
 from duetime.faces.http.api.shapes import InboxShape, RunShape, RunsShape, RunWithAttempts
-from duetime.faces.mcp.prompt_inbox import await_handover
+from duetime.faces.mcp.prompt_inbox import await_handover, is_under_way
 from duetime.faces.mcp.tool import Call
 from duetime.faces.present import attempt_view
 from duetime.faces.views import message_shape, run_shapes
@@ -94,10 +95,15 @@ def cancel(call: Caller, id: Id) -> Response:
 @routes.post(
     "/runs/{id}/finish", response_model=RunShape, dependencies=[Depends(json_only)], responses=problems(404, 409, 415)
 )
-def finish(here: Here, call: Caller, id: Id, body: Annotated[FinishGiven, Body()]) -> Response:
+async def finish(here: Here, call: Caller, threads: Threads, id: Id, body: Annotated[FinishGiven, Body()]) -> Response:
     """The answer of an agent that said it would come later: with the token of the run, for that run alone; or with one
     of its owner's, also for what was taken with it."""
-    await_handover(call, id)
+    run_in_thread = partial(threads.run, call.caller.owner)
+    await await_handover(partial(run_in_thread, partial(is_under_way, call, id)))
+    return await run_in_thread(partial(_finished, here, call, id, body))
+
+
+def _finished(here: House, call: Call, id: int, body: FinishGiven) -> Response:
     run = _found(call, id)
     if run.status != RunStatus.WAITING:
         raise refuse("not_possible", f"it is {run.status}, so it cannot be finished")
