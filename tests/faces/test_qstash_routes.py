@@ -328,3 +328,15 @@ def test_any_text_may_be_asked_for(desk: Counter, id: str) -> None:
     for path in (f"/v2/schedules/{id}", f"/v2/messages/{id}", f"/v2/dlq/{id}"):
         assert "not found" in desk.ask("GET", path, status=404)["error"]
         assert "not found" in desk.ask("DELETE", path, status=404)["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [("DELETE", "/v2/messages", "messageIds"), ("DELETE", "/v2/dlq", "dlqIds"), ("POST", "/v2/dlq/retry", "dlqIds")],
+)
+def test_a_request_takes_a_thousand_ids_at_most(desk: Counter, method: str, path: str, name: str) -> None:
+    many = [f"msg_{number:032x}" for number in range(1001)]
+    refused = desk.ask(method, path, body={name: many}, status=400)
+    assert refused["error"] == f"{name}: has 1001 ids, and a request takes at most 1000; send several"
+    assert desk.ask(method, f"{path}?{name}={','.join(many)}", status=400) == refused
+    desk.ask(method, path, body={name: many[:3]}, status=202 if path == "/v2/messages" else 200)

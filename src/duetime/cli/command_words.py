@@ -29,6 +29,8 @@ _BUILT_IN = frozenset({
     "while",
 })  # fmt: skip
 _THROWN_AWAY = re.compile(r"(\s+(([12]|&)?>>?\s*/dev/null|2>&1))+\s*$")
+_LONGEST = 1000
+"""Characters of a command whose end is looked at: the pattern takes quadratic time."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -51,7 +53,7 @@ class Plain(NamedTuple):
 
 def plain_command(command: str) -> Plain:
     """Raises NeedsShell for what only a shell understands, and Unusable for what nobody does."""
-    kept = _THROWN_AWAY.sub("", command)
+    kept = command[:-_LONGEST] + _THROWN_AWAY.sub("", command[-_LONGEST:])
     note = "its output is kept instead of thrown away" if kept != command.rstrip() else ""
     needs = shell_syntax(kept)
     if needs is not None:

@@ -13,7 +13,7 @@ from duetime.core.kind import Caller, Kind
 from duetime.core.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow
 from duetime.core.result import Err, Ok, Result
 from duetime.core.results import is_text
-from duetime.core.store import COUNTED, Page, RunQuery, ScheduleQuery, Store
+from duetime.core.store import COUNTED, PAGE_BYTES, Page, RunQuery, ScheduleQuery, Store
 from duetime.core.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.core.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
 
@@ -74,13 +74,16 @@ class Reading:
 
     @expected
     def search(self, caller: Caller, query: ScheduleQuery) -> Result[Page[Schedule]]:
+        query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
         return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
 
     def coming(self, caller: Caller, until: Instant | None, limit: int, owner: str | None = None) -> list[Schedule]:
         """What starts next, in the order of the instants that people see: jitter may put off a start behind a later
         one. An operator sees all owners, or one of them."""
         whose = owner if caller.operator else caller.owner
-        page = self.store.search(ScheduleQuery(owner=whose, firing=True, due_to=until, limit=limit, count_to=0))
+        page = self.store.search(
+            ScheduleQuery(owner=whose, firing=True, due_to=until, limit=limit, count_to=0, most_bytes=8 * PAGE_BYTES)
+        )
         return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:
@@ -89,6 +92,7 @@ class Reading:
 
     @expected
     def runs(self, caller: Caller, query: RunQuery) -> Result[Page[Run]]:
+        query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
         return Ok(self.store.runs(query if caller.operator else replace(query, owner=caller.owner)))
 
     @expected

@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 COUNTED = 10_000
 """How far a list counts what matches, unless it is told otherwise: beyond, a page costs the same however many match."""
+PAGE_BYTES = 2 * 1024 * 1024
+"""How much one page of a list holds, whatever its limit: schedules and results may be large."""
 EVERY_ONE = 2**62
 """For a list whose total has to be exact, whatever it costs."""
 
@@ -83,6 +85,7 @@ class ScheduleQuery:
     limit: int = 100
     cursor: str | None = None
     count_to: int = COUNTED  # 0: nobody asks how many there are
+    most_bytes: int | None = None  # a page that has more ends early, with a cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class RunQuery:
     limit: int = 100
     cursor: str | None = None
     count_to: int = COUNTED
+    most_bytes: int | None = None
 
 
 class Page(NamedTuple, Generic[T]):

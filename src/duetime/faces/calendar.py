@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.core.clock import DAY, Instant, datetime_of
@@ -16,6 +17,7 @@ from duetime.core.triggers.step_budget import TooManySteps, spend, step_budget
 from duetime.faces.calendar_rules import Rule, last_of, local_start, rule_of
 from duetime.faces.masked import masked_payload
 from duetime.faces.present import reads_as
+from duetime.faces.views import briefly
 from duetime.faces.words import clean
 
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
 
 def _description(schedule: Schedule) -> str:
     definition = schedule.definition
-    payload = masked_payload(definition.kind, json.loads(definition.payload)) or {}
+    payload = briefly(definition.kind, json.loads(definition.payload), partial(masked_payload, definition.kind)) or {}
     text = next((payload[name] for name in ("prompt", "message", "task", "url") if payload.get(name)), "")
     lines = [f"{definition.kind} {definition.public_id}: {reads_as(definition.trigger)}", *str(text).splitlines()]
     return "\n".join(map(clean, lines))[:_LONGEST]

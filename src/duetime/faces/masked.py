@@ -34,7 +34,8 @@ _NAMED: Final = (
 _IN_TEXT: Final = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']{8,}"), rf"\1 {MASK}"),
-    (re.compile(r"\beyJ[\w-]{8,1000}\.[\w-]+\.[\w-]*"), MASK),
+    # From where a word begins, but for a name before it: each start is looked at once, whatever follows.
+    (re.compile(r"(?<![\w-])((?:\w{0,30}-){0,3})eyJ[\w-]{8,1000}+\.[\w-]++\.[\w-]*"), rf"\1{MASK}"),
 )
 
 

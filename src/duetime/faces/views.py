@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from duetime.core.clock import SECOND, Instant
@@ -14,11 +15,13 @@ from duetime.core.kind import Caller
 from duetime.core.model import Run, Schedule, ScheduleId, ScheduleState, WorkerRow
 from duetime.core.policy.values import Policy, policy_from_json
 from duetime.core.reading import upcoming
+from duetime.core.requesting import KIND as REQUEST
 from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import trigger_from_json
 from duetime.core.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.faces.masked import masked_payload, masked_result
 from duetime.faces.present import instant_view, is_alive, reads_as, run_view, schedule_view
+from duetime.faces.short_texts import shortened
 
 View = dict[str, Any]
 
@@ -28,17 +31,24 @@ _UNSAID = {"callbacks"}
 _RENAMED = {"at": "run_at", "period_us": "seconds", "jitter_us": "jitter"}
 
 
-def schedule_shape(schedule: Schedule, zone: str) -> View:
+def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> View:
+    """`brief`: for a list, which shows only the beginnings of long texts."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger)
+    payload, hidden = json.loads(definition.payload), partial(masked_payload, definition.kind)
     return schedule_view(schedule, zone) | {
         "subject": definition.subject,
         "trigger": trigger,
         "timezone": trigger.get("timezone"),
-        "payload": masked_payload(definition.kind, json.loads(definition.payload)),
+        "payload": briefly(definition.kind, payload, hidden) if brief else hidden(payload),
         "policy": policy_shape(definition.policy),
         "updated_at": instant_view(definition.updated, zone),
     }
+
+
+def briefly(kind: str, value: Any, hidden: Callable[[Any], Any]) -> Any:
+    """Cut before it is looked through; but a request has texts that are whole or nothing, such as base64."""
+    return shortened(hidden(value)) if kind == REQUEST else hidden(shortened(value))
 
 
 def trigger_shape(text: str) -> View:
@@ -102,20 +112,20 @@ def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]
     return [progress.next, *following][: max(count, 0)]
 
 
-def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str) -> list[View]:
+def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: bool = False) -> list[View]:
     """Runs know their schedule by its number; people by its id, which is asked for once for all of them."""
     ids = scheduler.store.public_ids([run.schedule for run in runs])
-    return [run_shape(run, ids, zone) for run in runs]
+    return [run_shape(run, ids, zone, brief=brief) for run in runs]
 
 
-def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str) -> View:
-    view = run_view(run, zone)
+def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool = False) -> View:
+    view, hidden = run_view(run, zone), partial(masked_result, run.kind)
     return view | {
         "schedule": ids.get(run.schedule),
         "kind": run.kind,
         "owner": run.owner,
         "name": run.name,
-        "result": masked_result(run.kind, view["result"]),
+        "result": briefly(run.kind, view["result"], hidden) if brief else hidden(view["result"]),
         "stopping": bool(run.stop) and run.finished is None,
         "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
     }

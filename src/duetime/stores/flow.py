@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from duetime.core.clock import Instant
@@ -27,11 +28,11 @@ from duetime.stores.exchanging import charge, given_back, not_beyond, settle, ta
 from duetime.stores.figures import FiguresReading
 from duetime.stores.firing import Placed, firing
 from duetime.stores.making import apply, fresh_of, key_of, known_by_key, over_limit, refuse_nul
+from duetime.stores.page_size import read_page, run_bytes, schedule_bytes
 from duetime.stores.remotes import RemoteKeeping
 from duetime.stores.revocations import RevocationKeeping
 from duetime.stores.rows import held_of, schedule_of
 from duetime.stores.search import (
-    make_cursor,
     place_of,
     run_count,
     run_page,
@@ -211,9 +212,8 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
             tx.add_spent(owner, day, [cap.subject for cap in caps], used)
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]:
-        found = firing(self._rows, query) if query.firing else self._listed(query)
-        items = [schedule for _, schedule in found[: query.limit]]
-        cursor = make_cursor(*found[query.limit - 1][0]) if len(found) > query.limit else None
+        read = partial(firing, self._rows) if query.firing else self._listed
+        items, cursor = read_page(query, read, schedule_bytes)
         if query.cursor is None and cursor is None:
             return Page(items, None, len(items))
         return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
@@ -223,15 +223,14 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         return [(place_of(query, schedule), schedule) for schedule in found]
 
     def runs(self, query: RunQuery) -> Page[Run]:
-        rows = [Run._make(row) for row in self._rows(*run_page(query))]
-        items = rows[: query.limit]
-        cursor = None
-        if len(rows) > query.limit:
-            last = items[-1]
-            cursor = make_cursor(*((last.due, last.id) if runs_by_due(query) else (last.id,)))
+        items, cursor = read_page(query, self._placed_runs, run_bytes)
         if query.cursor is None and cursor is None:
             return Page(items, None, len(items))
         return Page(items, cursor, *self._counted(run_count(query), query.count_to))
+
+    def _placed_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
+        rows = [Run._make(row) for row in self._rows(*run_page(query))]
+        return [((run.due, run.id) if runs_by_due(query) else (run.id,), run) for run in rows]
 
     def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
         """How many there are, as far as somebody wants to know, and whether that is all of them."""

@@ -46,7 +46,7 @@ def now_page(visit: Visit) -> Response:
         "now.html",
         live=live[:LIVE],
         more_live=len(live) > LIVE,
-        trouble=_by_schedule(run_shapes(visit.scheduler, dead.items, visit.zone) + _missed(visit), TROUBLE),
+        trouble=_by_schedule(run_shapes(visit.scheduler, dead.items, visit.zone, brief=True) + _missed(visit), TROUBLE),
         failed=f"{dead.total}" if dead.total_exact else f"{COUNTED}+",
         coming=[
             coming_row(visit, each.progress.next, each)
@@ -69,7 +69,7 @@ def _missed(visit: Visit) -> list[View]:
     query = RunQuery(status=RunStatus.MISSED, above=lately, limit=TROUBLE, count_to=0)
     found = taken(visit.scheduler.runs(visit.caller, query)).items
     fresh = [run for run in found if (run.last or run.due) > visit.now - NEWS]
-    return run_shapes(visit.scheduler, fresh, visit.zone)
+    return run_shapes(visit.scheduler, fresh, visit.zone, brief=True)
 
 
 def _by_schedule(found: list[View], most: int) -> list[tuple[View, int]]:

@@ -46,7 +46,7 @@ def remains_at(visit: Visit) -> Schedule:
 def runs(visit: Visit, **asked: Any) -> list[View]:
     """Shapes of runs, without counting how many there are."""
     page = taken(visit.scheduler.runs(visit.caller, RunQuery(**{"count_to": 0, **asked})))
-    return run_shapes(visit.scheduler, page.items, visit.zone)
+    return run_shapes(visit.scheduler, page.items, visit.zone, brief=True)
 
 
 def coming_row(visit: Visit, instant: Instant, schedule: Schedule) -> View:

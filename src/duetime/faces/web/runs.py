@@ -74,7 +74,7 @@ def dead_page(visit: Visit) -> Response:
     page = taken(visit.scheduler.runs(visit.caller, query))
     return visit.page(
         "dead.html",
-        runs=run_shapes(visit.scheduler, page.items, visit.zone),
+        runs=run_shapes(visit.scheduler, page.items, visit.zone, brief=True),
         kind_asked=kind,
         kinds=KINDS,
         total=f"{page.total:,}" if page.total_exact else "more than 1,000",

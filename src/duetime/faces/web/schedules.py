@@ -60,7 +60,7 @@ def schedules_page(visit: Visit) -> Response:
 
 def _row(schedule: Schedule, zone: str) -> View:
     """Nothing counts down to an instant at which one that is paused will not fire."""
-    shape = schedule_shape(schedule, zone)
+    shape = schedule_shape(schedule, zone, brief=True)
     return shape if schedule.progress.state == ScheduleState.ACTIVE else shape | {"next_run": None}
 
 
@@ -99,7 +99,7 @@ def bulk(visit: Visit, form: Form) -> Response:
         return visit.go("/schedules", **back, did="nothing")
     if action == "cancel" and not form.one("sure"):
         found = [each for id in ids if (each := visit.scheduler.find(visit.caller, id)) is not None]
-        rows = [schedule_shape(each, visit.zone) for each in found]
+        rows = [schedule_shape(each, visit.zone, brief=True) for each in found]
         return visit.page("sure_many.html", rows=rows, back=urlencode(back))
     word, change = BULK[action]
     results = [change(visit.scheduler, visit.caller, id) for id in ids]

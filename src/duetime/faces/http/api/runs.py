@@ -66,7 +66,7 @@ def _schedule(call: Call, public_id: str | None) -> ScheduleId | None:
 
 def _page(call: Call, query: RunQuery, zone: str) -> Response:
     page = taken(call.scheduler.runs(call.caller, query))
-    return page_of("runs", run_shapes(call.scheduler, page.items, zone), page)
+    return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 
 @routes.get("/runs/{id}", response_model=RunWithAttempts, responses=problems(404))

@@ -126,7 +126,7 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
     zone = zone_of(call, asked.timezone)
     page = taken(call.scheduler.search(call.caller, query))
     notes = notes_on_lists(call.desk.notifications, asked.kind)
-    shapes = [schedule_shape(item, zone) for item in page.items]
+    shapes = [schedule_shape(item, zone, brief=True) for item in page.items]
     return page_of("schedules", shapes, page, **({"notes": notes} if notes else {}))
 
 
@@ -141,7 +141,7 @@ def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     """What became of it, the latest first; of one that was deleted too."""
     zone = zone_of(call, asked.timezone)
     page = taken(call.scheduler.history(call.caller, id, limit=asked.limit, cursor=asked.cursor))
-    return page_of("runs", run_shapes(call.scheduler, page.items, zone), page)
+    return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 
 @routes.get("/schedules/{id}/next", response_model=PreviewShape, responses=_MISSING)

@@ -13,6 +13,8 @@ from duetime.faces.http.qstash.refusing import Refused
 
 _ENCODED = re.compile(r"https?%3a", re.IGNORECASE)
 _LOST_SLASH = re.compile(r"(https?):/(?!/)", re.IGNORECASE)
+MOST_IDS = 1000
+"""Of one request."""
 
 
 class Asking(NamedTuple):
@@ -33,6 +35,12 @@ class Asking(NamedTuple):
 
     def ids(self, name: str) -> list[str] | None:
         """A list of ids, in the query or in a JSON body; None where none is given."""
+        listed = self._listed(name)
+        if listed is not None and len(listed) > MOST_IDS:
+            raise Refused(400, f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
+        return listed
+
+    def _listed(self, name: str) -> list[str] | None:
         if name in self.query:
             return [each for value in self.query[name] for each in value.split(",") if each]
         given = self.json() if self.body else {}

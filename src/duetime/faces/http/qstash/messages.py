@@ -117,14 +117,14 @@ class Messages:
         return found
 
     def cancel_many(self, asking: Asking) -> Answer:
-        """Those that are named, those that fit, or all."""
+        """Those that are named, those that fit, or all; a thousand at a time, so that a request has an end."""
         ids = asking.ids("messageIds")
         if ids is not None:
             found = [each for id in dict.fromkeys(ids) if (each := self._finder.living(asking.caller, id)) is not None]
         else:
             wanted = Filter(asking.filters("messageIds")).must_be_known()
             found = [each for each in self._all(asking.caller) if wanted.fits(message_view(*each, asking.caller.depth))]
-        return Answer({"cancelled": sum(self._cancel(asking.caller, each) for each in found)}, 202)
+        return Answer({"cancelled": sum(self._cancel(asking.caller, each) for each in found[:MOST_AT_ONCE])}, 202)
 
     def _all(self, caller: Caller) -> list[Message]:
         living = self._finder.all_schedules(caller, "living")
