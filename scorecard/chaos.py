@@ -26,6 +26,10 @@ FAULT_EVERY = 1.2
 """Seconds between two faults."""
 MOST_EXCUSED = 0.12
 """The share of executions that a fault may excuse by chance; beyond it, the checker would excuse too much."""
+CLOCKS = (-3600, -30, -2, 2, 30, 3600, 86_400, 0, 0)
+"""Seconds that the wall clock of a worker may be wrong by."""
+VISIBLE = {"missed", "skipped"}
+"""What is no failure here: a busy machine is late, and says so with a row."""
 SETTLING = 120.0
 POLICIES: tuple[dict[str, Any], ...] = (
     {"overlap": "allow", "catch_up": "all"},
@@ -85,7 +89,7 @@ def _run(store: str, size: Size, tell: Tell) -> _Outcome:
             settled = experiment.settle(SETTLING)
             experiment.replace_those_that_gave_up()
             history = experiment.history()
-    findings = check(history)
+    findings = [finding for finding in check(history) if finding.rule not in VISIBLE]
     if not settled:
         findings.append(Finding("stuck", f"not everything ended within {SETTLING:g} s"))
     failures = [f"{store}: {finding.rule}: {finding.text}" for finding in findings]
@@ -171,9 +175,8 @@ class _Chaos:
     def _fault(self) -> None:
         free = [at for at in range(WORKERS) if at not in self._busy]
         at = self.chance.choice(free or [0])
-        drawn = self.chance.random()
-        if self.database is not None and drawn < 0.4:
-            self._hurt(self.database, at, drawn / 0.4)
+        if self.database is not None and self.chance.random() < 0.3:
+            self._hurt(self.database, at)
         elif self.chance.random() < 0.55 or not free:
             self.experiment.kill(at)
         else:
@@ -184,14 +187,15 @@ class _Chaos:
         self.experiment.stop(at, LEASE + self.chance.choice([0.5, 1.0, 1.5]))
         self._busy.discard(at)
 
-    def _hurt(self, database: DatabaseFaults, at: int, drawn: float) -> None:
+    def _hurt(self, database: DatabaseFaults, at: int) -> None:
         """The server of the store, or the clock of one of its workers."""
         faults = self.experiment.faults
-        if drawn < 0.45:
-            faults.append(database.cut_connections())
-        elif drawn < 0.9:
-            self.experiment.workers[at].set_clock(self.chance.choice([-3600, -30, -2, 2, 30, 3600, 86_400, 0, 0]))
-        elif drawn < 0.95:
-            faults.append(database.restart())
-        else:
-            faults.append(database.freeze(self.chance.choice([1.0, 2.0, 3.0])))
+        match self.chance.choices(("clock", "cut", "restart", "freeze"), (20, 8, 1, 1))[0]:
+            case "clock":
+                self.experiment.workers[at].set_clock(self.chance.choice(CLOCKS))
+            case "cut":
+                faults.append(database.cut_connections())
+            case "restart":
+                faults.append(database.restart())
+            case _:
+                faults.append(database.freeze(self.chance.choice([1.0, 2.0, 3.0])))

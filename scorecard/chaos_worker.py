@@ -13,6 +13,12 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duetime.compose import App
+    from duetime.core.engine import Engine
+    from duetime.settings import Settings
 
 PRELOADED = ["duetime.compose", "duetime.core.engine", "scorecard.chaos_tasks"]
 """Imported once, before processes are forked."""
@@ -34,7 +40,6 @@ def main(order: WorkerOrder) -> None:
     os.environ["SCORECARD_EFFECTS"] = order.effects
     logging.basicConfig(filename=order.log, level=logging.WARNING, format="%(asctime)s %(process)d %(message)s")
     _shift_clock(Path(order.shift))
-    from duetime.compose import build
     from duetime.settings import Settings
 
     stop = threading.Event()
@@ -47,15 +52,31 @@ def main(order: WorkerOrder) -> None:
         threads=order.threads,
         drain=2.0,
     )
-    app = build(settings)
-    engine = app.engine()
-    engine.start()
+    app, engine = _started(settings, stop)
     while not stop.wait(0.05) and engine.failure is None:
         pass
     failed = engine.failure is not None
     engine.stop(settings.drain)
     app.close()
     sys.exit(3 if failed else 0)
+
+
+def _started(settings: Settings, stop: threading.Event) -> tuple[App, Engine]:
+    """Try again while the store is away, as whatever keeps a service running does."""
+    from duetime.compose import build
+    from duetime.core.errors import StoreUnavailable
+
+    while True:
+        app = None
+        try:
+            app = build(settings)
+            engine = app.engine()
+            engine.start()
+            return app, engine
+        except StoreUnavailable:
+            if app is not None:
+                app.close()
+            stop.wait(0.2)
 
 
 def _shift_clock(path: Path) -> None:

@@ -65,10 +65,16 @@ class Worker:
     def set_clock(self, seconds: float) -> None:
         self.shift.write_bytes(struct.pack("q", int(seconds * SECOND)))
 
+    def signal(self, number: signal.Signals) -> None:
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            pass  # it ended by itself, which is seen elsewhere
+
     def end(self) -> None:
         """Kill it, if it is still there."""
         if self.process.exitcode is None:
-            os.kill(self.pid, signal.SIGKILL)
+            self.signal(signal.SIGKILL)
             self.process.join()
 
 
@@ -154,18 +160,17 @@ class Experiment:
     def kill(self, at: int) -> None:
         """Kill one worker and start another in its place."""
         worker, begin = self.workers[at], now()
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.process.join()
+        worker.end()
         self.faults.append(Fault("kill", worker.pid, begin, now()))
         self.workers[at] = self.start_worker()
 
     def stop(self, at: int, seconds: float) -> None:
         """Let one worker stand still and go on. One that holds SQLite's write lock keeps everybody from writing."""
         worker, begin = self.workers[at], now()
-        os.kill(worker.pid, signal.SIGSTOP)
+        worker.signal(signal.SIGSTOP)
         concerned = 0 if self.is_locked() else worker.pid
         wait(max(0.0, seconds - (now() - begin) / SECOND))
-        os.kill(worker.pid, signal.SIGCONT)
+        worker.signal(signal.SIGCONT)
         self.faults.append(Fault("stop", concerned, begin, now()))
 
     def is_locked(self) -> bool:
