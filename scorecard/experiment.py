@@ -38,6 +38,10 @@ class Unanswered(Exception):
     """A request got no answer that says yes or no."""
 
 
+class Refused(Exception):
+    """A request was answered with no."""
+
+
 def now() -> int:
     return time.time_ns() // 1000
 
@@ -212,7 +216,7 @@ class Experiment:
         if reply.status >= 500 or reply.status == 429:
             raise Unanswered(f"{reply.status} {text[:200]!r}")
         if reply.status >= 400:
-            raise RuntimeError(f"{method} {path}: {reply.status} {text[:500]!r}")
+            raise Refused(f"{method} {path}: {reply.status} {text[:500]!r}")
         return json.loads(text) if text else None
 
     def insist(self, method: str, path: str, body: Any = None, **query: Any) -> Any:

@@ -45,7 +45,10 @@ CHANGING, ENDING = "core/policy/changing.py", "core/policy/ending.py"
 WORKER, FLOW = "core/worker.py", "stores/flow.py"
 
 PATCHES = (
-    _patch("a claimed entry stays in the queue", (CLAIMING, "plan.writes.due_gone.append(entry.due)", "pass")),
+    _patch(
+        "a claimed entry stays in the queue",
+        (CLAIMING, "        plan.writes.due_gone.append(entry.due)\n        if entry", "        if entry"),
+    ),
     _patch(
         "a claimed run is started twice",
         (WORKER, "self.carrier.put(ready)", "self.carrier.put([*ready, *ready])"),
@@ -70,7 +73,14 @@ PATCHES = (
     ),
     _patch("work that runs at most once is started again", (SETTLING, "if policy.at_most_once:", "if False:")),
     _patch("a dead worker's runs are forgotten", (SETTLING, "_rescue(writes, row, now, reader)", "pass")),
-    _patch("workers are declared dead too soon", ("core/lease.py", ">= row.lease]", ">= row.lease // 100]")),
+    _patch(
+        "workers are declared dead too soon",
+        (
+            "core/lease.py",
+            "if self._seen[row.id].unchanged * SECOND >= row.lease]",
+            "if self._seen[row.id].unchanged * SECOND * 99 >= row.lease]",
+        ),
+    ),
     _patch(
         "runs of one schedule overlap",
         (CLAIMING, "if progress.queued == 0 and progress.active == 0:", "if True:"),
