@@ -25,8 +25,8 @@ from tests.support.settings import write_trusted
 GONE = "prompts ask for agents that the settings do not name: coder (2), desk (1); name them under [agents]"
 
 
-def settings(folder: Path, text: str) -> None:
-    write_trusted(folder, text)
+def settings(folder: Path, text: str) -> Path:
+    return write_trusted(folder, text)
 
 
 def told(cli: Cli, subject: str = "agents") -> list[tuple[str, str]]:
@@ -169,3 +169,28 @@ def test_nodes_that_share_a_store_are_told_to_share_the_secret(monkeypatch: pyte
     assert [check.status for check in token_checks(Settings())] == ["ok"]
     monkeypatch.setenv("DUETIME_SECRET", "x" * 64)
     assert [check.status for check in token_checks(shared)] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('[notifications]\nserver = "https://ntfy.example.org"\ntoken = "tk_canary"\n', "notifications.token"),
+        ('db = "postgresql://me:canary@127.0.0.1:1/db"\n', "db"),
+        ('[channels.phone]\nurl = "tgram://canary/1"\n', "channels.phone"),
+    ],
+)
+def test_a_settings_file_with_secrets_that_others_can_read_is_warned_of(
+    cli: Cli, tmp_path: Path, text: str, names: str
+) -> None:
+    file = settings(tmp_path, text)
+    file.chmod(0o644)
+    answer = cli("doctor")
+    assert f"holds secrets ({names}) and can be read by others (mode 644); run: chmod 600 {file}" in answer.out
+    assert "canary" not in answer.out + answer.err
+    file.chmod(0o600)
+    assert "can be read by others" not in cli("doctor").out
+
+
+def test_a_settings_file_without_secrets_may_be_read(cli: Cli, tmp_path: Path) -> None:
+    settings(tmp_path, 'timezone = "Europe/Berlin"\n').chmod(0o644)
+    assert "can be read by others" not in cli("doctor").out

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,10 +14,11 @@ from typing import Any
 import pytest
 
 from duetime.cli.clients import CLIENTS, Reach, instructions
-from tests.support.cli import Cli
+from tests.support.cli import Cli, environment
 
 URL = "http://127.0.0.1:8765/mcp"
-REACH = Reach(URL, "a.b.c", ["/opt/my python/bin/python", "-m", "duetime", "mcp"])
+HEADER = ["/opt/my python/bin/python", "-m", "duetime", "token", "header"]
+REACH = Reach(URL, "a.b.c", ["/opt/my python/bin/python", "-m", "duetime", "mcp"], HEADER)
 JSON = ("claude-desktop", "cursor", "vscode", "gemini", "opencode")
 
 
@@ -29,7 +32,7 @@ def test_one_configuration_alone_can_be_printed(cli: Cli, name: str, tmp_path: P
     answer = cli("serve", "--print-config", name)
     assert answer.code == 0
     token = (tmp_path / "data" / "duetime" / "auth" / "local.token").read_text().strip()
-    assert f"Bearer {token}" in answer.out
+    assert (f"Bearer {token}" in answer.out) == (name != "claude-code"), "a command line stays in the shell's history"
     assert URL in answer.out
     if name in JSON:
         entry(answer.document)
@@ -43,7 +46,9 @@ def test_http_carries_the_token_in_a_header(name: str) -> None:
 
 
 def test_claude_code_takes_a_command() -> None:
-    assert shlex.split(CLIENTS["claude-code"].http(REACH))[-2:] == ["--header", "Authorization: Bearer a.b.c"]
+    *words, document = shlex.split(CLIENTS["claude-code"].http(REACH))
+    assert words == ["claude", "mcp", "add-json", "duetime"]
+    assert json.loads(document) == {"type": "http", "url": URL, "headersHelper": shlex.join(HEADER)}
     assert shlex.split(CLIENTS["claude-code"].stdio(REACH))[-5:] == ["--", *REACH.command]
 
 
@@ -51,6 +56,31 @@ def test_claude_desktop_keeps_the_blank_out_of_the_arguments() -> None:
     found = entry(json.loads(CLIENTS["claude-desktop"].http(REACH)))
     assert found["env"] == {"DUETIME_AUTHORIZATION": "Bearer a.b.c"}
     assert not any(" " in argument for argument in found["args"])
+
+
+def test_claude_desktop_fetches_one_version_of_what_is_handed_the_token() -> None:
+    found = entry(json.loads(CLIENTS["claude-desktop"].http(REACH)))
+    [package] = [argument for argument in found["args"] if argument.startswith("mcp-remote")]
+    assert re.fullmatch(r"mcp-remote@\d+\.\d+\.\d+", package)
+
+
+def test_what_claude_code_asks_for_the_header_answers_from_any_folder(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("serve", "--print-config", "claude-code")
+    token = (tmp_path / "data" / "duetime" / "auth" / "local.token").read_text().strip()
+    helper = json.loads(shlex.split(answer.out)[-1])["headersHelper"]
+    asked = ["/bin/sh", "-c", helper]
+    done = subprocess.run(asked, cwd="/", env=environment(), capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout) == {"Authorization": f"Bearer {token}"}, done.stderr
+    (tmp_path / "data" / "duetime" / "auth" / "local.token").chmod(0o644)
+    assert cli("token", "header", "--file", str(tmp_path / "data/duetime/auth/local.token")).code == 1
+    assert cli("token", "header", "--file", str(tmp_path / "none")).code == 2
+
+
+def test_no_command_line_that_is_printed_holds_a_token_or_a_password(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("serve", "--print-config", "all", "--db", "postgresql://me:canary@127.0.0.1:1/db")
+    assert "canary" not in answer.out
+    commands = [line for line in answer.out.splitlines() if line.strip().startswith(("claude ", "codex "))]
+    assert commands and not any("Bearer" in line for line in commands)
 
 
 def test_codex_reads_toml() -> None:
@@ -79,7 +109,7 @@ def test_without_tokens_none_is_shown(cli: Cli, name: str, tmp_path: Path) -> No
 def test_all_of_them_together() -> None:
     text = instructions(REACH)
     assert all(f"{client.title}: " in text for client in CLIENTS.values())
-    assert text.count("a.b.c") == len(CLIENTS)
+    assert text.count("a.b.c") == len(CLIENTS) - 1
 
 
 def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:

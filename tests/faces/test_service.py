@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from duetime.cli.units import launchd_agent, systemd_unit
+from duetime.cli.units import PrivateFile, launchd_agent, systemd_unit
 from tests.support.cli import Cli
 
 COMMAND = ["/opt/my python/bin/python", "-m", "duetime", "serve", "--db", "postgresql://u:p%40s$s@h/db", 'say "hi"\\']
+
+
+NOTHING = PrivateFile(Path("/nowhere"), {})
 
 
 @pytest.fixture
@@ -96,7 +99,9 @@ def test_the_settings_go_along_and_the_secret_does_not(
     monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
     monkeypatch.setenv("DUETIME_SECRET", "s" * 64)
     answer = cli("service", "install", "--yes")
-    assert 'Environment="DUETIME_TIMEZONE=Europe/Berlin"' in unit_file(tmp_path).read_text()
+    private = tmp_path / "config" / "duetime" / "service.env"
+    assert private.read_text() == 'DUETIME_TIMEZONE="Europe/Berlin"\n'
+    assert f"EnvironmentFile={private}\n" in unit_file(tmp_path).read_text()
     assert "s" * 64 not in answer.out + answer.err + unit_file(tmp_path).read_text()
     assert "DUETIME_SECRET is set here, but no service sees it" in answer.err
 
@@ -139,28 +144,62 @@ def test_another_system_is_told_what_to_do(cli: Cli, asked: Path, monkeypatch: p
     assert "services are made for Linux and macOS" in answer.err
 
 
+NASTY = 'p"a$$`w\\d %h'
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_password_stands_in_a_file_of_its_own_that_only_its_owner_reads(
+    cli: Cli, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DUETIME_NOTIFICATIONS_TOKEN", NASTY)
+    monkeypatch.setenv("DUETIME_TOKEN", "of-something-else")
+    (tmp_path / "bin" / "launchctl").symlink_to(tmp_path / "bin" / "systemctl")
+    url = "postgresql://me:canary@127.0.0.1:1/db"
+    for arguments in (("--dry-run",), ("--dry-run", "--json"), ("--yes",)):
+        answer = cli("service", "install", "--db", url, *arguments)
+        assert answer.code == 0, answer
+        assert "canary" not in answer.out + answer.err and NASTY not in answer.out
+        assert str(tmp_path / "config/duetime/service.env") in answer.out
+    private = tmp_path / "config" / "duetime" / "service.env"
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    shown = subprocess.run(
+        ["/bin/sh", "-c", 'set -a; . "$0"; exec env', private], capture_output=True, text=True, check=True, env={}
+    ).stdout.splitlines()
+    assert f"DUETIME_DB={url}" in shown and f"DUETIME_NOTIFICATIONS_TOKEN={NASTY}" in shown
+    assert not any("of-something-else" in line for line in shown)
+    places = [unit_file(tmp_path), tmp_path / "Library" / "LaunchAgents" / "dev.duetime.serve.plist"]
+    [written] = [place.read_text() for place in places if place.exists()]
+    assert "canary" not in written and "--db" not in written and str(private) in written
+    assert cli("service", "uninstall", "--yes").code == 0
+    assert not private.exists()
+
+
 def test_words_that_systemd_would_read_otherwise_are_escaped() -> None:
-    unit = systemd_unit(COMMAND, Path("/my 100%"), {"PATH": "/a $b"})
+    unit = systemd_unit(COMMAND, Path("/my 100%"), {"PATH": "/a $b"}, NOTHING)
     assert '"/opt/my python/bin/python" "-m"' in unit.text
     assert '"postgresql://u:p%%40s$$s@h/db"' in unit.text
     assert '"say \\"hi\\"\\\\"' in unit.text
     assert "WorkingDirectory=/my 100%%\n" in unit.text
     assert 'Environment="PATH=/a $b"\n' in unit.text
     with pytest.raises(ValueError, match="control characters"):
-        systemd_unit(["a\nExecStartPre=evil"], Path("/"), {})
+        systemd_unit(["a\nExecStartPre=evil"], Path("/"), {}, NOTHING)
+    with pytest.raises(ValueError, match="control characters"):
+        _ = PrivateFile(Path("/x"), {"DUETIME_DB": "a\nLD_PRELOAD=evil"}).text
 
 
 def test_systemd_itself_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze on this machine")
     path = tmp_path / "duetime.service"
-    path.write_text(systemd_unit([sys.executable, "-m", "duetime"], tmp_path, {"PATH": "/bin"}).text)
+    path.write_text(systemd_unit([sys.executable, "-m", "duetime"], tmp_path, {"PATH": "/bin"}, NOTHING).text)
     done = subprocess.run(["systemd-analyze", "--user", "verify", path], capture_output=True, text=True, check=False)
     assert "duetime.service" not in done.stderr, done.stderr
 
 
 def test_a_launchd_agent() -> None:
-    unit = launchd_agent(COMMAND, Path("/my folder"), {"PATH": "/bin"})
+    unit = launchd_agent(COMMAND, Path("/my folder"), {"PATH": "/bin"}, NOTHING)
     document = plistlib.loads(unit.text.encode())
     assert document["ProgramArguments"] == COMMAND
     assert document["WorkingDirectory"] == "/my folder"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from duetime.cli.checks import Check
 from duetime.cli.text import clean
-from duetime.settings import Settings
+from duetime.core.errors import DuetimeError
+from duetime.settings import CONFIG, Settings, load_settings
 
 _PASSWORD = re.compile(r"//[^/@\s:]{0,256}:[^/@\s]{1,256}@")
 
@@ -20,13 +21,15 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
     if settings.origin.ignored:
         yield Check("warn", "settings", clean(settings.origin.ignored))
     if settings.origin.file and os.name == "posix":
-        yield from _exposed(settings, Path(settings.origin.file))
+        yield from _exposed(Path(settings.origin.file))
 
 
-def _exposed(settings: Settings, path: Path) -> Iterator[Check]:
+def _exposed(path: Path) -> Iterator[Check]:
+    """By what the file says itself, whatever the environment and the command line say besides."""
     try:
+        settings = load_settings(environment={CONFIG: str(path)})
         mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError:
+    except (OSError, DuetimeError):
         return
     advice = f"run: chmod 600 {clean(path)}"
     if mode & stat.S_IWOTH:

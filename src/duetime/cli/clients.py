@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from duetime.core.errors import InvalidInput
 
 NAME = "duetime"
+MCP_REMOTE = "mcp-remote@0.15.1"
+"""One version that was looked at: it is handed the token, and without a version each start may fetch another one."""
 ALL = "all"
 """Stands for every client."""
 
@@ -21,6 +23,8 @@ class Reach(NamedTuple):
     token: str | None
     command: Sequence[str]
     """What a client starts for stdio: absolute, since a desktop application has a path of its own."""
+    header: Sequence[str] = ()
+    """What prints the header with the token, for a client that asks a program for it."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -47,13 +51,17 @@ def _started(reach: Reach) -> dict[str, Any]:
 
 
 def _claude_code(reach: Reach) -> str:
-    header = [part for name, value in reach.headers.items() for part in ("--header", f"{name}: {value}")]
-    return shlex.join(["claude", "mcp", "add", "--transport", "http", NAME, reach.url, *header])
+    """A command line stays in the history of a shell, so that the token is none of it: Claude Code asks for the header
+    whenever it connects."""
+    entry = {"type": "http", "url": reach.url}
+    if reach.token is not None:
+        entry["headersHelper"] = shlex.join(reach.header)
+    return shlex.join(["claude", "mcp", "add-json", NAME, json.dumps(entry)])
 
 
 def _claude_desktop(reach: Reach) -> str:
     """It starts programs only; `mcp-remote` carries HTTP. On Windows a blank inside an argument would split it."""
-    args = ["-y", "mcp-remote", reach.url]
+    args = ["-y", MCP_REMOTE, reach.url]
     if reach.token is None:
         return _servers("mcpServers", {"command": "npx", "args": args}, wide=True)
     args += ["--header", "Authorization:${DUETIME_AUTHORIZATION}"]

@@ -25,7 +25,7 @@ from duetime.compose import App, build, sign_in_link, tokens_at_hand, tokens_of,
 from duetime.core.errors import InvalidInput
 from duetime.faces.http.addresses import url_for
 from duetime.settings import Settings
-from duetime.wiring.access import stdio_command
+from duetime.wiring.access import header_command, stdio_command
 
 if TYPE_CHECKING:
     from duetime.faces.http.server import HttpServer
@@ -169,7 +169,8 @@ def _print_one(settings: Settings, name: str, no_auth: bool) -> None:
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
     token = None if no_auth else _local_token(settings)
-    print(told(Reach(f"{url_for(settings.host, settings.port)}/mcp", token, stdio_command(settings))))
+    url = f"{url_for(settings.host, settings.port)}/mcp"
+    print(told(Reach(url, token, stdio_command(settings), header_command(settings))))
 
 
 def _local_token(settings: Settings) -> str:

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,18 +21,20 @@ from duetime.cli.frame import Db, Json, Tasks, program
 from duetime.cli.options import Tools
 from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
-from duetime.cli.units import Unit, launchd_agent, systemd_unit
+from duetime.cli.units import PrivateFile, Unit, launchd_agent, systemd_unit
 from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.core.masking import without_password
 from duetime.faces.http.private import replace_private
 from duetime.faces.http.secret import VARIABLE
-from duetime.settings import CONFIG, PREFIX
+from duetime.settings import PREFIX, environment_names
+from duetime.settings.locating import config_folder
 
 app = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 _HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
-KEPT = ("PATH", "XDG_DATA_HOME")
+KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 """What a service has to know of this environment, besides the settings: where programs and where its own data are."""
 
 
@@ -54,10 +56,15 @@ def install(
 ) -> None:
     """Show the file, write it, and start the service. It runs in this folder, with its duetime.toml."""
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
-    unit = _unit(_command(settings.origin.file, db, tasks, port, tools))
+    secret = db is not None and without_password(db) != db
+    started = _command(settings.origin.file, None if secret else db, tasks, port, tools)
+    unit = _unit(started, {f"{PREFIX}DB": db} if db is not None and secret else {})
     warnings = [_HIDDEN] if VARIABLE in os.environ else []
     if not json_:
         print(f"{clean(unit.path)}:\n\n{unit.text}")
+        if unit.private.variables:
+            names = ", ".join(unit.private.variables)
+            print(f"{clean(unit.private.path)}, which only you can read, holds {names}.\n")
         screen.warn(warnings)
     if dry_run:
         _show("Would then run", unit.load, json_, {**_about(unit), "installed": False, "warnings": warnings})
@@ -115,6 +122,7 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
     for command in unit.unload:
         _run(command)
     unit.path.unlink()
+    unit.private.path.unlink(missing_ok=True)
     for command in unit.forget:
         _asked(command)
     if json_:
@@ -135,21 +143,23 @@ def _given(option: str, value: object) -> list[str]:
     return [] if value is None else [option, str(value)]
 
 
-def _unit(command: Sequence[str]) -> Unit:
-    kept = {name: value for name, value in sorted(os.environ.items()) if _is_kept(name) and value}
+def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Unit:
+    """`given` are settings that must not stand in a command line."""
+    kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
+    private = PrivateFile(config_folder() / "service.env", {**_settings_here(), **(given or {})})
     try:
         if sys.platform == "darwin":
-            return launchd_agent(command, Path.cwd(), kept)
+            return launchd_agent(command, Path.cwd(), kept, private)
         if sys.platform.startswith("linux"):
-            return systemd_unit(command, Path.cwd(), kept)
+            return systemd_unit(command, Path.cwd(), kept, private)
     except ValueError as error:
         raise InvalidInput(str(error)) from error
     raise NoManager(f"services are made for Linux and macOS; have {program('serve')} started when this machine starts")
 
 
-def _is_kept(name: str) -> bool:
-    """The secret alone is left out: a unit file is no place for it."""
-    return name in KEPT or (name.startswith(PREFIX) and name not in (VARIABLE, CONFIG))
+def _settings_here() -> dict[str, str]:
+    """What this environment sets. The secret that signs tokens is left out: the data folder has one."""
+    return {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
 
 
 def _need(unit: Unit) -> None:
@@ -161,9 +171,14 @@ def _need(unit: Unit) -> None:
 
 
 def _write(unit: Unit) -> None:
-    """For its owner alone: the address of a database may hold a password."""
+    """For its owner alone."""
     try:
         unit.path.parent.mkdir(parents=True, exist_ok=True)
+        if unit.private.variables:
+            unit.private.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_private(unit.private.path, unit.private.text)
+        else:
+            unit.private.path.unlink(missing_ok=True)
         replace_private(unit.path, unit.text)
     except OSError as error:
         raise NoManager(f"{unit.path} cannot be written ({error.strerror})") from error
@@ -176,7 +191,8 @@ def _agreed(question: str, json_: bool) -> bool:
 
 
 def _about(unit: Unit) -> dict[str, Any]:
-    return {"file": str(unit.path), "text": unit.text}
+    about = {"file": str(unit.path), "text": unit.text}
+    return about | ({"private": str(unit.private.path)} if unit.private.variables else {})
 
 
 def _show(words: str, commands: Sequence[Sequence[str]], json_: bool, facts: dict[str, Any]) -> None:

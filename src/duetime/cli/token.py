@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,11 +20,13 @@ from duetime.cli.plain import PlainCommand, group
 from duetime.cli.text import clean
 from duetime.compose import sign_in_link, tokens_at_hand
 from duetime.core.clock import SECOND, Instant, SystemClock
+from duetime.core.errors import InvalidInput
 from duetime.core.kind import LOCAL
 from duetime.core.result import Err
 from duetime.core.times import iso_local
 from duetime.faces.http.addresses import url_for
 from duetime.faces.http.claims import Grant, InvalidToken
+from duetime.faces.http.private import read_private
 from duetime.faces.http.tokens import Record, Tokens, unverified
 from duetime.settings import load_settings, local_zone
 
@@ -83,6 +86,23 @@ def issue(
         print(clean(f"their phone subscribes to {topics}, with a topic in place of TOPIC"), file=sys.stderr)
     words = f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}"
     print(clean(words), file=sys.stderr)
+
+
+@app.command(cls=PlainCommand)
+def header(
+    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="With the token.")] = None,
+    _json: Json = False,
+) -> None:
+    """Print the header with this machine's token, or with that of a file, for a client that asks a program for it.
+    It is JSON in any case."""
+    if file is None:
+        with _tokens() as (tokens, _):
+            kept: str | None = tokens.local()
+    else:
+        kept = read_private(Path(file).expanduser())
+    if not kept or not kept.strip():
+        raise InvalidInput(f"--file: there is no token in {file}; start `duetime serve`, which makes one")
+    screen.print_json_line({"Authorization": f"Bearer {kept.strip()}"})
 
 
 @app.command(cls=PlainCommand)

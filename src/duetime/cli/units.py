@@ -28,9 +28,31 @@ class Unit(NamedTuple):
     state: Sequence[str]
     after: str
     """What people should know once it is installed."""
+    private: PrivateFile
+    """What the service is told besides; empty where there is nothing."""
 
 
-def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Unit:
+class PrivateFile(NamedTuple):
+    """Variables that may hold secrets: in a file of their own, which only its owner can read. The file of the service
+    is printed, and its commands can be seen by everybody on the machine."""
+
+    path: Path
+    variables: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """As both systemd and a shell read it."""
+        return "".join(f"{name}={_quoted(value)}\n" for name, value in self.variables.items())
+
+
+def _quoted(value: str) -> str:
+    if re.search(r"[\x00-\x1f]", value):
+        raise ValueError("an environment file cannot hold control characters")
+    return '"' + re.sub(r'(["\\$`])', r"\\\1", value) + '"'
+
+
+def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str, str], private: PrivateFile) -> Unit:
+    told = [f"EnvironmentFile={_systemd_path(private.path)}"] if private.variables else []
     lines = [
         "[Unit]",
         "Description=Duetime: what was scheduled fires on time",
@@ -39,6 +61,7 @@ def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str,
         f"ExecStart={' '.join(_systemd_word(part) for part in command)}",
         f"WorkingDirectory={_systemd_path(folder)}",
         *(f"Environment={_systemd_word(f'{name}={value}', variables=False)}" for name, value in environment.items()),
+        *told,
         "Restart=always",
         "RestartSec=2",
         "TimeoutStopSec=30",
@@ -59,15 +82,21 @@ def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str,
         forget=(reload,),
         state=("systemctl", "--user", "is-active", name),
         after="It stops when you log out, unless you allow it to stay: loginctl enable-linger",
+        private=private,
     )
 
 
-def launchd_agent(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Unit:
+_WITH_VARIABLES = ("/bin/sh", "-c", 'set -a; . "$0"; exec "$@"')
+"""launchd reads no environment file; a shell does, and becomes the program."""
+
+
+def launchd_agent(command: Sequence[str], folder: Path, environment: Mapping[str, str], private: PrivateFile) -> Unit:
+    started = [*_WITH_VARIABLES, str(private.path), *command] if private.variables else list(command)
     home = Path.home() / "Library"
     path = home / "LaunchAgents" / f"{AGENT}.plist"
     document = {
         "Label": AGENT,
-        "ProgramArguments": list(command),
+        "ProgramArguments": started,
         "WorkingDirectory": str(folder),
         "EnvironmentVariables": dict(environment),
         "RunAtLoad": True,
@@ -85,6 +114,7 @@ def launchd_agent(command: Sequence[str], folder: Path, environment: Mapping[str
         forget=(),
         state=("launchctl", "print", f"{domain}/{AGENT}"),
         after="Messages are kept in ~/Library/Logs/duetime.log",
+        private=private,
     )
 
 

@@ -113,6 +113,12 @@ def stdio_command(settings: Settings) -> list[str]:
     return [*_program(), *(["--config", file] if file else []), *store, *_options(settings, _found_anywhere)]
 
 
+def header_command(settings: Settings) -> list[str]:
+    """Return what prints the header with this machine's token, wherever it is started."""
+    file = (settings.path_of_keys() / "local.token").absolute()
+    return [sys.executable, "-P", "-m", "duetime", "token", "header", "--file", str(file)]
+
+
 def _program() -> list[str]:
     """-P: the folder that a client starts it in is nobody's place to import from."""
     return [sys.executable, "-P", "-m", "duetime", "mcp"]
