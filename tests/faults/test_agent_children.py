@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from duetime.core.clock import SystemClock
 from duetime.core.kind import StopReason
+from duetime.core.lease import Lease
 from tests.support.cli import ROOT, environment
 from tests.support.programs import Background, agent, assert_gone, lives, program, told
 from tests.support.waking import errand
@@ -91,6 +93,17 @@ def test_out_of_time(tmp_path: Path) -> None:
     pids = told(tmp_path / "told")
     assert run.reply().error == "timed out after 1 s"
     for pid in pids:
+        assert_gone(pid)
+
+
+@linux
+def test_a_program_that_had_to_end_with_the_lease_has_not_failed(tmp_path: Path) -> None:
+    """Its worker has not let go of it yet: the program is gone a moment before."""
+    given = errand(lease=Lease(SystemClock(), 2.0))
+    reply = agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))).wake(given)
+    assert reply.error == "its worker lost its lease before it was done"
+    assert given.stop.reason is StopReason.LEASE, "so that the run is given back"
+    for pid in told(tmp_path / "told"):
         assert_gone(pid)
 
 

@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from duetime.core.clock import SystemClock
 from duetime.core.kind import StopReason, StopSignal
+from duetime.core.lease import Lease
 from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry
 from duetime.kinds.builtin import TASKS
-from duetime.kinds.job import JobKind
+from duetime.kinds.job import JobKind, _context
 from duetime.kinds.loading import load_file
+from duetime.kinds.process import ProcessRunner
 from duetime.kinds.registry import Registry, Task
+from duetime.kinds.tether import TICK, Tether
 from tests.support import isolated
 from tests.support.jobs import make_work
 from tests.support.programs import assert_gone, told
@@ -191,6 +195,35 @@ def test_a_child_ends_when_its_parent_is_not_heard_of(tmp_path: Path) -> None:
     finally:
         parent.kill()
         parent.wait(10)
+
+
+def test_a_child_that_starts_late_hears_of_later_deadlines_first() -> None:
+    """On a busy machine a process may take longer to start than the first deadline allows."""
+    task = isolated.registry.get("add")
+    assert task is not None
+    work, now = make_work("add"), SystemClock().boottime()
+    asked = ProcessRunner()._request(task, [2], {"b": 3}, _context(work), True, now - 1)
+    assert answer_to(asked + f"{now - 0.5}\n{now + 30}\n".encode()) == b'{"result": "5"}'
+    assert answer_to(asked) is None, "it is too late to begin"
+
+
+def answer_to(request: bytes) -> bytes | None:
+    tether = Tether(request)
+    lines: list[bytes] = []
+    while not lines and not tether.ended:
+        lines = tether.hear(TICK)
+    tether.end()
+    return lines[0] if lines else None
+
+
+def test_a_child_that_had_to_end_with_the_lease_has_not_failed(kind: JobKind, tmp_path: Path) -> None:
+    """Its worker has not let go of it yet: the child is gone a moment before."""
+    work = make_work("hang", str(tmp_path / "told"))
+    work.lease = Lease(SystemClock(), 2.0)
+    assert kind.execute(work) == Failed("its worker lost its lease before it was done")
+    assert work.stop.reason is StopReason.LEASE, "so that the run is given back"
+    for pid in told(tmp_path / "told"):
+        assert_gone(pid)
 
 
 def test_no_descriptors_are_left_open(kind: JobKind) -> None:

@@ -36,6 +36,10 @@ def main() -> None:
         os.set_inheritable(descriptor, False)
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # they are meant for the command, which is in the same group
+    if _is_too_late(control, deadline):
+        os.write(news, b"ended\n")
+        _remove(private)
+        return
     _tell_the_kernel(_SET_CHILD_SUBREAPER, 1)
     wake = _wake_on(signal.SIGCHLD)
     command = _start(sys.argv[5:], news)
@@ -49,6 +53,13 @@ def main() -> None:
     if orphaned:
         _remove(private)
         os.killpg(0, signal.SIGKILL)  # this process too: nobody waits for it
+
+
+def _is_too_late(control: int, deadline: float) -> bool:
+    """Where this process took long to start, a later deadline may have come by now."""
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    return _boottime() >= deadline and not poll.poll(0)
 
 
 def _watch(command: int, control: int, wake: int, deadline: float) -> tuple[bytes, bool]:

@@ -91,6 +91,11 @@ class LeashedProcess:
     def gone(self) -> bool:
         return self._news not in self._reading
 
+    @property
+    def was_ended(self) -> bool:
+        """Whether its leash is gone, and has not told that the program ended by itself."""
+        return self.gone and _ended(self._told) == Ended()
+
     def hear(self, timeout: float) -> list[bytes]:
         """Waits at most this long; sends what is unsent; returns what came on the standard output."""
         poll = select.poll()

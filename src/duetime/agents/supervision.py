@@ -68,6 +68,9 @@ def supervise(
             ending = _Ending(process, why, now + _grace(errand.stop.reason, limits))
         if ending is not None and ending.is_over(now):
             break
+    if ending is None and child.over and process.was_ended:  # by its deadline, and so by no fault of its own
+        errand.stop.set(StopReason.LEASE)
+        return _STOPPED[StopReason.LEASE]
     return ending.why if ending else None
 
 

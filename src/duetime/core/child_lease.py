@@ -30,8 +30,18 @@ class ChildLease:
         shortest = patience if lease is None else min(patience, lease.seconds / 2)
         self._interval = min(LONGEST_INTERVAL, shortest / 4)
         self._next = self._clock.boottime() + self._interval
+        self._told = self._until()
+
+    @property
+    def over(self) -> bool:
+        """Whether the child had to end because of the deadline that it was told last."""
+        return self._clock.boottime() >= self._told
 
     def deadline(self) -> float:
+        """The first one, which a child is started with."""
+        return self._told
+
+    def _until(self) -> float:
         """On the boot clock, which is read first: a stop between the two makes the deadline earlier, not later."""
         now = self._clock.boottime()
         if self._lease is None:
@@ -44,5 +54,8 @@ class ChildLease:
         if now < self._next:
             return None
         self._next = now + self._interval
-        deadline = self.deadline()
-        return deadline if deadline > now else None
+        deadline = self._until()
+        if deadline <= now:
+            return None
+        self._told = max(self._told, deadline)
+        return deadline

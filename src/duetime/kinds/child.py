@@ -31,10 +31,8 @@ def main() -> None:
     request = json.loads(control.line())
     steps = json.loads(control.line())
     sys.path[:] = request["path"]
-    deadline = float(request["deadline"])
-    if _boottime() >= deadline:
-        _end_group()
-    threading.Thread(target=control.watch, args=(deadline,), name="duetime-watch", daemon=True).start()
+    control.begin(float(request["deadline"]))
+    threading.Thread(target=control.watch, name="duetime-watch", daemon=True).start()
     answers = Answers(results)
     answers.send(_perform(request, steps, control.cancelled, answers))
 
@@ -45,6 +43,9 @@ class Control:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._ahead = b""
+        self._deadline = 0.0
+        self._poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+        self._poll.register(descriptor, select.POLLIN)
         self.cancelled = threading.Event()
 
     def line(self) -> bytes:
@@ -56,22 +57,34 @@ class Control:
         line, _, self._ahead = self._ahead.partition(b"\n")
         return line
 
-    def watch(self, deadline: float) -> None:
-        poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
-        poll.register(self._descriptor, select.POLLIN)
+    def begin(self, deadline: float) -> None:
+        """Where this process took long to start, a later deadline has come by now, or it is too late to begin."""
+        self._deadline = deadline
+        self._take_notes()
+        while _boottime() >= self._deadline:
+            self._listen()
+
+    def watch(self) -> None:
         while True:
-            *notes, self._ahead = self._ahead.split(b"\n")
-            for note in notes:
-                if note == b"c":
-                    self.cancelled.set()
-                else:
-                    deadline = max(deadline, float(note))
-            over = _boottime() >= deadline
-            ready = poll.poll(0 if over else _TICK * 1000)
-            data = os.read(self._descriptor, _PIPE) if ready else b""
-            if not data and (ready or over):
-                _end_group()
-            self._ahead += data
+            self._listen()
+
+    def _listen(self) -> None:
+        """For a tick, or no longer than for what has been said already where the time is over."""
+        over = _boottime() >= self._deadline
+        ready = self._poll.poll(0 if over else _TICK * 1000)
+        data = os.read(self._descriptor, _PIPE) if ready else b""
+        if not data and (ready or over):
+            _end_group()
+        self._ahead += data
+        self._take_notes()
+
+    def _take_notes(self) -> None:
+        *notes, self._ahead = self._ahead.split(b"\n")
+        for note in notes:
+            if note == b"c":
+                self.cancelled.set()
+            else:
+                self._deadline = max(self._deadline, float(note))
 
 
 class Answers:

@@ -64,6 +64,9 @@ class ProcessRunner:
         finally:
             gone = tether.exited
             status = tether.end()
+        if answer is None and child.over:  # by its deadline, and so by no fault of its own
+            stop.set(StopReason.LEASE)
+            raise Stopped
         if answer is None:
             raise ProcessFailed(_how_it_ended(status) if gone else "its process closed the way back to us")
         return _result(answer)
