@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-lists bench-mcp bench-delivery scorecard reference format lock clean
+.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -69,6 +69,9 @@ full: $(VENV)/.dev ## every test at its full size: all zones to 2037, both store
 
 bench: $(VENV)/.dev ## benchmarks on both stores; ARGS are passed on
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-compare: $(VENV)/.dev ## bursts and lateness beside another checkout, in alternating runs: OTHER=folder
+	@$(BIN)/python -m bench.compare $(OTHER) $(ARGS)
 
 bench-lists: $(VENV)/.dev ## first pages of lists beside a million schedules and runs; fails beyond its bound
 	@$(BIN)/python -m bench.lists $(ARGS)

@@ -15,7 +15,7 @@ from tests.support.documents import play, steps_of
 from tests.support.ntfy import NtfyReceiver
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 BLOCKS = [
     pytest.param(block, id=f"{document.relative_to(ROOT)}-{number}")
     for document in DOCUMENTS
