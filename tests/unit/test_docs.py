@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from duetime.settings import FILE, load_settings
+from scorecard.lines import LINES
 from tests.support.documents import play, steps_of
 from tests.support.ntfy import NtfyReceiver
 
@@ -72,3 +73,9 @@ def headings(text: str) -> set[str]:
     """As readers of Markdown name them: small letters, hyphens for blanks, no other signs."""
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_checks_of_the_security_page_are_lines_of_the_scorecard() -> None:
+    named = re.findall(r"scorecard line `([\w-]+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert named
+    assert set(named) <= {line.name for line in LINES}
