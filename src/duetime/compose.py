@@ -215,6 +215,7 @@ def _limits(settings: Settings) -> Limits:
         schedules=settings.max_schedules,
         smallest_interval=int(settings.smallest_interval * SECOND),
         payload_bytes=settings.max_payload_bytes,
+        stored_bytes=settings.max_stored_bytes or None,
         depth=settings.max_depth,
         runs_per_hour=settings.max_runs_per_hour or None,
         pause_after=settings.pause_after,

@@ -72,7 +72,7 @@ def _uses(tree: ast.Module) -> dict[str, set[str]]:
 
 def _methods(used: set[str]) -> tuple[str, ...]:
     anchored = used & {"match", "fullmatch"}
-    return tuple(sorted(anchored)) if used and used == anchored else ("search", "sub", "match", "fullmatch")
+    return tuple(sorted(anchored)) if used and used == anchored else ("sub", "fullmatch")
 
 
 def _compiled(file: Path, call: ast.Call, *, whole: bool) -> re.Pattern[Any] | None:

@@ -15,8 +15,8 @@ from tests.support.patterns import Found, Unknown, hostile_units, patterns
 SMALL, LARGE = 3_000, 96_000
 SUSPICIOUS = 0.003
 """Seconds that a small text may take before larger ones are tried."""
-BOUND = 0.4
-"""Seconds for a large text; a linear pattern takes a tenth of it."""
+BOUND = 0.15
+"""Seconds for a large text; a linear pattern takes a fraction of it."""
 
 BOUNDED = {
     "cli/command_words.py:_THROWN_AWAY": 1_000,
@@ -51,7 +51,7 @@ def slow(found: Found, unit: str, method: str) -> str | None:
     if found.place in BOUNDED:
         text = unit * (BOUNDED[found.place] // len(unit)) + "\0"
         taken = min(seconds(found.pattern, method, text) for _ in range(2))
-        return f"{found.place} takes {taken:.2f} s" if taken > BOUND / 4 else None
+        return f"{found.place} takes {taken:.2f} s" if taken > BOUND else None
     for small in texts(unit, SMALL):
         if seconds(found.pattern, method, small) < SUSPICIOUS or seconds(found.pattern, method, small) < SUSPICIOUS:
             continue

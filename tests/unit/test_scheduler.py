@@ -309,3 +309,18 @@ def test_the_deepest_run_may_still_tell_a_person(scheduler: Scheduler) -> None:
     assert isinstance(scheduler.create(deep, told), Ok)
     refused = scheduler.create(deep, JOB)
     assert isinstance(refused, Err) and refused.code == "depth"
+
+
+def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: SettableClock) -> None:
+    store = SqliteStore(":memory:")
+    store.migrate()
+    scheduler = Scheduler(store, {"job": JobKind(Registry(TASKS))}, clock, limits=Limits(stored_bytes=50_000))
+    large = replace(JOB, payload={"task": "echo", "args": ["x" * 20_000], "kwargs": {}})
+    schedule = made(scheduler.create(ANN, large))
+    made(scheduler.create(ANN, large))
+    assert refusal(scheduler.create(ANN, large)).code == "quota"
+    grown = Changes(payload={"task": "echo", "args": ["x" * 40_000], "kwargs": {}})
+    assert refusal(scheduler.edit(ANN, schedule.definition.public_id, grown)).code == "quota"
+    for _ in range(5):
+        made(scheduler.create(Caller("local"), large))
+    store.close()

@@ -47,6 +47,8 @@ class Limits:
     key_length: int = 200
     depth: int = 3
     runs_per_hour: int | None = None
+    stored_bytes: int | None = None
+    """Of schedules and results; the local owner has no such limit."""
     pause_after: int = 10
     """Failures in a row after which a recurring schedule is paused, unless it says otherwise itself."""
 

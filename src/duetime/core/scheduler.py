@@ -19,6 +19,7 @@ from duetime.core.model import (
     status_of,
 )
 from duetime.core.outcome import Alert
+from duetime.core.ownership import LOCAL
 from duetime.core.policy import changing
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.creating import Draft
@@ -76,7 +77,7 @@ class Scheduler(Handing):
         drafts = self.drafts(caller, news)
         if isinstance(drafts, Err):
             return drafts
-        created = self._create(drafts.value, {caller.owner: self.limits.schedules})
+        created = self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
         if isinstance(created, Err):
             return created
         for draft, (schedule, _) in zip(drafts.value, created.value, strict=True):
@@ -88,7 +89,11 @@ class Scheduler(Handing):
     def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
         """A key that is known means what it made, whatever is asked for now; each answer says whether it is new."""
         drafts = self.drafts(caller, news)
-        return drafts if isinstance(drafts, Err) else self._create(drafts.value, {caller.owner: self.limits.schedules})
+        return (
+            drafts
+            if isinstance(drafts, Err)
+            else self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
+        )
 
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
@@ -123,12 +128,18 @@ class Scheduler(Handing):
                 found.append(schedule)
         return Ok(found) if found and len(found) == len(news) else None
 
-    def _create(self, drafts: Sequence[Draft], limits: Mapping[str, int]) -> Result[list[Created]]:
+    def _most_bytes(self, owner: str) -> dict[str, int]:
+        limit = self.limits.stored_bytes
+        return {} if limit is None or owner == LOCAL else {owner: limit}
+
+    def _create(
+        self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int] = {}
+    ) -> Result[list[Created]]:
         """Every draft has a key, so that a commit whose acknowledgement was lost can be asked for again."""
         try:
-            return self.store.create(drafts, limits)
+            return self.store.create(drafts, limits, most_bytes)
         except StoreUnavailable:
-            return self.store.create(drafts, limits)
+            return self.store.create(drafts, limits, most_bytes)
 
     # -- changing -----------------------------------------------------------------------------------------------
 
@@ -180,7 +191,20 @@ class Scheduler(Handing):
         if schedule is None:
             return NOT_FOUND
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
+        full = self._add_bytes(schedule, patch.payload)
+        if full is not None:
+            return full
         return self._change(caller, public_id, kind, lambda change: changing.edit(change, patch), sets_off=True)
+
+    def _add_bytes(self, schedule: Schedule, payload: str | None) -> Err | None:
+        """What an edit stores in addition."""
+        before = schedule.definition
+        more = 0 if payload is None else len(payload.encode()) - len(before.payload.encode())
+        for owner, limit in self._most_bytes(before.owner).items() if more > 0 else ():
+            added = self.store.add_bytes(owner, more, limit, self.clock.now())
+            if isinstance(added, Err):
+                return added
+        return None
 
     @expected
     def retry(self, caller: Caller, run_id: int) -> Result[Run]:

@@ -137,8 +137,13 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def migrate(self) -> None:
         """* Brings the schema up to this code's version; refuses one that is newer."""
 
-    def create(self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}) -> Result[list[Created]]:
-        """* All or nothing. `limits` caps the living schedules of an owner."""
+    def create(
+        self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
+    ) -> Result[list[Created]]:
+        """* All or nothing. `limits` caps the living schedules of an owner, `most_bytes` what it stores."""
+
+    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
+        """* Counts what an owner stores in addition, unless that is more than it may."""
 
     def get(self, schedule: ScheduleId) -> Schedule | None: ...
 

@@ -90,6 +90,8 @@ class Settings:
     """Of one owner; 0 means no limit. What is beyond it waits for the next hour."""
     max_payload_bytes: int = 256 * 1024
     """Of what one schedule carries: arguments, a prompt, a message."""
+    max_stored_bytes: int = 256 * 1024 * 1024
+    """Of one owner's schedules and results, also of what is over; 0 means no limit. The owner `local` has none."""
     max_depth: int = 3
     """How deep the runs of agents may schedule further jobs, prompts and requests; a notification wakes nobody."""
     host: str = "127.0.0.1"
@@ -222,6 +224,7 @@ _LEAST: dict[str, float] = {
     "drain": 0,
     "retention_days": 1,
     "max_runs_per_hour": 0,
+    "max_stored_bytes": 0,
     "pause_after": 0,
     "prompts_per_day": 0,
     "max_connections": 0,

@@ -40,6 +40,7 @@ from duetime.stores.search import (
     schedule_count,
     schedule_page,
 )
+from duetime.stores.stored_bytes import NeedsCount, NoRoom, add_bytes, add_bytes_of
 from duetime.stores.transaction import Taken, Transaction
 
 MOST_LISTED = 2_000
@@ -90,14 +91,39 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         for listener in list(self._listeners):
             listener()
 
-    def create(self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}) -> Result[list[Created]]:
+    def create(
+        self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
+    ) -> Result[list[Created]]:
+        now = drafts[0].definition.created if drafts else Instant(0)
         try:
-            return self._create(drafts, limits)
+            return self._counting(now, lambda: self._create(drafts, limits, most_bytes))
         except Taken:
             return Err("conflict", "another schedule has this id already")
 
+    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
+        def add() -> Result[None]:
+            with self._write() as tx:
+                add_bytes(tx, owner, number, limit, now)
+            return Ok(None)
+
+        return self._counting(now, add)
+
+    def _counting(self, now: Instant, transaction: Callable[[], Result[T]]) -> Result[T]:
+        """Repeat a transaction after summing up what an owner stores, which takes no lock."""
+        while True:
+            try:
+                return transaction()
+            except NoRoom as full:
+                return full.refusal
+            except NeedsCount as stale:
+                total = int(self._named("count_stored_bytes", stale.owner, stale.owner)[0][0])
+                with self._write() as tx:
+                    tx.set_stored_bytes(stale.owner, total, now)
+
     @looking_twice
-    def _create(self, drafts: Sequence[Draft], limits: Mapping[str, int]) -> Result[list[Created]]:
+    def _create(
+        self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int]
+    ) -> Result[list[Created]]:
         with self._write() as tx:
             for owner in sorted(limits):
                 tx.lock_owner(owner)
@@ -107,6 +133,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
             if refusal is not None:
                 return refusal
             refuse_nul(fresh)
+            add_bytes_of(tx, fresh, most_bytes)
             ids = tx.new_schedule_ids(len(fresh))
             rows = [begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)]
             tx.insert_schedules(rows)

@@ -45,6 +45,13 @@ class SharedReading(ABC):
         rows = self._rows("usage", owner, hour)
         return int(rows[0][0]) if rows else 0
 
+    def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
+        [(total, counted)] = self._rows("add_stored_bytes", owner, number)
+        return int(total), Instant(counted)
+
+    def set_stored_bytes(self, owner: str, number: int, now: Instant) -> None:
+        self._rows("set_stored_bytes", owner, number, now)
+
     def spent(self, owner: str, day: Instant) -> dict[str, Used]:
         return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
 

@@ -149,3 +149,16 @@ SELECT generation, since, recent FROM rotations WHERE owner = ?
 -- name: keep_rotations
 INSERT INTO rotations (owner, generation, since, recent) VALUES (?, ?, ?, ?) ON CONFLICT (owner)
 DO UPDATE SET generation = excluded.generation, since = excluded.since, recent = excluded.recent RETURNING 1
+
+-- name: add_stored_bytes
+INSERT INTO stored_bytes VALUES (?, ?, 0) ON CONFLICT (owner)
+DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes RETURNING bytes, counted
+
+-- name: set_stored_bytes
+INSERT INTO stored_bytes VALUES (?, ?, ?) ON CONFLICT (owner)
+DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
+
+-- name: count_stored_bytes
+-- By the indexes of owners; the length of a large text is known without reading it.
+SELECT (SELECT coalesce(sum(octet_length(payload) + 500), 0) FROM schedules WHERE owner = ?)
+  + (SELECT coalesce(sum(coalesce(octet_length(result), 0) + 300), 0) FROM runs WHERE owner = ?)
