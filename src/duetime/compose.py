@@ -36,7 +36,7 @@ from duetime.wiring.agents import inboxes_of, prompt_kind
 from duetime.wiring.delivery import courier_of
 from duetime.wiring.later import answered_later
 from duetime.wiring.others import notes_for_others
-from duetime.wiring.requests import OpenedByUse, signing_keys
+from duetime.wiring.requests import OpenedByUse
 from duetime.wiring.revocations import RevocationsByUse
 from duetime.wiring.secrets import secrets_of
 from duetime.wiring.standing import agents_for, channel_names, channels_for
@@ -73,6 +73,7 @@ class App:
     courier: Courier
     access: RunAccess
     exchange_age: ExchangeAge
+    requests: OpenedByUse
     remote: QStashNotifications | None = None
     """Where notifications are kept elsewhere."""
 
@@ -150,13 +151,14 @@ def build(
         known = Registry(own, base=default_registry if registry is None else registry)
         courier = courier_of(settings, clock)
         access = RunAccess(settings, clock, zone)
+        requests = OpenedByUse(settings, store, clock)
         kinds: dict[str, Kind] = {
             kind.name: kind
             for kind in (
                 JobKind(known),
                 prompt_kind(settings, store, clock, zone, access, lambda: scheduler),
                 NotificationKind(courier),
-                RequestKind(OpenedByUse(settings, store, clock), clock),
+                RequestKind(requests, clock),
             )
         }
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
@@ -165,7 +167,7 @@ def build(
         raise
     remote = remote_notifications(settings, scheduler)
     age = ExchangeAge(clock)
-    return App(settings, clock, store, known, kinds, scheduler, courier, access, age, remote)
+    return App(settings, clock, store, known, kinds, scheduler, courier, access, age, requests, remote)
 
 
 def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:
@@ -323,7 +325,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     identify = partial(as_local if tokens is None else by_token, desk)
     limits = OwnerLimits()
     face, watcher = mcp_face(app.settings.tools, identify, limits)
-    requests = qstash_routes(app.scheduler, lambda: identify().caller, signing_keys(app.settings, app.store, app.clock))
+    requests = qstash_routes(app.scheduler, lambda: identify().caller, app.requests.keys)
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     finish = answered_later(app.scheduler, app.kinds)

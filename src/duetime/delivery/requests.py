@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 
 from duetime.core.clock import MINUTE, SECOND, Clock
-from duetime.core.errors import InvalidInput, UnreadableTime
+from duetime.core.errors import InvalidInput, StoreUnavailable, UnreadableTime
 from duetime.core.http_words import retry_after, status_name
 from duetime.core.outcome import Completed, Failed, Outcome, Retry
 from duetime.core.requesting import Outgoing
@@ -52,7 +52,11 @@ class Requests:
 
     def _attempt(self, outgoing: Outgoing, target: Target) -> Tried:
         headers = {name: value for name, value in outgoing.headers.items() if name.lower() != SIGNATURE.lower()}
-        headers[SIGNATURE] = self._signature(outgoing)
+        try:
+            headers[SIGNATURE] = self._signature(outgoing)
+        except StoreUnavailable:  # which knows the present key
+            said = "the store could not be reached, so that it could not be signed"
+            return Tried(Retry(said, after=outgoing.again), Sign.NONE)
         call = Call(outgoing.method, outgoing.url, headers, outgoing.body, outgoing.patience)
         try:
             answer = self._http.send(call)

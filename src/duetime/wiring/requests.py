@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from duetime.core.clock import Clock
@@ -38,6 +39,11 @@ class OpenedByUse:
 
             Guard(settings.allowed_hosts)
 
+    @cached_property
+    def keys(self) -> SigningKeys:
+        """One for all of this process: what one part of it rotates, the others sign with at once."""
+        return signing_keys(self._settings, self._store, self._clock)
+
     def host_of(self, url: str) -> str:
         return self._requester().host_of(url)
 
@@ -52,16 +58,16 @@ class OpenedByUse:
     def _requester(self) -> Requester:
         with self._opening:
             if self._opened is None:
-                self._opened = open_requester(self._settings, self._store, self._clock)
+                self._opened = open_requester(self._settings, self._clock, self.keys.current)
             return self._opened
 
 
-def open_requester(settings: Settings, store: Revocations, clock: Clock) -> Requester:
-    """Guarded: the addresses are whatever clients give."""
+def open_requester(settings: Settings, clock: Clock, key_of: Callable[[str], str]) -> Requester:
+    """Guarded: the addresses are whatever clients give. `key_of` gives the key that signs an owner's."""
     from duetime.delivery.guard import Guard
     from duetime.delivery.hosts import Hosts
     from duetime.delivery.http import Http
     from duetime.delivery.requests import Requests
 
     http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)
-    return Requests(clock, http, Hosts(clock, settings.threads), signing_keys(settings, store, clock).current)
+    return Requests(clock, http, Hosts(clock, settings.threads), key_of)

@@ -1,0 +1,53 @@
+"""The keys that sign requests while the store, which counts their rotations, is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.core.clock import SystemClock
+from duetime.core.errors import StoreUnavailable
+from duetime.core.outcome import Retry
+from duetime.core.requesting import Outgoing
+from duetime.delivery.hosts import Hosts
+from duetime.delivery.requests import Requests
+from duetime.faces.http.qstash import keys as module
+from duetime.faces.http.qstash.keys import SigningKeys
+from duetime.stores.sqlite import SqliteStore
+from tests.support.tokens import SECRET
+
+OUTGOING = Outgoing("msg_1", "ada", "POST", "https://example.org/", {}, b"", 1.0, 5, 100)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "my.db")) as made:
+        made.migrate()
+        yield made
+
+
+def test_the_last_known_key_signs_while_the_store_is_away(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KNOWN_FOR", 0.0)
+    keys = SigningKeys(lambda: SECRET, tmp_path, store, SystemClock())
+    keys.rotate("ada")
+    current = keys.current("ada")
+    store.close()
+    assert keys.current("ada") == current
+    with pytest.raises(StoreUnavailable):
+        keys.current("bob")
+
+
+def test_what_cannot_be_signed_is_tried_again() -> None:
+    def key_of(_owner: str) -> str:
+        raise StoreUnavailable
+
+    http: Any = None
+    outcome = Requests(SystemClock(), http, Hosts(SystemClock(), 4), key_of).send(OUTGOING)
+    assert isinstance(outcome, Retry)
+    assert outcome.after == 5
