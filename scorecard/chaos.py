@@ -20,8 +20,7 @@ from tests.support.postgres import running_server
 
 WORKERS = 4
 LEASE = 2.0
-RATE = 50
-"""Occurrences a second."""
+RATE, SMALL_RATE = 50, 10
 FAULT_EVERY = 1.2
 """Seconds between two faults."""
 MOST_EXCUSED = 0.12
@@ -46,14 +45,17 @@ class Size:
 
     seconds: float
     faults: int
+    rate: int
+    """Occurrences a second."""
 
 
 def measure(scale: Scale, tell: Tell) -> Result:
     """Run the experiment on each store and let the history checker judge it."""
-    occurrences, faults = scale.of(60_000, 200), scale.of(1000, 3)
+    rate = SMALL_RATE if scale is Scale.SMALL else RATE
+    occurrences, faults = scale.of(60_000, 40), scale.of(1000, 3)
     stores = ("sqlite",) if scale is Scale.SMALL else ("sqlite", "postgres")
     each = faults // len(stores)
-    size = Size(max(occurrences / len(stores) / RATE, each * FAULT_EVERY), each)
+    size = Size(max(occurrences / len(stores) / rate, each * FAULT_EVERY), each, rate)
     outcomes = [_run(store, size, about(store, tell)) for store in stores]
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     share = max(outcome.excused for outcome in outcomes)
@@ -137,12 +139,12 @@ class _Chaos:
             thread.join()
 
     def _plan(self) -> int:
-        """Fifty occurrences a second of every sort, from three seconds ahead on."""
+        """Occurrences of every sort, from some seconds ahead on, when all of them have been created."""
         chance = self.chance
-        begin = (now() // SECOND + 3) * SECOND
+        begin = (now() // SECOND + 4 + self.size.rate // 8) * SECOND
         last = begin + int(self.size.seconds * SECOND)
-        for number in range(RATE):
-            period = 2 * SECOND if number % 3 else SECOND
+        for number in range(self.size.rate):
+            period = SECOND if number % 3 else 2 * SECOND
             policy = POLICIES[number % len(POLICIES)]
             work = chance.choice([0.0, 0.02, 0.1, 0.3])
             first = begin + chance.randrange(10) * SECOND // 10

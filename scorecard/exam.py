@@ -17,7 +17,7 @@ PEOPLE = "people"
 
 def main(folder: Path) -> list[str]:
     """Run the experiment and return what contradicts the promises."""
-    experiment = Experiment(str(folder / "store.db"), folder, lease=2.0)
+    experiment = Experiment(str(folder / "store.db"), folder, lease=2.0, asks_twice=True)
     with experiment.running(WORKERS):
         begin = _plan(experiment)
         wait_until(begin + 33 * SECOND // 10)

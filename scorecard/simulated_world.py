@@ -53,7 +53,7 @@ class Execution(NamedTuple):
     attempt: int
     fence: int
     ends: str
-    latest: Instant  # the furthest that the clock had ever been
+    latest: Instant  # the furthest that the clock had ever been, or would be now had it not been set back
 
 
 class World:
@@ -63,7 +63,7 @@ class World:
         self.seed = seed
         self.chance = random.Random(seed)
         self.clock = SettableClock(START)
-        self.latest = START
+        self._ahead = 0
         self.set_back = False
         self.store = SqliteStore(MEMORY, self.clock)
         self.store.migrate()
@@ -74,7 +74,7 @@ class World:
         self.kind = _Scripted(self)
         self.scheduler = Scheduler(self.store, {"job": self.kind}, self.clock)
         self.members = [_Member(self, number) for number in range(3)]
-        self.planned = [self._plan(number) for number in range(self.chance.randint(6, 10))]
+        self.planned = [self._plan(number) for number in range(self.chance.randint(4, 6))]
 
     def close(self) -> None:
         self.store.close()
@@ -121,7 +121,6 @@ class World:
     def _step(self, seconds: float) -> None:
         """Let time pass and every worker do each of its steps once, in an order that chance decides."""
         self.clock.move_to(Instant(self.clock.now() + int(seconds * SECOND)))
-        self.latest = max(self.latest, self.clock.now())
         steps = [step for member in self.members for step in member.steps()]
         self.chance.shuffle(steps)
         for step in steps:
@@ -147,9 +146,14 @@ class World:
             act(CALLER, chance.choice(self.planned).public_id)
 
     def _set_clock(self, seconds: int) -> None:
+        """A run that was claimed ahead starts after as long as it was ahead, whatever the clock shows by then."""
         self.clock.jump(by=timedelta(seconds=seconds))
-        self.latest = max(self.latest, self.clock.now())
+        self._ahead = max(self._ahead, self.clock.now() - START - int(self.clock.monotonic() * SECOND))
         self.set_back |= seconds < 0
+
+    @property
+    def latest(self) -> Instant:
+        return Instant(START + int(self.clock.monotonic() * SECOND) + self._ahead)
 
     def _over(self) -> bool:
         """True when nothing is due any more. What a quarantine or a person has paused goes on first."""

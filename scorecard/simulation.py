@@ -121,10 +121,11 @@ def _uncovered(planned: Planned, runs: Sequence[Run], world: World) -> list[str]
     failures = [f"{planned.public_id} at {at} has no row" for at in missing]
     failures += [f"{planned.public_id} has a row at {at}, where it is never due" for at in sorted(own - ever)]
     for first, last, number in ranges:
-        alone = sum(1 for at in ever - own if first <= at <= last)
-        most = sum(1 for at in ever if first <= at <= last) if world.set_back else alone
-        if not alone <= number <= most:
-            failures.append(f"{planned.public_id}: the range {first} to {last} says {number} and has {alone}")
+        others = {at for begin, end, _ in ranges if begin != first for at in ever if begin <= at <= end}
+        least = sum(1 for at in ever - own - others if first <= at <= last)
+        most = sum(1 for at in (ever if world.set_back else ever - own) if first <= at <= last)
+        if not least <= number <= most:
+            failures.append(f"{planned.public_id}: the range {first} to {last} says {number}, not {least} to {most}")
     return failures
 
 
