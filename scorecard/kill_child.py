@@ -229,5 +229,8 @@ class _Silent:
     def take_back(self) -> list[InHand]:
         return []
 
+    def take_stalled(self, before: float) -> list[InHand]:
+        return []
+
     def head(self) -> InHand | None:
         return None

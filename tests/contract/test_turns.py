@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duetime.core.clock import HOUR, SECOND, Instant
-from duetime.core.fair_share import Turns
+from duetime.core.fair_share import Cursor, Turns
 from duetime.core.model import ScheduleId
 from duetime.core.policy.claiming import Claim
 from duetime.core.store import Want
@@ -63,11 +63,8 @@ def test_each_owner_is_served_in_the_order_of_its_instants(store: FlowingStore, 
 def test_where_there_is_room_for_one_the_turn_passes_on(store: FlowingStore, hand: Hand) -> None:
     for owner in ("ada", "bob", "cleo"):
         backlog(store, owner, 50)
-    served, after = [], ""
-    for _ in range(6):
-        (one,) = claim(hand, 1, Turns(after))
-        after = one.definition.owner
-        served.append(after)
+    cursor = Cursor()
+    served = [claim(hand, 1, Turns(cursor))[0].definition.owner for _ in range(6)]
     assert served == ["ada", "bob", "cleo"] * 2
 
 
@@ -192,5 +189,5 @@ def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: Fl
             return store.change(schedule, *more)
 
     now = Instant(T0 + SECOND)
-    exchange(Choking(), hand.id, now, (), [Want("job", 8, now, turns=Turns("ada"))])
+    exchange(Choking(), hand.id, now, (), [Want("job", 8, now, turns=Turns(Cursor("ada")))])
     assert broken == [culprit.definition.id]

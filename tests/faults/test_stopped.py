@@ -34,7 +34,7 @@ def _writable(path: str) -> bool:
 def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
     """Half of its runs hear that they should stop; the others end late and say that they succeeded."""
     gate = team.gate()
-    (sleeper,) = team.start(1, threads=4)
+    (sleeper,) = team.start(1, threads=5)
     begun = [f"begun{number}" for number in range(4)]
     team.add("hold", begun[:2], gate=str(gate))
     team.add("insist", begun[2:], gate=str(gate))

@@ -288,8 +288,8 @@ def test_what_another_worker_is_just_claiming_is_no_reason_to_spin(store: RealSt
 
 def test_a_write_during_the_look_ahead_is_looked_at_again(store: RealStore) -> None:
     class Busy(Unreliable):
-        def earliest(self, lanes: Any) -> Any:
-            found = store.earliest(lanes)
+        def earliest(self, *given: Any) -> Any:
+            found = store.earliest(*given)
             create(store, *due(1))
             worker.notice()  # as the store's listener does
             return found

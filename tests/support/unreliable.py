@@ -87,5 +87,8 @@ class Line:
         items, self.items = self.items, []
         return items
 
+    def take_stalled(self, before: float) -> list[InHand]:
+        return self.take_back() if self.items and self.items[0].since < before else []
+
     def head(self) -> InHand | None:
         return self.items[0] if self.items else None

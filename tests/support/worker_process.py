@@ -91,7 +91,7 @@ def main(options: dict[str, Any]) -> int:
     settings = Settings(
         db=options["url"],
         timezone="UTC",
-        threads=options.get("threads", 8),
+        threads=options.get("threads", 12),
         lease=options.get("lease", 2.0),
         drain=options.get("drain", 5.0),
         agents=test_agents(options),

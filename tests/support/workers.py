@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from duetime.compose import App, build
 from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
 from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
+from duetime.core.kind import LOCAL, Caller
 from duetime.core.model import Run, Schedule
 from duetime.core.result import Err
 from duetime.core.store import RunQuery
@@ -28,7 +28,7 @@ from tests.support.worker_process import Events, test_agents, test_tasks
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-CALLER = Caller("tests", operator=True)
+CALLER = Caller(LOCAL, operator=True)
 CLOCK = SystemClock()
 LOOK = 0.025
 """Often enough for a test, seldom enough to leave the processors to what it waits for."""

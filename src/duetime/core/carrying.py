@@ -15,6 +15,9 @@ class Carrier(Protocol):
 
     def take_back(self) -> list[InHand]: ...
 
+    def take_stalled(self, before: float) -> list[InHand]:
+        """What has stood in line since before an instant of the monotonic clock, and what stands behind it."""
+
     def head(self) -> InHand | None: ...
 
     @property
@@ -34,6 +37,9 @@ class InlineCarrier:
             self._execute(item)
 
     def take_back(self) -> list[InHand]:
+        return []
+
+    def take_stalled(self, before: float) -> list[InHand]:
         return []
 
     def head(self) -> InHand | None:

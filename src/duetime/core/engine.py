@@ -15,6 +15,7 @@ from duetime.core.kind import Kind, StopReason
 from duetime.core.pool import Pool
 from duetime.core.store import Store
 from duetime.core.store_clock import StoreClock
+from duetime.core.thread_shares import NOTIFICATION
 from duetime.core.timer import Timer
 from duetime.core.transient import TRANSIENT, describe
 from duetime.core.worker import Worker, WorkerOptions
@@ -49,9 +50,10 @@ class Engine:
         self.exchange_age.limit = self._longest_pause
         self._following = clock = StoreClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
-        self.pool = Pool(self.options.threads, self._carry_out, self._ran)
+        self.pool = Pool(self.options.threads, self._carry_out, self._ran, notifications=NOTIFICATION in kinds)
         self.timer = Timer(clock)
         self.worker.carrier = self.pool
+        self.worker.shares.threads = self.pool.shares
         self.worker.start_later = self._start_later  # type: ignore[method-assign]
         self._store, self._clock = store, clock
         self._wake = threading.Event()

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from duetime.core.executing import InHand
+from duetime.core.fair_line import FairLine
+from duetime.core.thread_shares import Part, ThreadShares
 
 
 class Pool:
-    def __init__(self, threads: int, carry_out: Callable[[InHand], None], after: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        threads: int,
+        carry_out: Callable[[InHand], None],
+        after: Callable[[], None],
+        *,
+        notifications: bool = True,
+    ) -> None:
         self._carry_out = carry_out
         self._after = after
-        self._busy = [False] * threads
-        self._line: deque[InHand] = deque()
-        self._ready = threading.Condition()
+        self.shares = ThreadShares(threads, notifications=notifications)
+        self._line = FairLine(self.shares)
+        self._ready = threading.Condition(threading.Lock())
         self._idle = 0
         self._waking = False  # a thread was called and has not come yet
         self._stopped = False
         self.size = threads
         self._threads = [
-            threading.Thread(target=self._loop, args=(number,), name=f"duetime-run-{number}", daemon=True)
-            for number in range(threads)
+            threading.Thread(target=self._loop, name=f"duetime-run-{number}", daemon=True) for number in range(threads)
         ]
 
     def start(self) -> None:
@@ -30,25 +37,25 @@ class Pool:
             thread.start()
 
     def put(self, items: Sequence[InHand]) -> None:
-        self._line.extend(items)
-        self._call_one()
+        with self._ready:
+            self._line.put(items)
+            self._call_one()
 
     def _call_one(self) -> None:
         """One thread at a time is called, and calls the next while the line is not empty: short work needs few."""
-        with self._ready:
-            if self._idle and not self._waking:
-                self._waking = True
-                self._ready.notify()
+        if self._idle and not self._waking:
+            self._waking = True
+            self._ready.notify()
 
     def take_back(self) -> list[InHand]:
         """Everything that no thread has drawn yet."""
-        items = []
-        while self._line:
-            try:
-                items.append(self._line.pop())
-            except IndexError:
-                break
-        return items
+        with self._ready:
+            return self._line.take_back()
+
+    def take_stalled(self, before: float) -> list[InHand]:
+        """The same of those owners and kinds whose first run has stood in line since before."""
+        with self._ready:
+            return self._line.take_back(before)
 
     @property
     def waiting(self) -> int:
@@ -57,13 +64,11 @@ class Pool:
     @property
     def free(self) -> int:
         """Threads with nothing to do and nothing in line for them."""
-        return max(0, self._busy.count(False) - len(self._line))
+        return max(0, self.size - self.shares.in_flight - len(self._line))
 
     def head(self) -> InHand | None:
-        try:
-            return self._line[0]
-        except IndexError:
-            return None
+        with self._ready:
+            return self._line.head()
 
     def stop(self, wait: float) -> bool:
         """True when every thread ended in time; a thread that hangs in a task is left behind."""
@@ -76,28 +81,25 @@ class Pool:
                 thread.join(share)
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _loop(self, number: int) -> None:
-        while (item := self._draw(number)) is not None:
+    def _loop(self) -> None:
+        drawn = self._draw(None)
+        while drawn is not None:
+            item, part = drawn
             self._carry_out(item)
-            self._busy[number] = False
-            self._after()
+            drawn = self._draw(part)
 
-    def _draw(self, number: int) -> InHand | None:
-        while True:
-            self._busy[number] = True  # before drawing, so that `free` never counts a thread twice
-            try:
-                item = self._line.popleft()
-            except IndexError:
-                self._busy[number] = False
-            else:
-                if self._line and self._idle and not self._waking:
-                    self._call_one()
-                return item
-            with self._ready:
+    def _draw(self, ended: Part | None) -> tuple[InHand, Part] | None:
+        with self._ready:
+            if ended is not None:
+                self._line.ended(ended)
+                self._after()
+            while (drawn := self._line.draw()) is None:
                 if self._stopped:
                     return None
-                if not self._line:
-                    self._wait()
+                self._wait()
+            if self._line:
+                self._call_one()
+            return drawn
 
     def _wait(self) -> None:
         self._idle += 1

@@ -221,6 +221,9 @@ class Store(Remotes, Revocations, Figures, Protocol):
         `but` names lanes and owners in them whose entries do not count; however many those are, they cost nothing.
         """
 
+    def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
+        """Whether anybody else has anything in these lanes of the queue, due now or later."""
+
     def run(self, run: RunId) -> Run | None: ...
 
     def runs(self, query: RunQuery) -> Page[Run]: ...

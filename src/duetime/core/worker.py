@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from duetime.core.carrying import Carrier, InlineCarrier
+from duetime.core.claim_shares import ClaimShares, numbers
 from duetime.core.clock import SECOND, Clock, Instant
 from duetime.core.errors import StoreUnavailable, WorkerGone
 from duetime.core.executing import InHand, carry_out, give_back
-from duetime.core.kind import Kind, StopReason
+from duetime.core.kind import LOCAL, Kind, StopReason
 from duetime.core.lease import Judge, Lease
 from duetime.core.model import DueEntry, RunId, WorkerId, lane_of
 from duetime.core.policy.claiming import LEAD, Claim
@@ -65,6 +66,7 @@ class Worker:
         self.lease = Lease(clock, options.lease)
         self.judge = Judge(clock, options.lease, self.watch_interval, store.probe)
         self.hands: dict[RunId, InHand] = {}
+        self.shares = ClaimShares(options.ahead, 4 * options.batch)
         self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
@@ -81,7 +83,8 @@ class Worker:
         self._notices = 0
         self._blocked = False
         self._stuck = False
-        self._giving_way = False
+        self._giving_way: frozenset[str] = frozenset()
+        self._asked_for_others = -LONGEST_SLEEP
         self._last_now = Instant(0)
         self._answers: Answers = {}
 
@@ -193,24 +196,35 @@ class Worker:
         room = min(self.options.batch, self._slots() - held)
         exact = min(room, self.carrier.free, self._threads() - held)
         solo = min(self.suspects.room(), room)
-        self._blocked = min(room, exact, solo) <= 0
-        if exact > 0:
-            self._giving_way = False
-        wants = self._wants_of(now, exact, solo, 0 if self._giving_way else room)
+        self._look_for_others()
+        self.shares.count(numbers(item for run, item in self.hands.items() if run not in ending))
+        wants = self._wants_of(now, exact, solo, room)
+        self._blocked = min(room, exact, solo) <= 0 or bool(self.shares.full(wants))
         self._stuck = not wants
         return wants
 
+    def _look_for_others(self) -> None:
+        """While nobody but `local` has anything in the queue, there is nothing to share."""
+        now = self.clock.monotonic()
+        if now - self._asked_for_others >= LONGEST_SLEEP:
+            self._asked_for_others = now
+            self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
+
     def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[Want]:
         """First what needs an idle thread, then suspects, then the rest; each sort shares its limit among all kinds."""
-        lead = self.options.lead
+        lead, kinds = self.options.lead, self.shares.order(self.kinds)
         soon = Instant(now + lead)
-        sorts = (
-            [Want(lane_of(kind, at_most_once=True), exact, now, "room:exact") for kind in self.kinds],
-            [Want(lane_of(kind, suspect=True), solo, now, "room:solo") for kind in self.kinds],
-            [Want(lane_of(kind), room, soon, "room", lead=lead) for kind in self.kinds],
-        )
+        alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "room:exact") for kind in kinds]
+        self._giving_way -= {self.shares.group(kind) for kind, want in zip(kinds, alone, strict=True) if want.limit > 0}
+        suspects = [self._want(kind, lane_of(kind, suspect=True), solo, room, now, "room:solo") for kind in kinds]
+        others = [kind for kind in kinds if self.shares.group(kind) not in self._giving_way]
+        rest = [self._want(kind, lane_of(kind), room, room, soon, "room")._replace(lead=lead) for kind in others]
         bound = self._server_bound
-        return [want._replace(server_bound=bound) for wants in sorts for want in wants if want.limit > 0]
+        return [want._replace(server_bound=bound) for want in (*alone, *suspects, *rest) if want.limit > 0]
+
+    def _want(self, kind: str, lane: str, limit: int, room: int, until: Instant, share: str) -> Want:
+        turns = self.shares.turns(kind, lane, at_once=share == "room:exact")
+        return Want(lane, self.shares.limit(kind, limit, room), until, share, turns)
 
     def _threads(self) -> int:
         """Those that are ours to fill: a run that was dropped keeps its thread until it returns."""
@@ -236,7 +250,7 @@ class Worker:
         self._giving_way = self._should_give_way(wants, now)
 
     def _next_look(self, wants: Sequence[Want], now: Instant, seen: int) -> Instant | None:
-        entry = self.store.earliest([want.lane for want in wants])
+        entry = self.store.earliest([want.lane for want in wants], self.shares.full(wants))
         if entry is None:
             return None
         look_at = self._claimable_at(entry)
@@ -249,17 +263,25 @@ class Worker:
     def _decided_at(self, entry: DueEntry, wants: Sequence[Want], now: Instant) -> Instant:
         """When to look where the first entry could be claimed ahead and was not: its schedule is busy, so that it is
         decided at its instant, or another worker is just claiming it. What comes behind it may be claimable before."""
-        behind = self.store.earliest([want.lane for want in wants], after=Instant(now + self.options.lead))
+        lanes, ahead = [want.lane for want in wants], Instant(now + self.options.lead)
+        behind = self.store.earliest(lanes, self.shares.full(wants), ahead)
         return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
 
-    def _should_give_way(self, wants: Sequence[Want], now: Instant) -> bool:
-        """Work that needs an idle thread would wait for ever beside a line that is always filled up again."""
-        if any(want.share == "room:exact" for want in wants):
-            return False
+    def _should_give_way(self, wants: Sequence[Want], now: Instant) -> frozenset[str]:
+        """Work that needs an idle thread would wait for ever beside a line that is always filled up again. Returns the
+        groups of kinds that have such work."""
+        asked = {want.lane for want in wants}
+        left = {kind: lane for kind in self.kinds if (lane := lane_of(kind, at_most_once=True)) not in asked}
+        if not left:
+            return frozenset()
         if self._looked - self._looked_aside < 0.05:
             return self._giving_way
         self._looked_aside = self._looked
-        entry = self.store.earliest([lane_of(kind, at_most_once=True) for kind in self.kinds])
+        return frozenset(group for group in map(self.shares.group, left) if self._has_due(group, left, now))
+
+    def _has_due(self, group: str, lanes: Mapping[str, str], now: Instant) -> bool:
+        of_group = [(lane, kind) for kind, lane in lanes.items() if self.shares.group(kind) == group]
+        entry = self.store.earliest([lane for lane, _ in of_group], self.shares.blocked(of_group))
         return entry is not None and entry.at <= now
 
     def _claimable_at(self, entry: DueEntry) -> Instant:
@@ -292,6 +314,7 @@ class Worker:
             self._doubt = True
             self.done.extendleft(reversed(batch))
             raise
+        self.shares.saw(claim.definition.owner for claim in claims)
         self._accept(claims)
         if wants:
             self._answers = evaluate(postponed, now) if postponed else {}
@@ -368,7 +391,9 @@ class Worker:
             return
         begun = self.clock.monotonic()
         finished = carry_out(item, self.kinds, self.clock, self.lease)
-        self._pace += (min(1.0, self.clock.monotonic() - begun) - self._pace) * 0.05
+        took = self.clock.monotonic() - begun
+        self._pace += (min(1.0, took) - self._pace) * 0.05
+        self.shares.took(item.claim.definition.owner, took)
         item.over = True
         self.done.append((item, finished))
 
@@ -378,11 +403,13 @@ class Worker:
         The pace of what ran before would invite all of it back at once: it counts as slow until it proves faster.
         """
         self._give_back(self.suspects.take_back(stalled))
-        head = self.carrier.head()
-        if head is None or self.carrier.free or self.clock.monotonic() - head.since < stalled:
+        if self.carrier.head() is None or (self.carrier.free and not self.shares.threads.divided):
             return
-        self.give_back_unstarted()
-        self._pace = 1.0
+        items = self.carrier.take_stalled(self.clock.monotonic() - stalled)
+        self._give_back(items)
+        self.shares.stalled(items)
+        if items and self.carrier.head() is None:
+            self._pace = 1.0
 
     def give_back_unstarted(self) -> int:
         return self._give_back([*self.carrier.take_back(), *self.suspects.take_back()])

@@ -116,7 +116,7 @@ def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
     """In the order of the wants; a lane that is wanted twice gives its entries once."""
     entries: dict[DueEntry, Entry] = {}
     taken: Counter[str] = Counter()
-    served: Counter[str] = Counter()
+    served: Counter[tuple[str, str]] = Counter()
     lanes = tx.due_lanes(wants)
     for want in (want for want in wants if want.lane in lanes):
         used = sum(number for share, number in taken.items() if want.share and share.startswith(want.share))
@@ -127,19 +127,29 @@ def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
     return list(entries.values())
 
 
-def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter[str]) -> list[Entry]:
+def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter[tuple[str, str]]) -> list[Entry]:
     if want.turns is None:
         return tx.due_entries(want)
-    found = _in_turns(tx, want, heads, _still(want.turns, served))
-    served.update(entry.due.owner for entry in found)
+    turns = _still(want.turns, served)
+    found = _within(tx.due_entries(want), turns) if turns.by_time else _in_turns(tx, want, heads, turns)
+    served.update((want.turns.group, entry.due.owner) for entry in found)
     return found
 
 
-def _still(turns: Turns, served: Mapping[str, int]) -> Turns:
+def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
     """Without what this transaction has given to owners in other lanes."""
-    if not served:
-        return turns
-    return turns._replace(most={**turns.most, **{owner: turns.room_of(owner) - n for owner, n in served.items()}})
+    less = {owner: turns.room_of(owner) - number for (group, owner), number in served.items() if group == turns.group}
+    return turns._replace(most={**turns.most, **less}) if less else turns
+
+
+def _within(entries: Sequence[Entry], turns: Turns) -> list[Entry]:
+    number: Counter[str] = Counter()
+    kept = []
+    for entry in entries:
+        number[entry.due.owner] += 1
+        if number[entry.due.owner] <= turns.room_of(entry.due.owner):
+            kept.append(entry)
+    return kept
 
 
 def _in_turns(tx: Transaction, want: Want, heads: Sequence[Head], turns: Turns) -> list[Entry]:

@@ -300,6 +300,9 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
             rows = self._named("earliest", self._texts(lanes), after)
         return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
 
+    def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
+        return bool(self._named("other_owners", self._texts(lanes), owner, owner)[0][0])
+
     def run(self, run: RunId) -> Run | None:
         rows = self._named("run_by_id", run)
         return Run._make(rows[0]) if rows else None

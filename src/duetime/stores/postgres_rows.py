@@ -31,7 +31,7 @@ from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import DEFINITION, DUE, RUN, Holding, definition_update, holding_of, run_update, schedule_of
-from duetime.stores.transaction import FEW, OwnerKey
+from duetime.stores.transaction import FEW, OwnerKey, takes_turns
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
@@ -113,7 +113,7 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
 
     def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
         lanes = {want.lane: want.until for want in wants}
-        if all(want.turns is None for want in wants):
+        if not any(map(takes_turns, wants)):
             return {row[0]: [] for row in self._rows("due_lanes", texts(lanes), numbers(lanes.values()))}
         found: dict[str, list[Head]] = {}
         nows = {want.lane: want.until - want.lead for want in wants}

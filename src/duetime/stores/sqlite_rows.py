@@ -31,7 +31,7 @@ from duetime.stores.reading import SharedReading
 from duetime.stores.remotes import RemoteRows
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
-from duetime.stores.transaction import FEW, OwnerKey, Taken
+from duetime.stores.transaction import FEW, OwnerKey, Taken, takes_turns
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", Entry, Held, Holding, Schedule)
@@ -80,7 +80,7 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         return None
 
     def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
-        return {want.lane: [] if want.turns is None else self._heads(want) for want in wants}
+        return {want.lane: self._heads(want) if takes_turns(want) else [] for want in wants}
 
     def _heads(self, want: Want) -> list[Head]:
         """Those of the first few entries, where these are all."""

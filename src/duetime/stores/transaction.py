@@ -23,6 +23,11 @@ FEW = 100
 """Due entries that are quickly read to see whose they are."""
 
 
+def takes_turns(want: Want) -> bool:
+    """Whether it has to be known who has something due."""
+    return want.turns is not None and not want.turns.by_time
+
+
 class Taken(Exception):
     """A key that has to be unique belongs to another schedule already."""
 

@@ -93,6 +93,12 @@ SELECT d.* FROM owners o CROSS JOIN LATERAL (
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
   SELECT t.value ->> 0, t.value ->> 1 FROM jsonb_array_elements(?::jsonb) AS t (value))
 
+-- name: other_owners
+SELECT EXISTS (
+  SELECT 1 FROM unnest(?::text[]) AS given (lane)
+  WHERE EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.owner < ?)
+    OR EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.owner > ?))
+
 -- name: due_lanes
 -- One question instead of one per lane: most lanes are empty most of the time.
 SELECT given.lane FROM unnest(?::text[], ?::bigint[]) AS given (lane, until)

@@ -64,6 +64,12 @@ CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
 )
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))
 
+-- name: other_owners
+SELECT EXISTS (
+  SELECT 1 FROM json_each(?) given
+  WHERE EXISTS (SELECT 1 FROM due WHERE lane = given.value AND owner < ?)
+    OR EXISTS (SELECT 1 FROM due WHERE lane = given.value AND owner > ?))
+
 -- name: due_heads
 SELECT owner, at FROM due
 WHERE lane = ? AND at <= ? AND (at <= ? OR NOT EXISTS (
