@@ -95,6 +95,7 @@ lock: $(VENV)/.lock ## pin dependencies anew after a change of pyproject.toml; U
 	@$(LOCK) pyproject.toml --group build -o requirements/run.txt
 	@$(LOCK) pyproject.toml --group build --group dev --all-extras -c requirements/run.txt -o requirements/dev.txt
 	@$(LOCK) --group lock -o requirements/lock.txt
+	@$(LOCK) --group install -o requirements/install.txt
 	@echo 'requirements/ is up to date with pyproject.toml'
 
 clean: ## remove the environment, caches and build products
@@ -119,15 +120,21 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run-packages: requirements/run.txt $(VENV)/.made
+# The interpreter brings a pip, and older ones a setuptools, of its own age: the first is replaced, nobody needs the second.
+$(VENV)/.tools: requirements/install.txt $(VENV)/.made
+	@$(PIP) install --require-hashes -r requirements/install.txt
+	@$(PIP) uninstall -y setuptools 2>/dev/null
+	@touch $@
+
+$(VENV)/.run-packages: requirements/run.txt $(VENV)/.tools
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@touch $@
 
-$(VENV)/.dev-packages: requirements/dev.txt $(VENV)/.made
+$(VENV)/.dev-packages: requirements/dev.txt $(VENV)/.tools
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@ $(VENV)/.run-packages
 
-$(VENV)/.lock: requirements/lock.txt $(VENV)/.made
+$(VENV)/.lock: requirements/lock.txt $(VENV)/.tools
 	@$(PIP) install --require-hashes -r requirements/lock.txt
 	@touch $@
 

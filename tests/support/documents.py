@@ -216,7 +216,7 @@ def _clone(folder: Path) -> Path:
     program = programs / "duetime"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m duetime "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    for stamp in (".made", ".run-packages", ".dev-packages", ".run", ".dev"):
+    for stamp in (".made", ".tools", ".run-packages", ".dev-packages", ".run", ".dev"):
         (folder / ".venv" / stamp).touch()
     (folder / "home").mkdir()
     return programs

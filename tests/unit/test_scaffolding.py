@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from tests.support.cli import ROOT, environment
+
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 EXTRAS = [text for extra in PROJECT["project"].get("optional-dependencies", {}).values() for text in extra]
@@ -34,8 +40,8 @@ def pins(name: str) -> dict[str, str]:
     return found
 
 
-def test_there_is_a_lock_for_running_developing_and_locking() -> None:
-    assert [lock.stem for lock in LOCKS] == ["dev", "lock", "run"]
+def test_there_is_a_lock_for_running_developing_installing_and_locking() -> None:
+    assert [lock.stem for lock in LOCKS] == ["dev", "install", "lock", "run"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
@@ -57,8 +63,9 @@ def test_a_lock_records_no_address_and_no_path(lock: Path) -> None:
         ("run", [*PROJECT["project"]["dependencies"], *GROUPS["build"]]),
         ("dev", [*PROJECT["project"]["dependencies"], *EXTRAS, *GROUPS["build"], *GROUPS["dev"]]),
         ("lock", GROUPS["lock"]),
+        ("install", GROUPS["install"]),
     ],
-    ids=["run", "dev", "lock"],
+    ids=["run", "dev", "lock", "install"],
 )
 def test_everything_the_project_asks_for_is_pinned_and_fits(lock: str, wanted: list[str]) -> None:
     found = pins(lock)
@@ -72,6 +79,29 @@ def test_everything_the_project_asks_for_is_pinned_and_fits(lock: str, wanted: l
 def test_what_is_tested_is_what_runs() -> None:
     run, dev = pins("run"), pins("dev")
     assert {name: dev.get(name) for name in run} == run
+
+
+@pytest.mark.parametrize("packages", ["run", "dev", "lock"])
+def test_the_set_up_uses_neither_the_pip_nor_the_setuptools_of_the_interpreter(packages: str) -> None:
+    """They are as old as the interpreter, with the holes that were found since."""
+    if shutil.which("make") is None:
+        pytest.skip("there is no make here")
+    goal = ".venv/.lock" if packages == "lock" else f".venv/.{packages}-packages"
+    told = subprocess.run(
+        ["make", "--dry-run", "--always-make", goal],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    steps = [
+        told.index(step) for step in ("-r requirements/install.txt", "uninstall -y setuptools", f"/{packages}.txt")
+    ]
+    assert steps == sorted(steps)
+    if (Path(sys.prefix) / ".tools").exists():
+        assert version("pip") == pins("install")["pip"]
+        assert importlib.util.find_spec("setuptools") is None
 
 
 def test_the_readme_gives_commands_that_the_makefile_has() -> None:
