@@ -87,6 +87,20 @@ def test_without_a_token_only_little_is_taken(tmp_path: Path) -> None:
         assert b" 403 " in received(dial(served.port, data=small)), "read, and found to be no form of ours"
 
 
+@pytest.mark.parametrize("path", ["/login", "/mcp", "/api/v1/schedules"])
+def test_a_long_body_that_was_refused_is_not_read(served_once: Site, path: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {2**30}\r\n\r\n"
+    connection = dial(served_once.port, data=head.encode())
+    sent = 0
+    try:
+        while sent < 2**26:
+            sent += connection.send(bytes(2**16))
+    except OSError:
+        pass  # closed by the server
+    connection.close()
+    assert sent < 2**26
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/static/x", "/calendar/x.ics", "/.well-known/x", "/login"])
 @pytest.mark.parametrize("framing", ["Content-Length: 8388608", "Transfer-Encoding: chunked"])
 def test_reading_without_a_token_takes_no_body(served_once: Site, path: str, framing: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -14,6 +15,12 @@ _TOO_SLOW: Final = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
     b"cache-control: no-store\r\n\r\nThe head of the request did not arrive in time; send it in one piece.\n"
 )
+
+
+LINGER: Final = 1.0
+"""Seconds until a connection is closed whose client still sends what was refused."""
+_LITTLE: Final = 64 * 1024
+"""Bytes of a body that are read, and thrown away, after the answer: the connection then serves further requests."""
 
 
 class LimitedProtocol(H11Protocol):
@@ -85,6 +92,16 @@ class LimitedProtocol(H11Protocol):
         self._heard, self._answered = False, True
         self._await_head()
         super().on_response_complete()
+        if self.owner is None and self._has_much_to_come():
+            self.flow.pause_reading()  # a stranger's long body costs nothing, and the answer has a moment to arrive
+            self.loop.call_later(LINGER, self.drop)
+
+    def _has_much_to_come(self) -> bool:
+        """Whether the request was answered long before its end."""
+        if self.conn.their_state is not h11.SEND_BODY:
+            return False
+        length = dict(self.headers).get(b"content-length", b"")
+        return not length.isdigit() or len(length) > 15 or int(length) > _LITTLE
 
     def pause_writing(self) -> None:
         super().pause_writing()

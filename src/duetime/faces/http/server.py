@@ -25,7 +25,7 @@ LINGER = 0.5
 PATIENCE = 5
 """Seconds after which it waits for nothing any more."""
 
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 32
 """Connections that the loop accepts, at most, before it looks at any of them: each has a descriptor already."""
 WAITING = 1024
 """Connections that the kernel keeps until they are accepted."""
