@@ -262,7 +262,7 @@ def mcp_face(
 
     chosen = check_families(families)
     resources = resources_of(chosen)
-    watcher = Watcher(resources)
+    watcher = Watcher(resources, None if limits is None else limits.shares)
     return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime"), limits), watcher
 
 
@@ -320,10 +320,11 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.faces.owner_limits import OwnerLimits
     from duetime.faces.web.routes import web_routes
     from duetime.faces.web.signing import no_page, sign_in_page
+    from duetime.wiring.http_limits import owner_shares
 
     desk, trusting = app.desk(), tokens is None
     identify = partial(as_local if tokens is None else by_token, desk)
-    limits = OwnerLimits()
+    limits = OwnerLimits(owner_shares(app.settings))
     face, watcher = mcp_face(app.settings.tools, identify, limits)
     requests = qstash_routes(app.scheduler, lambda: identify().caller, app.requests.keys)
     sessions = None if tokens is None else Sessions(tokens, app.clock)

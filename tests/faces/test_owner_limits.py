@@ -18,8 +18,7 @@ from duetime.core.kind import Caller
 from duetime.core.model import Run
 from duetime.core.result import Ok
 from duetime.core.store import Want
-from duetime.faces.http.mcp_sessions import MOST, MOST_STREAMS
-from duetime.faces.owner_limits import SHARE, OwnerLimits, TooManyRequests
+from duetime.faces.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
 from duetime.wiring.access import runs_under_way
 from tests.support.strangers import received
 from tests.support.web import ACCEPT, INITIALIZE, MODERN, Reply, Site, site
@@ -134,7 +133,7 @@ def test_beyond_what_may_wait_one_is_told_to_come_again(served: Site, monkeypatc
 
 def test_an_owner_without_requests_leaves_nothing_behind() -> None:
     async def scene() -> None:
-        limits = OwnerLimits(share=1, most_waiting=1)
+        limits = OwnerLimits(Shares(requests=1), most_waiting=1)
         begun, end = anyio.Event(), anyio.Event()
 
         async def hold() -> None:
@@ -209,7 +208,7 @@ def test_a_session_beyond_the_limit_ends_the_one_unused_for_longest(served: Site
     mallory, alice = served.bearer("mallory"), served.bearer("alice")
     of_alice = opened(served, alice)
     first, second = opened(served, mallory), opened(served, mallory)
-    for _ in range(MOST - 2):
+    for _ in range(Shares().sessions - 2):
         opened(served, mallory)
     assert uses(served, mallory, first).status == 200
     opened(served, mallory)
@@ -224,15 +223,19 @@ def test_a_session_beyond_the_limit_ends_the_one_unused_for_longest(served: Site
 def test_sessions_of_all_owners_together_keep_nobody_out(served: Site) -> None:
     for number in range(3):
         mallory = served.bearer("mallory")
-        for _ in range(MOST // 2):
+        for _ in range(Shares().sessions // 2):
             opened(served, mallory)
         assert opened(served, served.bearer(f"alice-{number}"))
     manager = served.app.routes[-1].app._app.routes[0].app.session_manager  # type: ignore[attr-defined]
-    assert len(manager._server_instances) == MOST + 3
+    assert len(manager._server_instances) == Shares().sessions + 3
 
 
-def test_streams_of_one_owner_have_a_limit(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.faces.http.mcp_sessions.MOST_STREAMS", 2)
+def test_streams_of_one_owner_have_a_limit(tmp_path: Path) -> None:
+    with site(tmp_path, max_streams=2) as served:
+        _streams_are_limited_to_two(served)
+
+
+def _streams_are_limited_to_two(served: Site) -> None:
     mallory, alice = served.bearer("mallory"), served.bearer("alice")
     sessions = [opened(served, mallory) for _ in range(3)]
     with Flood(served) as flood:
@@ -244,4 +247,3 @@ def test_streams_of_one_owner_have_a_limit(served: Site, monkeypatch: pytest.Mon
         assert b"close some first" in b"".join(heads) + received(refused)
         flood.send("GET", "/mcp", {**alice, "Accept": "text/event-stream", "Mcp-Session-Id": opened(served, alice)})
         assert flood.sent[-1].recv(4096).startswith(b"HTTP/1.1 200")
-    assert MOST_STREAMS == 50

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import anyio
@@ -25,6 +26,16 @@ SHARES: Final = {NOBODY: 4, LOCAL: 24}
 MOST_WAITING: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What one owner may have at a time; the local owner has more, or all of it."""
+
+    requests: int = SHARE
+    sessions: int = 50
+    streams: int = 50
+    watches: int = 100
+
+
 class TooManyRequests(Exception):
     """Too many requests are being answered at once; wait for some answers, then send it again."""
 
@@ -35,8 +46,8 @@ class TooManyRequests(Exception):
 class OwnerLimits:
     """Used by the thread of the server's loop alone."""
 
-    def __init__(self, share: int = SHARE, most_waiting: int = MOST_WAITING) -> None:
-        self._share, self._most_waiting = share, most_waiting
+    def __init__(self, shares: Shares | None = None, most_waiting: int = MOST_WAITING) -> None:
+        self.shares, self._most_waiting = shares or Shares(), most_waiting
         self._slots: dict[str, anyio.Semaphore] = {}
         self._users: dict[str, int] = {}
 
@@ -45,7 +56,7 @@ class OwnerLimits:
         """Wait for one of the owner's slots and hold it. Raise TooManyRequests where too many wait already."""
         slots = self._slots.get(owner)
         if slots is None:
-            slots = self._slots[owner] = anyio.Semaphore(SHARES.get(owner, self._share))
+            slots = self._slots[owner] = anyio.Semaphore(SHARES.get(owner, self.shares.requests))
         if owner != LOCAL and slots.statistics().tasks_waiting >= self._most_waiting:
             raise TooManyRequests
         self._users[owner] = self._users.get(owner, 0) + 1

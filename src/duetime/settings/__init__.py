@@ -110,6 +110,14 @@ class Settings:
     """Within which the head of an HTTP request has to arrive."""
     body_timeout: float = 30.0
     """After which a client is dropped that sends nothing more of its request, or reads nothing more of its answer."""
+    max_requests_at_once: int = 8
+    """HTTP requests and MCP calls of one owner that are answered at a time; others wait. `local` has 24."""
+    max_sessions: int = 50
+    """MCP sessions of one owner; a further one ends the one unused for longest. `local` has 5000."""
+    max_streams: int = 50
+    """Open MCP streams of one owner. `local` has 250."""
+    max_watches: int = 100
+    """Resources that one owner watches at a time over HTTP. `local` has 1000."""
     url: str = ""
     """Where woken agents reach the MCP server, such as https://duetime.example.org/mcp; else where `serve` listens."""
     tools: tuple[str, ...] = ()
@@ -228,6 +236,10 @@ _LEAST: dict[str, float] = {
     "pause_after": 0,
     "prompts_per_day": 0,
     "max_connections": 0,
+    "max_requests_at_once": 1,
+    "max_sessions": 1,
+    "max_streams": 1,
+    "max_watches": 1,
     "max_connections_per_address": 1,
     "head_timeout": 0.1,
     "body_timeout": 0.1,

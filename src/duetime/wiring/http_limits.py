@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duetime.faces.http.connection_limits import ConnectionLimits
+from duetime.faces.owner_limits import Shares
 from duetime.settings import Settings
 
 
@@ -13,4 +14,13 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
         trusted_proxies=settings.trusted_proxies,
         head_seconds=settings.head_timeout,
         body_seconds=settings.body_timeout,
+    )
+
+
+def owner_shares(settings: Settings) -> Shares:
+    return Shares(
+        requests=settings.max_requests_at_once,
+        sessions=settings.max_sessions,
+        streams=settings.max_streams,
+        watches=settings.max_watches,
     )

@@ -51,7 +51,7 @@ def http_app(
         async with face.server.session_manager.run(), watcher.running():
             yield
 
-    answers = OpenAnswers()
+    answers, limits = OpenAnswers(), limits or OwnerLimits()
     doorkeepers = [Middleware(SafeHeaders), Middleware(Guard, hosts=tuple(hosts))]
     doorkeepers.append(Middleware(Answers, open_answers=answers))
     doorkeepers.append(Middleware(Strays, no_page=no_page))
@@ -60,9 +60,9 @@ def http_app(
     else:
         doorkeepers.append(Middleware(Bearer, tokens=tokens, browsers=browsers))
     doorkeepers.append(Middleware(BodyLimit, most=LARGEST))
-    doorkeepers.append(Middleware(OwnerShare, limits=limits or OwnerLimits()))
+    doorkeepers.append(Middleware(OwnerShare, limits=limits))
     # Mounted at the root and last, so that `/mcp` is answered as it stands, without a redirect.
-    routes = [Route("/healthz", _alive), *more, Mount("/", app=OwnedSessions(mcp))]
+    routes = [Route("/healthz", _alive), *more, Mount("/", app=OwnedSessions(mcp, limits.shares))]
     app = Starlette(routes=routes, middleware=doorkeepers, lifespan=lifespan)
     app.state.end_answers = answers.end
     return app

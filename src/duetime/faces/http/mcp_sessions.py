@@ -15,11 +15,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from duetime.core.kind import LOCAL
 from duetime.faces.http.connection_limits import OWNER
+from duetime.faces.owner_limits import Shares
 
 SESSION_ID: Final = "mcp-session-id"
-MOST: Final = 50
 MOST_OF_LOCAL: Final = 5000
-MOST_STREAMS: Final = 50
 MOST_STREAMS_OF_LOCAL: Final = 250
 _REMEMBERED: Final = 1000
 _ENDED: Final = (
@@ -33,8 +32,8 @@ _NOT_FOUND, _REFUSED = -32600, -32000
 class OwnedSessions:
     """Before the SDK's application. Used by the thread of the server's loop alone."""
 
-    def __init__(self, app: Starlette, most: int = MOST) -> None:
-        self._app, self._most = app, most
+    def __init__(self, app: Starlette, shares: Shares) -> None:
+        self._app, self._shares = app, shares
         self.routes = app.routes
         self._sessions: dict[str, OrderedDict[str, Any]] = {}
         self._ended: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -54,7 +53,7 @@ class OwnedSessions:
             await (self._streaming if scope["method"] == "GET" else self._app)(scope, receive, send)
 
     def _limit(self, owner: str) -> int:
-        return MOST_OF_LOCAL if owner == LOCAL else self._most
+        return MOST_OF_LOCAL if owner == LOCAL else self._shares.sessions
 
     async def _opening(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
         opened: list[str] = []
@@ -96,7 +95,7 @@ class OwnedSessions:
 
     async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
         owner = scope.get(OWNER, "")
-        if self._streams[owner] >= (MOST_STREAMS_OF_LOCAL if owner == LOCAL else MOST_STREAMS):
+        if self._streams[owner] >= (MOST_STREAMS_OF_LOCAL if owner == LOCAL else self._shares.streams):
             await _error(429, _REFUSED, _TOO_MANY_STREAMS)(scope, receive, send)
             return
         self._streams[owner] += 1

@@ -22,6 +22,7 @@ from duetime.core.errors import DuetimeError
 from duetime.core.kind import LOCAL
 from duetime.faces.mcp.resource import Resource
 from duetime.faces.mcp.tool import Call
+from duetime.faces.owner_limits import Shares
 
 log = logging.getLogger("duetime.mcp")
 
@@ -29,11 +30,9 @@ EVERY = 0.4
 """Seconds between two looks: a change by any face or process is heard of within a second."""
 
 MOST = 100
-"""Resources that one owner may watch at a time, and that one connection may ask for: every one is looked at in every
-round, once for all connections that watch it."""
+"""Resources that one owner may watch at a time, and that one connection may ask for, unless it is set otherwise: every
+one is looked at in every round, once for all connections that watch it."""
 MOST_OF_LOCAL = 1000
-MOST_STREAMS = 50
-"""Listen streams of one owner at a time."""
 
 _UNKNOWN = object()
 
@@ -69,8 +68,9 @@ class Watch:
 class Watcher:
     """Looks at what is watched, and only at that; nobody watching costs nothing."""
 
-    def __init__(self, resources: Sequence[Resource]) -> None:
+    def __init__(self, resources: Sequence[Resource], shares: Shares | None = None) -> None:
         self._resources = list(resources)
+        self._shares = shares or Shares(watches=MOST)
         self._watches: dict[object, Watch] = {}
         self._streams: Counter[str] = Counter()
         self._rounds, self._first_looks = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
@@ -132,7 +132,7 @@ class Watcher:
     def _check_room(self, call: Call, names: Collection[str], asked: int) -> None:
         """`asked` counts what this connection asks for in all, watchable or not; others may share its owner."""
         owner = call.caller.owner
-        most = MOST_OF_LOCAL if owner == LOCAL else MOST
+        most = max(MOST_OF_LOCAL, self._shares.watches) if owner == LOCAL else self._shares.watches
         own = {self._canonical_of(watch) for watch in self._watches.values() if watch.call.caller.owner == owner}
         if asked > most or len(own.union(names)) > most:
             raise MCPError(types.INVALID_PARAMS, f"Only {most} resources can be watched at a time; give some up first.")
@@ -180,7 +180,7 @@ class Watcher:
         """A bus per stream: what reaches it was looked up with this caller's eyes."""
         bus = _Bus()
         asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        uris = list({self._canonical(uri): uri for uri in reversed(asked[: MOST_OF_LOCAL + 1])}.values())
+        uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
         self._check_room(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
         with self._stream_of(call.caller.owner):
             return await self._listened(bus, uris, ctx, call, params)
@@ -199,8 +199,9 @@ class Watcher:
 
     @contextmanager
     def _stream_of(self, owner: str) -> Iterator[None]:
-        if owner != LOCAL and self._streams[owner] >= MOST_STREAMS:
-            raise MCPError(types.INVALID_PARAMS, f"Only {MOST_STREAMS} streams can be open at a time; end some first.")
+        most = self._shares.streams
+        if owner != LOCAL and self._streams[owner] >= most:
+            raise MCPError(types.INVALID_PARAMS, f"Only {most} streams can be open at a time; end some first.")
         self._streams[owner] += 1
         try:
             yield
