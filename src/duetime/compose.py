@@ -17,6 +17,7 @@ from duetime.core.drafting import Limits
 from duetime.core.errors import InvalidInput, StoreUnusable
 from duetime.core.exchange_age import ExchangeAge
 from duetime.core.kind import LOCAL, Caller, Kind
+from duetime.core.policy.budget import Budget
 from duetime.core.redaction import remember_secrets
 from duetime.core.scheduler import Scheduler
 from duetime.core.store import Store
@@ -29,7 +30,7 @@ from duetime.kinds.loading import load, load_entry_points
 from duetime.kinds.notification import NotificationKind
 from duetime.kinds.registry import Registry, Task, default_registry
 from duetime.kinds.request import RequestKind
-from duetime.settings import Settings, data_folder, is_postgres, local_zone
+from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.sections import QSTASH
 from duetime.wiring.access import RunAccess, load_tokens, runs_under_way
 from duetime.wiring.agents import inboxes_of, prompt_kind
@@ -89,7 +90,7 @@ class App:
             session=session,
             name=f"{platform.node()}:{os.getpid()}",
             known_schema=self.store.known_schema,
-            runs_per_hour=self.settings.max_runs_per_hour or None,
+            runs_per_hour=_budget(self.settings),
             retention=self.settings.retention_days * DAY / SECOND or None,
         )
         if not session:
@@ -212,6 +213,12 @@ def _make_folder(folder: Path) -> None:
         raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
 
 
+def _budget(settings: Settings) -> Budget | None:
+    """What the operator did not set is no limit of the operator's own work."""
+    limit = settings.max_runs_per_hour
+    return Budget(limit, frozenset({LOCAL}) if limit == RUNS_PER_HOUR else frozenset()) if limit else None
+
+
 def _limits(settings: Settings) -> Limits:
     return Limits(
         schedules=settings.max_schedules,
@@ -219,7 +226,7 @@ def _limits(settings: Settings) -> Limits:
         payload_bytes=settings.max_payload_bytes,
         stored_bytes=settings.max_stored_bytes or None,
         depth=settings.max_depth,
-        runs_per_hour=settings.max_runs_per_hour or None,
+        runs_per_hour=None if settings.max_runs_per_hour == RUNS_PER_HOUR else settings.max_runs_per_hour or None,
         pause_after=settings.pause_after,
     )
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from duetime.core.clock import HOUR, MINUTE, Instant
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from duetime.compose import build
+from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.core.outcome import Returned
+from duetime.core.policy.budget import Budget
 from duetime.core.policy.claiming import LEAD, Claim
 from duetime.core.policy.settling import Finished
 from duetime.core.store import Want
+from duetime.kinds.registry import Registry
+from duetime.settings import Settings
 from duetime.stores.flow import FlowingStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create, the
@@ -14,7 +22,7 @@ from tests.support.hand import Hand, create, the
 NEXT_HOUR = Instant(T0 - T0 % HOUR + HOUR)
 
 
-def claim(store: FlowingStore, hand: Hand, now: int, budget: int | None) -> list[Claim]:
+def claim(store: FlowingStore, hand: Hand, now: int, budget: Budget | int | None) -> list[Claim]:
     return store.exchange(hand.id, Instant(now), [], [Want("job", 100, Instant(now))], {}, budget).claims
 
 
@@ -65,3 +73,34 @@ def test_being_held_back_is_not_being_late(store: FlowingStore, hand: Hand) -> N
     (later,) = claim(store, hand, NEXT_HOUR + LEAD, budget=1)
     assert later.definition.id == second.definition.id
     assert first.definition.id != second.definition.id
+
+
+def test_an_owner_without_a_limit_is_never_held_back(store: FlowingStore, hand: Hand) -> None:
+    create(store, *(once(T0 + step, owner=owner) for step in range(4) for owner in ("local", "ada")))
+    claims = claim(store, hand, T0 + 10, Budget(2, frozenset({"local"})))
+    assert Counter(each.definition.owner for each in claims) == {"local": 4, "ada": 2}
+    assert store._rows("SELECT owner, runs FROM usage", ()) == [("ada", 2)]
+
+
+def test_what_is_held_back_says_what_to_do_and_is_not_looked_at_again(store: FlowingStore, hand: Hand) -> None:
+    made = create(store, *(once(T0 + step) for step in range(200)))
+    assert len(claim(store, hand, T0 + SECOND, budget=20)) == 20
+    while store.exchange(hand.id, Instant(T0 + SECOND), [], [Want("job", 50, Instant(T0 + SECOND))], {}, 20).seen:
+        pass
+    assert "ask the operator to raise max_runs_per_hour" in (the(store, made[-1].definition.id).progress.note or "")
+    create(store, once(T0 + SECOND, owner="bob"))
+    exchanged = store.exchange(hand.id, Instant(T0 + MINUTE), [], [Want("job", 50, Instant(T0 + MINUTE))], {}, 20)
+    assert (len(exchanged.claims), exchanged.seen) == (1, 1), "the others stand in the queue of the next hour"
+
+
+def test_nobody_but_local_is_without_a_limit_by_default(tmp_path: Path) -> None:
+    def limit_of(**given: int) -> Any:
+        app = build(Settings(db=str(tmp_path / "duetime.db"), timezone="UTC", **given), registry=Registry())  # type: ignore[arg-type]
+        try:
+            return app.engine(session=True).options.runs_per_hour
+        finally:
+            app.close()
+
+    assert limit_of() == Budget(10_000, frozenset({"local"}))
+    assert limit_of(max_runs_per_hour=0) is None
+    assert limit_of(max_runs_per_hour=7) == Budget(7)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from duetime.core.clock import DAY, SECOND, Instant, instant_of
+from duetime.core.kind import LOCAL
 from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.delivery.hosts import Hosts, Sign, Tried
 from duetime.simulation import SettableClock
@@ -386,3 +387,41 @@ def test_many_threads_never_exceed_the_limit(clock: SettableClock, threads: Thre
     outcomes = list(threads.map(lambda _: hosts.pass_(HOST, gauge.attempt), range(500)))
     assert 1 < gauge.most <= 4
     assert outcomes.count(Completed()) == 500  # each waited for its turn: the host answers all the time
+
+
+class Owned(Held):
+    """The same on somebody's behalf."""
+
+    def __init__(self, threads: ThreadPoolExecutor, hosts: Hosts, host: str, owner: str) -> None:
+        self.began, self.released, self._ends = threading.Event(), threading.Event(), TAKEN
+        self.outcome = threads.submit(hosts.pass_, host, self._attempt, owner)
+
+
+def test_hosts_of_one_owner_that_do_not_answer_leave_slots_to_the_others(
+    clock: SettableClock, threads: ThreadPoolExecutor
+) -> None:
+    hosts = Hosts(clock, 16)
+    held = [Owned(threads, hosts, f"https://{number}.example", "mallory").in_flight() for number in range(5)]
+    assert isinstance(hosts.pass_("https://6.example", never, "mallory"), Returned)
+    other = Owned(threads, hosts, "https://alice.example", "alice").in_flight()
+    for each in (*held, other):
+        assert each.let_go() is TAKEN.outcome
+
+
+def test_local_shares_only_with_those_who_send_something(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 16)
+    held = [Owned(threads, hosts, f"https://{number}.example", LOCAL).in_flight() for number in range(7)]
+    other = Owned(threads, hosts, "https://alice.example", "alice").in_flight()
+    assert other.let_go() is TAKEN.outcome
+    assert isinstance(hosts.pass_("https://8.example", never), Returned), "from now on local shares"
+    for each in held:
+        assert each.let_go() is TAKEN.outcome
+
+
+def test_an_owner_does_not_hold_all_slots_of_one_host(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 16)
+    assert hosts.pass_(HOST, once(TAKEN), "mallory") is TAKEN.outcome
+    held = [Owned(threads, hosts, HOST, "mallory").in_flight() for _ in range(5)]
+    other = Owned(threads, hosts, HOST, "alice").in_flight()
+    for each in (*held, other):
+        assert each.let_go() is TAKEN.outcome

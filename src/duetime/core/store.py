@@ -14,6 +14,7 @@ from duetime.core.fair_share import Turns
 from duetime.core.figures import Figures
 from duetime.core.ledger import Cap, Left, Used
 from duetime.core.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.policy.budget import Budget
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft
@@ -193,7 +194,7 @@ class Store(Remotes, Revocations, Figures, Protocol):
         finished: Sequence[Finished],
         wants: Sequence[Want],
         known: Mapping[RunId, Claim] = {},
-        budget: int | None = None,
+        budget: Budget | int | None = None,
         answers: Answers | None = None,
     ) -> Exchange:
         """* Records what finished, then claims what is due: one commit for both. Raises WorkerGone.

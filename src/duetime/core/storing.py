@@ -11,6 +11,7 @@ from duetime.core.errors import StoreUnusable, WorkerGone
 from duetime.core.executing import InHand
 from duetime.core.model import WorkerId
 from duetime.core.outcome import Failed
+from duetime.core.policy.budget import Budget
 from duetime.core.policy.changing import Change, Decision, rewind
 from duetime.core.policy.claiming import LEAD, Claim, mark_broken
 from duetime.core.policy.evaluating import Answers, Question
@@ -34,7 +35,7 @@ def exchange(
     now: Instant,
     batch: Sequence[Done],
     wants: Sequence[Want],
-    budget: int | None = None,
+    budget: Budget | int | None = None,
     answers: Answers | None = None,
 ) -> tuple[list[Claim], int, Sequence[Question]]:
     """A batch that cannot be stored is halved until the culprit stands alone."""

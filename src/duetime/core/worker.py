@@ -15,6 +15,7 @@ from duetime.core.executing import InHand, carry_out, give_back
 from duetime.core.kind import LOCAL, Kind, StopReason
 from duetime.core.lease import Judge, Lease
 from duetime.core.model import DueEntry, RunId, WorkerId, lane_of
+from duetime.core.policy.budget import Budget
 from duetime.core.policy.claiming import LEAD, Claim
 from duetime.core.policy.evaluating import Answers, Question, evaluate
 from duetime.core.store import Store, Want
@@ -43,7 +44,7 @@ class WorkerOptions:
     """True for a worker that lives only as long as some client is open."""
     name: str = ""
     known_schema: int = 2**31
-    runs_per_hour: int | None = None
+    runs_per_hour: Budget | int | None = None
     """Of one owner."""
     retention: float | None = None
     """Seconds after which history is deleted; None keeps it for ever."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from enum import Enum
 from math import inf
 from typing import NamedTuple
 
 from duetime.core.clock import DAY, SECOND, Clock
+from duetime.core.kind import LOCAL
 from duetime.core.outcome import Outcome, Returned
 
 _FAILURES = 5
@@ -25,6 +26,8 @@ _LIVELY = 1.0
 _FORGOTTEN = 3600.0
 _MOST_KNOWN = 10_000
 _BACK_AT_LEAST, _BACK_AT_MOST, _BACK_LONGEST = SECOND // 5, SECOND, 10 * SECOND
+_FEWEST = 4
+"""With fewer slots than this there is nothing to share."""
 _BACKS_A_SECOND = 50
 """The more a silent host has waiting for it, the more seldom each of them asks: their asking costs all others."""
 
@@ -48,7 +51,8 @@ class Tried(NamedTuple):
 class Hosts:
     """`threads` is the number of threads that attempts run in, beside work of other kinds. A host that answers may hold
     half of them, one that does not next to none; all that do not hold at most half together, and all there are three
-    quarters. More wait for a slot only while answers come and one is about to be free."""
+    quarters. Of each, an owner gets a share. More wait for a slot only while answers come and one is about to be free.
+    """
 
     def __init__(self, clock: Clock, threads: int) -> None:
         self._clock = clock
@@ -58,26 +62,37 @@ class Hosts:
         self._strangers = _Line(self._lock, max(1, threads // 2))
         self._all = _Line(self._lock, max(1, threads * 3 // 4))
         self._known: OrderedDict[str, _Host] = OrderedDict()
+        self._shared_until = -inf
 
-    def pass_(self, host: str, attempt: Callable[[], Tried]) -> Outcome:
-        """Runs the attempt in this thread, or answers `Returned` in its place: where enough is in flight, and where the
-        host has not answered for a while."""
+    def pass_(self, host: str, attempt: Callable[[], Tried], owner: str = LOCAL) -> Outcome:
+        """Runs the attempt in this thread, or answers `Returned` in its place: where enough is in flight, of all or of
+        this owner, and where the host has not answered for a while."""
         with self._lock:
+            if owner != LOCAL:
+                self._shared_until = self._clock.monotonic() + _FORGOTTEN
             known = self._recalled(host)
-            lines = self._admit(host, known)
+            lines = self._admit(host, known, owner)
             if isinstance(lines, Returned):
                 return lines
             for line in lines:
                 line.begin(self._clock.monotonic())
+                line.owners[owner] += 1
         sign = Sign.NONE
         try:
             outcome, sign = attempt()
             return outcome
         finally:
             with self._lock:
+                for line in lines:
+                    line.owners[owner] -= 1
+                    line.owners += Counter()  # without those at zero
                 self._end(known, lines, sign)
 
-    def _admit(self, host: str, known: _Host) -> tuple[_Line, ...] | Returned:
+    def _shares(self, owner: str) -> bool:
+        """The owner `local` need not share while nobody else sends anything."""
+        return owner != LOCAL or self._clock.monotonic() < self._shared_until
+
+    def _admit(self, host: str, known: _Host, owner: str) -> tuple[_Line, ...] | Returned:
         """The lines in which it has a slot now, or what to answer instead."""
         until: float | None = None
         while True:
@@ -86,7 +101,8 @@ class Hosts:
                 after = round((known.closed_until - now) * SECOND) + known.send_back()
                 return Returned(f"{host} is not answering, so it is left alone for a while", after, patience=_PATIENCE)
             lines = (known, self._all) if known.proven else (known, self._strangers, self._all)
-            full = next((line for line in lines if line.in_flight >= line.slots), None)
+            shared = self._shares(owner)
+            full = next((line for line in lines if line.is_full(owner, shared=shared)), None)
             if full is None:
                 return lines
             until = full.moved_at + _LIVELY if until is None else until
@@ -105,7 +121,7 @@ class Hosts:
         # One slot of a host is for one of those who wait for it. What changes for all of them concerns all, and whoever
         # waits for a slot of many hosts may find its own one full.
         for line in lines:
-            line.freed.notify(1 if line is known and steady else line.waiting)
+            line.freed.notify(1 if line is known and steady and len(line.owners) < 2 else line.waiting)
 
     def _learn(self, known: _Host, sign: Sign, now: float) -> None:
         match sign:
@@ -154,6 +170,7 @@ class _Line:
         self.freed = threading.Condition(lock)
         self.slots = slots
         self.in_flight = 0
+        self.owners: Counter[str] = Counter()
         self.waiting = 0
         self.moved_at = -inf
         """When something spoke for a slot being free soon: an answer, or that many hosts were just begun with."""
@@ -164,6 +181,14 @@ class _Line:
         self.in_flight += 1
         if self.in_flight == self.slots:
             self.moved_at = now
+
+    def is_full(self, owner: str, *, shared: bool) -> bool:
+        """Whether nothing is left, or nothing for this owner, who never takes more than twice as much as it leaves
+        free: calls that nobody answers then keep nobody else's waiting."""
+        free, held = self.slots - self.in_flight, self.owners[owner]
+        if free <= 0 or not shared or held == 0 or self.slots < _FEWEST:
+            return free <= 0
+        return held + 1 > 2 * (free - 1)
 
     def send_back(self) -> int:
         """How many microseconds later to ask again. Spread, so that not all come back together."""

@@ -55,7 +55,9 @@ class Ntfy:
             return Failed(too_long, permanent=True)
         call, cut = publish_call(self._server, parcel)
         origin = call.url.removesuffix("/")
-        return self._hosts.pass_(origin, lambda: posted(self._http, call, origin, lambda answer: _receipt(answer, cut)))
+        return self._hosts.pass_(
+            origin, lambda: posted(self._http, call, origin, lambda answer: _receipt(answer, cut)), parcel.owner
+        )
 
 
 def problem_of(server: NtfyServer) -> str | None:

@@ -45,7 +45,7 @@ class Requests:
             target = read_url(outgoing.url)
         except BadAddress as error:
             return Failed(str(error), permanent=True)
-        return self._hosts.pass_(target.origin, lambda: self._attempt(outgoing, target))
+        return self._hosts.pass_(target.origin, lambda: self._attempt(outgoing, target), outgoing.owner)
 
     def close(self) -> None:
         self._http.close()

@@ -55,6 +55,8 @@ __all__ = [
 ]
 
 PREFIX = "DUETIME_"
+RUNS_PER_HOUR = 10_000
+"""A job and a reminder each second, and some more."""
 ENVIRONMENT = "the environment"
 COMMAND_LINE = "the command line"
 _TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
@@ -73,7 +75,8 @@ class Settings:
     tasks: tuple[str, ...] = ()
     """Modules, or paths of `.py` files, that register tasks."""
     threads: int = 16
-    """Runs at a time in one worker."""
+    """Runs at a time in one worker. From four on, a quarter is kept for notifications, and an owner leaves a part to
+    the others."""
     lease: float = 10.0
     """Silence after which others take over what a worker had in hand."""
     drain: float = 10.0
@@ -86,8 +89,9 @@ class Settings:
     """Living ones of one owner."""
     smallest_interval: float = 1.0
     """Between two runs of one schedule, at least."""
-    max_runs_per_hour: int = 0
-    """Of one owner; 0 means no limit. What is beyond it waits for the next hour."""
+    max_runs_per_hour: int = RUNS_PER_HOUR
+    """Of one owner; 0 means no limit. What is beyond it waits for the next hour. The owner `local` has no limit unless
+    another number than this one is set."""
     max_payload_bytes: int = 256 * 1024
     """Of what one schedule carries: arguments, a prompt, a message."""
     max_stored_bytes: int = 256 * 1024 * 1024

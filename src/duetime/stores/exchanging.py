@@ -9,7 +9,7 @@ from duetime.core.clock import Instant
 from duetime.core.fair_share import Head, Turns, deal, deal_rest
 from duetime.core.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.core.outcome import Returned
-from duetime.core.policy.budget import hold_back, hour_of
+from duetime.core.policy.budget import Budget, hold_back, hour_of
 from duetime.core.policy.claiming import Claim, Entry, plan_claims
 from duetime.core.policy.ending import Held
 from duetime.core.policy.evaluating import Answers, Question
@@ -59,7 +59,7 @@ def take(
     worker: WorkerId,
     now: Instant,
     wants: Sequence[Want],
-    budget: int | None,
+    budget: Budget | None,
     answers: Answers | None = None,
 ) -> tuple[list[Claim], int, list[Question]]:
     entries = _due_entries(tx, wants)
@@ -92,22 +92,33 @@ def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: M
     ]
 
 
-def charge(tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim]) -> None:
+def charge(
+    tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim], exempt: frozenset[str]
+) -> None:
     """In the order of owners, so that two workers never wait for each other's rows in a circle."""
     runs = Counter(claim.definition.owner for claim in claims)
     runs.subtract(claim.definition.owner for claim in given_back)
-    for owner in sorted(runs):
+    for owner in sorted(runs.keys() - exempt):
         if runs[owner]:
             tx.use(owner, hour_of(now), runs[owner])
 
 
-def _affordable(tx: Transaction, entries: Sequence[Entry], budget: int, now: Instant) -> list[Entry]:
-    """Owners are locked in order, so that two workers together do not spend more than one could."""
-    used = {}
-    for owner in sorted({entry.definition.owner for entry in entries}):
+NEAR = 5_000
+"""Runs before its limit from which on an owner is locked: several workers at once claim fewer than that."""
+
+
+def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: Instant) -> list[Entry]:
+    """Owners near their limit are locked, in order, so that two workers together do not spend more than one could."""
+    owners = sorted({entry.definition.owner for entry in entries} - budget.exempt)
+    if not owners:
+        return list(entries)
+    used = tx.usages(owners, hour_of(now))
+    near = [owner for owner in owners if used[owner] > budget.limit - NEAR]
+    for owner in near:
         tx.lock_owner(owner)
-        used[owner] = tx.usage(owner, hour_of(now))
-    admitted, writes = hold_back(entries, used, budget, now)
+    if near:
+        used |= tx.usages(near, hour_of(now))
+    admitted, writes = hold_back(entries, used, budget.limit, now)
     tx.apply(writes, now)
     return admitted
 

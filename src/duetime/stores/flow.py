@@ -14,6 +14,7 @@ from duetime.core.clock import Instant
 from duetime.core.errors import WorkerGone
 from duetime.core.ledger import Cap, Left, Used, left, reached
 from duetime.core.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.core.policy.budget import Budget
 from duetime.core.policy.changing import Change, Decision
 from duetime.core.policy.claiming import Claim
 from duetime.core.policy.creating import Draft, begin
@@ -196,18 +197,19 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         finished: Sequence[Finished],
         wants: Sequence[Want],
         known: Mapping[RunId, Claim] = {},
-        budget: int | None = None,
+        budget: Budget | int | None = None,
         answers: Answers | None = None,
     ) -> Exchange:
+        limit = Budget(budget) if isinstance(budget, int) else budget
         with self._write() as tx:
             if not tx.lock_worker(worker):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == asked else None  # they were worked out for a time that has not come
             settled = settle(tx, worker, now, finished, known) if finished else []
-            claims, seen, postponed = take(tx, worker, now, wants, budget, answers) if wants else ([], 0, [])
-            if budget is not None:
-                charge(tx, now, claims, given_back(finished, settled, known))
+            claims, seen, postponed = take(tx, worker, now, wants, limit, answers) if wants else ([], 0, [])
+            if limit is not None:
+                charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
         return Exchange(settled, claims, seen, postponed)
 
     @looking_twice

@@ -206,6 +206,9 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         if self._soonest is not None and self._soonest <= SOON:
             self._send("notify")
 
+    def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
+        return dict.fromkeys(owners, 0) | dict(self._rows("usages", texts(owners), hour))
+
     def use(self, owner: str, hour: Instant, runs: int) -> None:
         self._send("use", owner, hour, runs)
 

@@ -41,10 +41,6 @@ class SharedReading(ABC):
     def count_living(self, owner: str, most: int) -> int:
         return int(self._rows("count_living", owner, most)[0][0])
 
-    def usage(self, owner: str, hour: Instant) -> int:
-        rows = self._rows("usage", owner, hour)
-        return int(rows[0][0]) if rows else 0
-
     def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
         [(total, counted)] = self._rows("add_stored_bytes", owner, number)
         return int(total), Instant(counted)

@@ -162,6 +162,9 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
 
+    def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
+        return dict.fromkeys(owners, 0) | dict(self._rows("usages", json.dumps(owners), hour))
+
     def use(self, owner: str, hour: Instant, runs: int) -> None:
         self._rows("use", owner, hour, runs)
 

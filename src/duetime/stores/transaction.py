@@ -86,7 +86,8 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def apply(self, writes: Writes, now: Instant) -> None:
         """Everything of `writes` but its new runs."""
 
-    def usage(self, owner: str, hour: Instant) -> int: ...
+    def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
+        """Of all of these owners."""
 
     def use(self, owner: str, hour: Instant, runs: int) -> None: ...
 

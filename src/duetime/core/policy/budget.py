@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from duetime.core.clock import HOUR, Instant
 from duetime.core.model import NO_RUN, RunStatus
 from duetime.core.policy.claiming import LEAD, Entry
 from duetime.core.policy.values import Overlap, policy_for_ending
 from duetime.core.policy.writes import Writes
+
+
+class Budget(NamedTuple):
+    """How many runs an owner may have in an hour."""
+
+    limit: int
+    exempt: frozenset[str] = frozenset()
+    """Owners without a limit."""
 
 
 def hour_of(now: Instant) -> Instant:
@@ -19,13 +28,14 @@ def hour_of(now: Instant) -> Instant:
 def hold_back(
     entries: Sequence[Entry], used: Mapping[str, int], limit: int, now: Instant
 ) -> tuple[list[Entry], Writes]:
-    """The entries that their owners may still run, and the writes that move the others to the next hour."""
+    """The entries that their owners may still run, and the writes that move the others to the next hour. Owners that
+    `used` does not name have no limit."""
     spent = Counter(used)
     admitted: list[Entry] = []
     writes = Writes()
     for entry in entries:
         owner = entry.definition.owner
-        if not _starts(entry):
+        if owner not in used or not _starts(entry):
             admitted.append(entry)
             continue
         spent[owner] += 1
@@ -48,5 +58,8 @@ def _postpone(writes: Writes, entry: Entry, limit: int, until: Instant) -> None:
     writes.due_gone.append(entry.due)
     writes.due_new.append(entry.due._replace(at=until))
     progress = writes.progress_of(entry.progress)
-    note = f"held back until the next hour: the limit of {limit} runs an hour is reached"
+    note = (
+        f"held back until the next hour: the limit of {limit} runs an hour is reached;"
+        " let schedules run less often, or ask the operator to raise max_runs_per_hour"
+    )
     writes.progress[progress.schedule] = progress._replace(note=note)

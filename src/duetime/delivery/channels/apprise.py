@@ -70,7 +70,7 @@ class AppriseChannel:
         problem = self.problem()
         if problem is not None:
             return Failed(problem, permanent=True)
-        return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(parcel))
+        return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(parcel), parcel.owner)
 
     def _tried(self, parcel: Parcel) -> Tried:
         """Its own timeouts count from byte to byte and from step to step; the helper's end counts for everything."""

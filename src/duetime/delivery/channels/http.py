@@ -60,6 +60,7 @@ class HttpChannel:
         return self._hosts.pass_(
             self._receiver,
             lambda: posted(self._http, call, self._receiver, lambda _: {"channel": self._name}, self._hidden),
+            parcel.owner,
         )
 
     def _call(self, parcel: Parcel) -> Call:

@@ -73,9 +73,6 @@ SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
   (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
   (SELECT min(at) FROM due)
 
--- name: usage
-SELECT runs FROM usage WHERE owner = ? AND hour = ?
-
 -- name: use
 INSERT INTO usage VALUES (?, ?, ?) ON CONFLICT (owner, hour) DO UPDATE SET runs = usage.runs + excluded.runs
 

@@ -93,6 +93,9 @@ SELECT d.* FROM owners o CROSS JOIN LATERAL (
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
   SELECT t.value ->> 0, t.value ->> 1 FROM jsonb_array_elements(?::jsonb) AS t (value))
 
+-- name: usages
+SELECT owner, runs FROM usage WHERE owner = ANY (?::text[]) AND hour = ?
+
 -- name: other_owners
 SELECT EXISTS (
   SELECT 1 FROM unnest(?::text[]) AS given (lane)

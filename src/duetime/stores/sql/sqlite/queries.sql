@@ -64,6 +64,9 @@ CROSS JOIN due d ON (d.lane, d.at, d.schedule, d.run) = (
 )
 WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))
 
+-- name: usages
+SELECT u.owner, u.runs FROM json_each(?) given CROSS JOIN usage u ON u.owner = given.value AND u.hour = ?
+
 -- name: other_owners
 SELECT EXISTS (
   SELECT 1 FROM json_each(?) given
