@@ -53,7 +53,7 @@ class Stage:
             self._made("job", JOB, SOON),
             self._made("job", JOB, DAILY),
             self._made("notification", {"message": "hi", "topic": "home"}, SOON),
-            self._made("prompt", {"prompt": "look"}, DAILY),
+            self._made("prompt", {"prompt": f"look with password={CANARY}-prompt"}, DAILY),
         ]
         api.pass_time(minutes=10)
         self.ids = [each["id"] for each in made]
@@ -237,6 +237,13 @@ def test_the_arguments_of_a_job_are_not_handed_to_another(stage: Stage, change: 
     shown = stage.agent.get(f"/schedules/{id}")["payload"]
     problem = stage.agent.refused("PATCH", f"/schedules/{id}", 422, json={"payload": {**shown, **change}})
     assert "anew" in problem["detail"]
+
+
+def test_a_run_hands_no_hidden_prompt_to_another_agent(stage: Stage) -> None:
+    owner, agent = (Agent(stage.api.room.desk(), Caller("ada", depth=depth)) for depth in (0, 2))
+    number = owner.knows("schedule", prompt=f"look with password={CANARY}-prompt", at="in 3 days")["id"]
+    assert "***" in json.dumps(agent.knows("schedule_list"))
+    assert "anew" in str(agent.use("schedule_edit", id=number, agent="another"))
 
 
 def test_at_the_same_address_they_stay_as_they_are(stage: Stage) -> None:

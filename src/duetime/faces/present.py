@@ -28,7 +28,7 @@ def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "id": definition.public_id,
         "kind": definition.kind,
         "owner": definition.owner,
-        "name": definition.name,
+        "name": masked(definition.name),
         "status": status_of(progress),
         "trigger": _trigger_view(definition.trigger),
         "reads_as": reads_as(definition.trigger),

@@ -19,7 +19,7 @@ from duetime.core.requesting import KIND as REQUEST
 from duetime.core.scheduler import Scheduler
 from duetime.core.triggers import trigger_from_json
 from duetime.core.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.faces.masked import masked_payload, masked_result
+from duetime.faces.masked import masked, masked_payload, masked_result
 from duetime.faces.present import instant_view, is_alive, reads_as, run_view, schedule_view
 from duetime.faces.short_texts import shortened
 
@@ -124,7 +124,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
         "schedule": ids.get(run.schedule),
         "kind": run.kind,
         "owner": run.owner,
-        "name": run.name,
+        "name": masked(run.name),
         "result": briefly(run.kind, view["result"], hidden) if brief else hidden(view["result"]),
         "stopping": bool(run.stop) and run.finished is None,
         "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
@@ -188,6 +188,6 @@ def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:
         "at": instant_view(instant, zone),
         "kind": definition.kind,
         "id": definition.public_id,
-        "name": definition.name,
+        "name": masked(definition.name),
         "reads_as": reads_as(definition.trigger),
     }

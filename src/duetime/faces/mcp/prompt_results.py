@@ -21,7 +21,7 @@ from duetime.faces.mcp.prompt_words import (
     fire_time,
     harmless,
     number_in,
-    payload_of,
+    prompt_shown,
     refusing,
     shown,
     zone_in,
@@ -121,11 +121,11 @@ def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     """Its words as they were for this run. Only those of now are kept: where somebody edited the task since, the run
     has no more than its name."""
     found = call.scheduler.find(call.caller, str(run.schedule), KIND)
-    view: dict[str, Any] = {"name": run.name, "prompt": None}
+    view: dict[str, Any] = {"name": masked(run.name), "prompt": None}
     if found is None:
         return view
     if _is_as_it_ran(found.definition, run):
-        return view | {"prompt": payload_of(found.definition).get("prompt")}
+        return view | {"prompt": prompt_shown(found.definition, call.caller.depth) or None}
     return view | {"edited_since": instant_view(found.definition.written, zone)}
 
 

@@ -25,6 +25,7 @@ from duetime.faces.mcp.prompt_words import (
     lines,
     number_in,
     payload_of,
+    prompt_shown,
     refusing,
     repeats,
     shown,
@@ -76,7 +77,7 @@ def _names(when: When) -> dict[str, str]:
 
 def _scheduled(call: Call, made: Schedule, doer: Doer, note: str | None, zone: str) -> Reply:
     first, rule = _first_time(made), repeats(made.definition)
-    view = {**task_view(made, zone), "fire_at": instant_view(first, zone), "timezone": zone}
+    view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(first, zone), "timezone": zone}
     view = with_warnings(call, view, made.definition)
     cautions = warnings_for(trigger_from_json(made.definition.trigger), made.definition.created)
     waits = [] if doer.warning is None else [doer.warning]
@@ -117,7 +118,9 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     )
     page = accepted(call.scheduler.search(call.caller, query))
     view: dict[str, Any] = {
-        "tasks": [with_owner(call, task_view(found, zone), found.definition.owner) for found in page.items],
+        "tasks": [
+            with_owner(call, task_view(found, zone, call.caller.depth), found.definition.owner) for found in page.items
+        ],
         "total": page.total,
         "timezone": zone,
     }
@@ -125,7 +128,7 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     view |= {name: end for name, end in ends.items() if end is not None}
     if not page.items:
         return Reply(view, NOTHING)
-    table = [table_row(found, zone) for found in page.items]
+    table = [table_row(found, zone, call.caller.depth) for found in page.items]
     left_out = page.total - len(table)
     more = [f"{left_out} more are not shown: narrow it down with from and to"] if left_out > 0 else []
     return Reply(view, lines("\n".join(table), [*within.notes, *more]))
@@ -142,6 +145,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     found = _own(call, number)
     if found is None:
         raise _not_editable(number, "edited")
+    _refuse_hidden(call, given, found)
     changes = replace(_changes(given, found, rule, zone), next=_next(moved, now))
     changes = with_another_agent(call.scheduler, call.caller, found, changes)
     if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
@@ -152,7 +156,14 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise _not_editable(number, "edited")
     names = _names(rule or When("once", {}, "at"))
-    return _updated(given, accepted(result, **names), rule, moved and moved.note, zone)
+    return _updated(call, given, accepted(result, **names), rule, moved and moved.note, zone)
+
+
+def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
+    """A run of an agent hands no credential on that it cannot see."""
+    hidden = prompt_shown(found.definition, call.caller.depth) != prompt_shown(found.definition, 0)
+    if hidden and "prompt" not in given and given.get("agent", found.definition.subject) != found.definition.subject:
+        raise error("agent: the prompt holds values that are hidden from you (***); give the prompt anew.")
 
 
 def _next(moved: ReadTime | None, now: Instant) -> Instant | None:
@@ -177,7 +188,7 @@ def _changes(given: Arguments, found: Schedule, rule: When | None, zone: str) ->
     return changes
 
 
-def _updated(given: Arguments, edited: Schedule, rule: When | None, note: str | None, zone: str) -> Reply:
+def _updated(call: Call, given: Arguments, edited: Schedule, rule: When | None, note: str | None, zone: str) -> Reply:
     parts = []
     if rule is not None or "at" in given:
         parts.append(f"time → {shown(fire_time(edited), zone)}")
@@ -188,7 +199,7 @@ def _updated(given: Arguments, edited: Schedule, rule: When | None, note: str | 
         parts.append(f'prompt → "{headline(given["prompt"])}"')
     if "agent" in given:
         parts.append(f"agent → {edited.definition.subject}")
-    view = {**task_view(edited, zone), "timezone": zone}
+    view = {**task_view(edited, zone, call.caller.depth), "timezone": zone}
     if note is not None:
         view["note"] = note
     return Reply(view, lines(f"Updated task #{edited.definition.id}: {', '.join(parts)}", [note]))

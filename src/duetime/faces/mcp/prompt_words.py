@@ -15,6 +15,7 @@ from duetime.core.policy.values import policy_for_ending
 from duetime.core.result import Err, Result
 from duetime.core.times import format_local
 from duetime.core.triggers import describe, trigger_from_json
+from duetime.faces.masked import masked
 from duetime.faces.mcp.shared import zone_of
 from duetime.faces.mcp.tool import Arguments, Call, Reply, Schema, ToolProblem, number
 from duetime.faces.present import instant_view
@@ -106,6 +107,11 @@ def payload_of(definition: Definition) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
 
 
+def prompt_shown(definition: Definition, depth: int) -> str:
+    prompt = str(payload_of(definition).get("prompt", ""))
+    return str(masked(prompt)) if depth else prompt
+
+
 def repeats(definition: Definition) -> str | None:
     """How a recurring one is understood; None for a single time and for a rule that cannot be read any more."""
     try:
@@ -115,10 +121,11 @@ def repeats(definition: Definition) -> str | None:
         return None
 
 
-def task_view(schedule: Schedule, zone: str) -> dict[str, Any]:
+def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
+    """The run of an agent (`depth` above 0) sees no credentials in the prompts of other runs."""
     definition, progress = schedule
     payload = payload_of(definition)
-    prompt = str(payload.get("prompt", ""))
+    prompt = prompt_shown(definition, depth)
     view: dict[str, Any] = {
         "id": definition.id,
         "fire_at": instant_view(fire_time(schedule), zone),
@@ -132,8 +139,8 @@ def task_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "deliver_to": policy_for_ending(definition.policy).deliver_to,
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
-        "last_error": progress.last_error,
-        "held": progress.note,
+        "last_error": masked(progress.last_error),
+        "held": masked(progress.note),
     }
     return view | {name: value for name, value in extras.items() if value is not None}
 
@@ -142,9 +149,9 @@ def shown(instant: Instant | None, zone: str) -> str:
     return "no time" if instant is None else format_local(instant, zone)
 
 
-def table_row(schedule: Schedule, zone: str) -> str:
+def table_row(schedule: Schedule, zone: str, depth: int) -> str:
     definition, progress = schedule
-    prompt = headline(str(payload_of(definition).get("prompt", "")))
+    prompt = headline(prompt_shown(definition, depth))
     return f"#{definition.id}  {shown(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}"
 
 
