@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from duetime.core.clock import SECOND, Instant
-from duetime.core.triggers.step_budget import budgeted, spend
+from duetime.core.triggers.step_budget import EVALUATION_STEPS, budgeted, step_budget, take_step
 from duetime.core.wallclock import LATEST
 
 BEFORE_ALL: Final = Instant(-1)
@@ -32,10 +32,11 @@ class Trigger(ABC):
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `trigger_from_dict` makes an equal trigger."""
 
-    @budgeted
     def next_after(self, instant: Instant) -> Instant | None:
         """The first occurrence strictly after `instant`, or None when there is no further one."""
-        spend()
+        if not take_step():
+            with step_budget(EVALUATION_STEPS):
+                return self.next_after(instant)
         if self.start is not None and instant < self.start:
             instant = Instant(self.start - 1)
         found = self._following(instant if instant > BEFORE_ALL else BEFORE_ALL)

@@ -64,6 +64,17 @@ def spend(steps: int = 1) -> None:
         raise _meter.refuse()
 
 
+def take_step() -> bool:
+    """Count one step, and return whether a budget is open at all; the same as `spend`, for the innermost path."""
+    left = _meter.left - 1
+    if left == math.inf:
+        return False
+    _meter.left = left
+    if left < 0:
+        raise _meter.refuse()
+    return True
+
+
 class step_budget:
     """Let what happens inside take at most so many steps; `refuse` is raised beyond."""
 
