@@ -127,6 +127,7 @@ class _Chaos:
 
     def play(self, tell: Tell) -> None:
         begin = self._plan()
+        self._beside(self.experiment.compare_export)
         step = self.size.seconds / self.size.faults
         while self.caused < self.size.faults:
             wait_until(begin + int(step * (self.caused + 1) * SECOND))

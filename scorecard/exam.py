@@ -12,7 +12,7 @@ from scorecard.history import SECOND, check
 
 WORKERS = 2
 PEOPLE = "people"
-"""The name of the thread that intervenes."""
+"""The name of the threads that look and intervene meanwhile."""
 
 
 def main(folder: Path) -> list[str]:
@@ -49,6 +49,7 @@ def _plan(experiment: Experiment) -> int:
     create("failing", begin, 3 * second, last, fails=9, max_attempts=2, backoff=second // 2, overlap="allow")
     create("full", begin, second, last, work=0.93)
     named = [create(name, begin, second, last) for name in ("paused", "cancelled later", "cancelled")]
+    threading.Thread(target=experiment.compare_export, daemon=True, name=PEOPLE).start()
     threading.Thread(target=_intervene, args=(experiment, begin, *named), daemon=True, name=PEOPLE).start()
     return begin
 

@@ -29,6 +29,7 @@ from scorecard.chaos_worker import WorkerOrder
 from scorecard.history import LIVE, SECOND, Definition, Execution, Fault, History, Row
 
 ROOT = Path(__file__).parents[1]
+DUETIME = (sys.executable, "-m", "duetime")
 PAGE = 500
 PATIENCE = 60.0
 """Seconds within which a request has to succeed, while the store may be away."""
@@ -119,25 +120,23 @@ class Experiment:
     def effects(self) -> Path:
         return self.folder / "effects"
 
-    def _serve(self) -> subprocess.Popen[bytes]:
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(str(Path(place).resolve()) for place in sys.path),
             "SCORECARD_EFFECTS": str(self.effects),
+            "DUETIME_MAX_SCHEDULES": "1000000",
             "XDG_DATA_HOME": str(self.folder / "data"),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
         }
-        command = [sys.executable, "-m", "duetime", "serve", "--no-auth", "--port", str(self.port), "--db", self.url]
-        command += [
-            "--tasks",
-            "scorecard.chaos_tasks",
-            "--lease",
-            str(self.lease),
-            "--threads",
-            str(self.server_threads),
-        ]
+
+    def _serve(self) -> subprocess.Popen[bytes]:
+        command = [*DUETIME, "serve", "--no-auth", "--port", str(self.port), "--db", self.url]
+        command += ["--tasks", "scorecard.chaos_tasks", "--lease", str(self.lease)]
+        command += ["--threads", str(self.server_threads)]
         with (self.folder / "server.log").open("wb") as log:
-            return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+            return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
 
     def _await_server(self, server: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -271,6 +270,21 @@ class Experiment:
         asked = now()
         self.insist("POST", f"/schedules/{id}/cancel")
         self.definitions[id] = replace(self.definitions[id], cancelled=(asked, now()))
+
+    def compare_export(self) -> None:
+        """Look for every schedule that was acknowledged and may still fire in what `duetime export` writes."""
+        known = list(self.definitions.values())
+        command = [*DUETIME, "export", "--db", self.url]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            return  # the store was away just then
+        exported = {json.loads(line)["id"] for line in done.stdout.splitlines()}
+        until = now()
+        missing = [one.id for one in known if one.last > until and one.id not in exported]
+        cancelled = {one.id for one in self.definitions.values() if one.cancelled is not None}
+        self.gave_up += [f"{id} was acknowledged and is not in the export" for id in missing if id not in cancelled]
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

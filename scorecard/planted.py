@@ -41,6 +41,7 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 
 
 CLAIMING, SETTLING = "core/policy/claiming.py", "core/policy/settling.py"
+RESCUING = "core/policy/rescuing.py"
 CHANGING, ENDING = "core/policy/changing.py", "core/policy/ending.py"
 WORKER, FLOW = "core/worker.py", "stores/flow.py"
 
@@ -71,8 +72,13 @@ PATCHES = (
         "resuming is silent about what was due",
         (CHANGING, '_pass_over(writes, change, f"the', '_pass_over(Writes(), change, f"the'),
     ),
-    _patch("work that runs at most once is started again", (SETTLING, "if policy.at_most_once:", "if False:")),
-    _patch("a dead worker's runs are forgotten", (SETTLING, "_rescue(writes, row, now, reader)", "pass")),
+    _patch(
+        "work that runs at most once is started again",
+        (RESCUING, "if policy_for_ending(row.definition.policy).at_most_once:", "if False:"),
+    ),
+    _patch(
+        "a dead worker's runs are forgotten", (RESCUING, "for row in held:\n        if", "for row in ():\n        if")
+    ),
     _patch(
         "workers are declared dead too soon",
         (
