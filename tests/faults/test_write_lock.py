@@ -22,7 +22,7 @@ LEASE, HELD = (4.0, 25.0) if FULL else (1.0, 3.0)
 
 @pytest.fixture
 def team(tmp_path: Path) -> Iterator[Crew]:
-    with crew(str(tmp_path / "store.db"), tmp_path, lease=LEASE, threads=4) as made:
+    with crew(str(tmp_path / "store.db"), tmp_path, lease=LEASE, threads=6) as made:
         yield made
 
 
