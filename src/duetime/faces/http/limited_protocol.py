@@ -19,6 +19,9 @@ _TOO_SLOW: Final = (
 
 LINGER: Final = 1.0
 """Seconds until a connection is closed whose client still sends what was refused."""
+_BY_STRANGERS: Final = 16 * 1024
+_BY_USERS: Final = 256 * 1024
+"""Bytes that one read of a connection returns at most."""
 _LITTLE: Final = 64 * 1024
 """Bytes of a body that are read, and thrown away, after the answer: the connection then serves further requests."""
 
@@ -60,6 +63,7 @@ class LimitedProtocol(H11Protocol):
 
     def authenticated(self, owner: str) -> None:
         self._table.authenticated(self, owner)
+        self._read_at_once(_BY_USERS)
 
     # -- what uvicorn tells ---------------------------------------------------------------------------------------
 
@@ -70,8 +74,15 @@ class LimitedProtocol(H11Protocol):
             transport.abort()
             return
         self._await_head()
+        self._read_at_once(_BY_STRANGERS)
         if self._table.is_crowded(self.address):
             self.loop.call_later(GRACE, self._table.trim, self.address)
+
+    def _read_at_once(self, most: int) -> None:
+        """Many strangers who send without a pause must not keep the loop busy with reading."""
+        transport: Any = self.transport
+        if hasattr(transport, "max_size"):  # of the loop of the standard library
+            transport.max_size = most
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.discard(self)
@@ -94,6 +105,7 @@ class LimitedProtocol(H11Protocol):
         super().on_response_complete()
         if self.owner is None and self._has_much_to_come():
             self.flow.pause_reading()  # a stranger's long body costs nothing, and the answer has a moment to arrive
+            self.cycle.body = bytearray()
             self.loop.call_later(LINGER, self.drop)
 
     def _has_much_to_come(self) -> bool:

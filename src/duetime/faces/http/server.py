@@ -25,9 +25,9 @@ LINGER = 0.5
 PATIENCE = 5
 """Seconds after which it waits for nothing any more."""
 
-ACCEPTED_AT_ONCE = 32
+ACCEPTED_AT_ONCE = 16
 """Connections that the loop accepts, at most, before it looks at any of them: each has a descriptor already."""
-WAITING = 1024
+WAITING = 4096
 """Connections that the kernel keeps until they are accepted."""
 
 
