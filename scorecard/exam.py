@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 from scorecard.experiment import Experiment, now, wait_until
 from scorecard.history import SECOND, check
@@ -19,11 +20,11 @@ def main(folder: Path) -> list[str]:
     """Run the experiment and return what contradicts the promises."""
     experiment = Experiment(str(folder / "store.db"), folder, lease=2.0, asks_twice=True)
     with experiment.running(WORKERS):
-        begin = _plan(experiment)
-        wait_until(begin + 33 * SECOND // 10)
-        experiment.kill(0)
-        wait_until(begin + 53 * SECOND // 10)
-        experiment.stop(1, 3.5)
+        plan = _plan(experiment)
+        wait_until(plan.begin + 33 * SECOND // 10)
+        experiment.kill(experiment.busy_with(plan.killed))
+        wait_until(plan.begin + 53 * SECOND // 10)
+        experiment.stop(experiment.busy_with(plan.stopped), 3.5)
         _wait_for_people()
         settled = experiment.settle(30)
         experiment.replace_those_that_gave_up()
@@ -33,7 +34,15 @@ def main(folder: Path) -> list[str]:
     return findings if settled else [*findings, "stuck: not everything ended"]
 
 
-def _plan(experiment: Experiment) -> int:
+class Plan(NamedTuple):
+    begin: int
+    killed: set[str]
+    """Schedules whose runs are under way when a worker is killed: the one that has most of them."""
+    stopped: set[str]
+    """The same for the worker that is stopped."""
+
+
+def _plan(experiment: Experiment) -> Plan:
     """One schedule for each promise. The first occurrences lie before any fault, the last ones after all of them."""
     second = SECOND
     begin = (now() // second + 4) * second
@@ -43,7 +52,8 @@ def _plan(experiment: Experiment) -> int:
         create(f"retried {number}", begin, 2 * second, last, fails=1, max_attempts=3, backoff=second, overlap="allow")
         create(f"exact {number}", begin, second, last, work=0.4, at_most_once=True)
         create(f"killed {number}", begin + 3 * second, work=1.5)
-        create(f"stopped {number}", begin + 5 * second, work=4.5)
+    killed = {create(f"killed once {number}", begin + 3 * second, work=1.5, at_most_once=True) for number in range(3)}
+    stopped = {create(f"stopped {number}", begin + 5 * second, work=4.5) for number in range(3)}
     create("slow", begin, second, last, work=1.3)
     create("queued", begin, second, begin + 4 * second, work=1.2, overlap="queue")
     create("failing", begin, 3 * second, last, fails=9, max_attempts=2, backoff=second // 2, overlap="allow")
@@ -51,7 +61,7 @@ def _plan(experiment: Experiment) -> int:
     named = [create(name, begin, second, last) for name in ("paused", "cancelled later", "cancelled")]
     threading.Thread(target=experiment.compare_export, daemon=True, name=PEOPLE).start()
     threading.Thread(target=_intervene, args=(experiment, begin, *named), daemon=True, name=PEOPLE).start()
-    return begin
+    return Plan(begin, killed, stopped)
 
 
 def _intervene(experiment: Experiment, begin: int, paused: str, later: str, cancelled: str) -> None:

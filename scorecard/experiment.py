@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -191,6 +192,12 @@ class Experiment:
             return True
         finally:
             connection.close()
+
+    def busy_with(self, schedules: Collection[str]) -> int:
+        """Return which worker has most runs of these schedules under way."""
+        under_way = [one for one in read_effects(self.effects) if one.end is None and one.schedule in schedules]
+        held = Counter(one.process for one in under_way)
+        return max(range(len(self.workers)), key=lambda at: held[self.workers[at].pid])
 
     def replace_those_that_gave_up(self) -> None:
         for at, worker in enumerate(self.workers):
