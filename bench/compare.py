@@ -72,7 +72,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
 
 def _verdict(name: str, ours: list[Sample], theirs: list[Sample]) -> bool:
     mine, other = (statistics.median(getattr(sample, name) for sample in samples) for samples in (ours, theirs))
-    held = mine <= other * SLOWER_AT_MOST
+    held: bool = mine <= other * SLOWER_AT_MOST
     print(f"{name:>6}: {mine:8.2f} beside {other:8.2f}: {mine / other:5.2f}x {'held' if held else 'BROKEN'}")
     return held
 
