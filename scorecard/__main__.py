@@ -1,7 +1,7 @@
 """`python -m scorecard`: run the lines, print one table, and fail when a line falls short.
 
 The environment chooses: `FULL=1` the stated counts, written to docs/scorecard.md; `SMALL=1` a few of each sort;
-`LINE=name` (or several, separated by commas) only those lines.
+`LINE=name` (or several, separated by commas) only those lines. There are no other arguments.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import textwrap
+from collections.abc import Sequence
 
 from scorecard.line import Scale
 from scorecard.lines import LINES, chosen
@@ -16,7 +18,9 @@ from scorecard.running import run_line
 from scorecard.table import print_head, print_row, write_row
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
+    if arguments:
+        return _help(asked_for=set(arguments) <= {"-h", "--help"})
     logging.basicConfig(level=logging.CRITICAL)  # what goes wrong here goes wrong on purpose
     scale = _scale()
     lines = chosen(os.environ.get("LINE", ""))
@@ -34,6 +38,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def _help(*, asked_for: bool) -> int:
+    names = textwrap.fill(", ".join(line.name for line in LINES), 100)
+    print(f"{__doc__}\nLines:\n{names}", file=sys.stdout if asked_for else sys.stderr)
+    return 0 if asked_for else 2
+
+
 def _scale() -> Scale:
     if os.environ.get("FULL") == "1":
         return Scale.FULL
@@ -41,4 +51,4 @@ def _scale() -> Scale:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

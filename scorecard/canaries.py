@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from scorecard.commands import commands_of
 from scorecard.line import Result, Scale, Tell
 from scorecard.mcp_client import McpClient
 from scorecard.serving import Client, Server, serving
@@ -57,7 +58,8 @@ def measure(scale: Scale, tell: Tell) -> Result:
         ids = _planted(server, canaries, 1 if scale is Scale.SMALL else 2)
         tell("waiting for the runs to end")
         _until_ended(server.client(OWNER), ids)
-        shown = list(_surfaces(server, ids, canaries))
+        shown = list(_surfaces(server, ids))
+        shown += _commands(server, ids, canaries, each_alone=scale is not Scale.SMALL)
         failures = [each for where, text in shown for each in canaries.found_in(where, text)]
     tried = len(canaries.places)
     counts = {"canaries": tried, "places looked at": len(shown)}
@@ -115,24 +117,24 @@ def _until_ended(client: Client, ids: list[str]) -> None:
         time.sleep(0.1)
 
 
-def _surfaces(server: Server, ids: list[str], canaries: Canaries) -> Iterator[tuple[str, str]]:
+def _surfaces(server: Server, ids: list[str]) -> Iterator[tuple[str, str]]:
     """Yield everything that people, agents and operators are shown."""
     yield "the log", server.log
     yield "the output of serve", (server.folder / "serve.out").read_text()
     yield from _api(server, ids)
     yield from _agents(server, ids)
-    yield from _commands(server, ids, canaries)
 
 
 def _api(server: Server, ids: list[str]) -> Iterator[tuple[str, str]]:
     ada, root = server.client(OWNER), server.client("root", scope="operator")
     runs = [run["run_id"] for each in ids for run in ada.runs(each)]
+    browsers = {client: server.browser(client) for client in (ada, root)}
     for who, client in (("an owner", ada), ("an operator", root)):
         for path in LISTS:
             yield f"GET {path} for {who}", client.ask("GET", f"/api/v1{path}").text
         for path in PAGES:
-            yield f"page {path} for {who}", server.browser(client).ask("GET", path).text
-    browser = server.browser(ada)
+            yield f"page {path} for {who}", browsers[client].ask("GET", path).text
+    browser = browsers[ada]
     for each in ids:
         yield f"GET /schedules/{each}", ada.ask("GET", f"/api/v1/schedules/{each}").text
         yield f"page /schedules/{each}", browser.ask("GET", f"/schedules/{each}").text
@@ -152,13 +154,15 @@ def _agents(server: Server, ids: list[str]) -> Iterator[tuple[str, str]]:
         yield f"jobs://{each}", agent.read(f"jobs://{each}")
 
 
-def _commands(server: Server, ids: list[str], canaries: Canaries) -> Iterator[tuple[str, str]]:
+def _commands(server: Server, ids: list[str], canaries: Canaries, *, each_alone: bool) -> Iterator[tuple[str, str]]:
+    """Yield what commands print, each in a process of its own or all in one."""
     database = f"postgresql://duetime:{canaries.new('the password of the database')}@127.0.0.1:9/duetime"
     lines = [
         ("job", "list"), ("run", "list"), ("dead", "list"), ("inbox",), ("doctor",), ("db", "status"),
         ("job", "show", ids[0]), ("service", "install", "--dry-run", "--db", database),
         ("serve", "--print-config", "all"),
     ]  # fmt: skip
-    for line in lines:
-        done = server.duetime(*line)
-        yield f"`duetime {' '.join(line)}`", done.stdout + done.stderr
+    with commands_of(server) as together:
+        for line in lines:
+            done = server.duetime(*line) if each_alone else together(*line)
+            yield f"`duetime {' '.join(line)}`", done.stdout + done.stderr

@@ -52,7 +52,7 @@ class Size:
 def measure(scale: Scale, tell: Tell) -> Result:
     """Run the experiment on each store and let the history checker judge it."""
     rate = SMALL_RATE if scale is Scale.SMALL else RATE
-    occurrences, faults = scale.of(60_000, 40), scale.of(1000, 3)
+    occurrences, faults = scale.of(60_000, 24), scale.of(1000, 2)
     stores = ("sqlite",) if scale is Scale.SMALL else ("sqlite", "postgres")
     each = faults // len(stores)
     size = Size(max(occurrences / len(stores) / rate, each * FAULT_EVERY), each, rate)
@@ -142,7 +142,7 @@ class _Chaos:
     def _plan(self) -> int:
         """Occurrences of every sort, from some seconds ahead on, when all of them have been created."""
         chance = self.chance
-        begin = (now() // SECOND + 4 + self.size.rate // 8) * SECOND
+        begin = (now() // SECOND + 2 + self.size.rate // 8) * SECOND
         last = begin + int(self.size.seconds * SECOND)
         for number in range(self.size.rate):
             period = SECOND if number % 3 else 2 * SECOND

@@ -126,6 +126,7 @@ class Experiment:
         return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(str(Path(place).resolve()) for place in sys.path),
+            "PYTHONDONTWRITEBYTECODE": "",  # bytecode, as an installation has
             "SCORECARD_EFFECTS": str(self.effects),
             "DUETIME_MAX_SCHEDULES": "1000000",
             "XDG_DATA_HOME": str(self.folder / "data"),

@@ -32,7 +32,7 @@ SLOW_TOOLS = {"send_push_notification"}
 
 
 def measure(scale: Scale, tell: Tell) -> Result:
-    total = scale.of(50_000, 800)
+    total = scale.of(50_000, 400)
     counts = {"http": total * 12 // 20, "mcp": total * 5 // 20, "settings": total // 20}
     counts |= {"rows": total // 20, "cli": total - sum(counts.values()) - total // 20}
     failures: list[str] = []

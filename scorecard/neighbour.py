@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from scorecard.serving import Client, Server, percentile
 
 EVERY_SECOND = {"type": "interval", "seconds": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What became of the neighbour's occurrences."""
 
     ran: int
@@ -20,6 +18,8 @@ class Seen:
     """Seconds from due to start."""
     worst: float
     not_run: tuple[str, ...]
+    broken: tuple[str, ...]
+    """Those of them that did not just come too late."""
 
 
 class Neighbour:
@@ -42,8 +42,9 @@ class Neighbour:
     def seen(self) -> Seen:
         runs = [run for schedule in self.schedules for run in self.client.runs(schedule)]
         late = [seconds for run in runs if (seconds := _lateness(run)) is not None]
-        not_run = tuple(_told(run) for run in runs if run["status"] in ("missed", "skipped", "failed", "lost"))
-        return Seen(len(late), percentile(late, 0.99), max(late, default=0.0), not_run)
+        broken = tuple(_told(run) for run in runs if run["status"] in ("failed", "lost"))
+        not_run = broken + tuple(_told(run) for run in runs if run["status"] in ("missed", "skipped"))
+        return Seen(len(late), percentile(late, 0.99), max(late, default=0.0), not_run, broken)
 
 
 def _lateness(run: dict[str, Any]) -> float | None:

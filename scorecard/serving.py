@@ -10,13 +10,13 @@ import secrets
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import jwt
 
@@ -71,10 +71,17 @@ class Server:
     """A running server and the secret that signs its tokens."""
 
     folder: Path
-    port: int
     secret: str
     process: subprocess.Popen[bytes]
-    _local: threading.local = field(default_factory=threading.local)
+    _port: int | None = None
+    _clients: WeakSet[Client] = field(default_factory=WeakSet)
+
+    @property
+    def port(self) -> int:
+        """Return its port; wait for it while the server starts."""
+        if self._port is None:
+            self._port = _said_port(self.folder, self.process)
+        return self._port
 
     @property
     def log(self) -> str:
@@ -104,7 +111,7 @@ class Server:
         return jwt.encode(claims, self.secret, "HS512")
 
     def client(self, owner: str, *, scope: str | None = None) -> Client:
-        return Client(self.port, {"Authorization": f"Bearer {self.token(owner, scope=scope)}"})
+        return self.connected({"Authorization": f"Bearer {self.token(owner, scope=scope)}"})
 
     def browser(self, client: Client) -> Client:
         """Return a browser's session with the rights of a client's token: the pages know cookies and no tokens."""
@@ -126,7 +133,19 @@ class Server:
 
     def stranger(self) -> Client:
         """Return a client without a token."""
-        return Client(self.port, {})
+        return self.connected({})
+
+    def connected(self, headers: Mapping[str, str]) -> Client:
+        """Return a client that sends these headers, and is closed before the server ends."""
+        client = Client(self.port, headers)
+        self._clients.add(client)
+        return client
+
+    def end(self) -> None:
+        """Close what clients left open, which the server would wait for, and end it."""
+        for client in list(self._clients):
+            client.close()
+        _end(self.process)
 
 
 class Client:
@@ -167,6 +186,9 @@ class Client:
             self._connection.close()
             self._connection = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def made(self, path: str, body: Any) -> Any:
         reply = self.ask("POST", f"/api/v1{path}", body)
         if reply.status not in (200, 201):
@@ -197,6 +219,7 @@ def serving(settings: str = "", *arguments: str, env: Mapping[str, str] | None =
     with tempfile.TemporaryDirectory(prefix="duetime-scorecard-") as name:
         folder = Path(name)
         with started(folder, settings, *arguments, env=env) as server:
+            assert server.port
             yield server
 
 
@@ -204,7 +227,7 @@ def serving(settings: str = "", *arguments: str, env: Mapping[str, str] | None =
 def started(
     folder: Path, settings: str = "", *arguments: str, env: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """As `serving`, in a folder that the caller keeps."""
+    """As `serving`, in a folder that the caller keeps, and without waiting until it serves: its port is waited for."""
     folder.mkdir(exist_ok=True)
     (folder / "scorecard_tasks.py").write_text(TASKS)
     tasks = json.dumps([str(folder / "scorecard_tasks.py")])
@@ -215,15 +238,17 @@ def started(
     command = [sys.executable, "-m", "duetime", "serve", "--port", "0", *arguments]
     with (folder / "serve.out").open("wb") as out, (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=own, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+    server = Server(folder, secret, process)
     try:
-        yield Server(folder, _port(folder, process), secret, process)
+        yield server
     finally:
-        _end(process)
+        server.end()
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Nothing of the caller's own settings; the sources of this checkout first."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("DUETIME_", "QSTASH_"))}
+    """Nothing of the caller's own settings; the sources of this checkout first, with bytecode, as installed."""
+    foreign = ("DUETIME_", "QSTASH_", "PYTHONDONTWRITEBYTECODE")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return own | {
         "PYTHONPATH": str(ROOT / "src"),
         "PYTHONUNBUFFERED": "1",
@@ -233,7 +258,7 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _port(folder: Path, process: subprocess.Popen[bytes]) -> int:
+def _said_port(folder: Path, process: subprocess.Popen[bytes]) -> int:
     deadline = time.monotonic() + START_PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         said = re.search(r"Serving MCP at http://127\.0\.0\.1:(\d+)/", (folder / "serve.out").read_text())

@@ -3,11 +3,12 @@ stream that the code registers, so that a new one is probed without anybody reme
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ Ask = Callable[[], Probe]
 
 
 def measure(scale: Scale, tell: Tell) -> Result:
-    most = scale.of(1000, 120)
+    most = scale.of(1000, 60)
     with serving(SETTINGS) as server:
         ids = _belongings(server)
         probes: list[Ask] = [*_http_probes(server, ids), *_mcp_probes(server, ids)]
@@ -226,36 +227,30 @@ def _called(agent: McpClient, tool: dict[str, Any], name: str, known: Id) -> Pro
 
 
 def _stream(server: Server) -> list[str]:
-    """Listen to one owner's events while another one acts."""
-    heard: list[bytes] = []
-    opened = threading.Event()
+    """Listen to one owner's events while another one acts, until something of the listener's own is heard."""
+    ada, bob = server.client("ada"), server.client("bob")
+    with _listening(server.port, bob) as lines:
+        work = {"kind": "job", "trigger": {"type": "once", "run_at": "now"}}
+        theirs = work | {"name": SECRET_WORD, "payload": {"task": "keep", "args": [SECRET_WORD]}}
+        _when_ended(ada, ada.made("/schedules", theirs)["id"])
+        own = bob.made("/schedules", work | {"name": "own", "payload": {"task": "noop"}})["id"]
+        said: list[str] = []
+        while not any(own in line for line in said):
+            said.append(next(lines))
+    events = [line for line in said if line.startswith("data:") and own not in line]
+    return [f"the event stream of another owner says {events[:3]}"] if events or SECRET_WORD in "".join(said) else []
 
-    def listen() -> None:
-        import http.client
 
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=3)
-        connection.request("GET", "/api/v1/events", headers=server.client("bob").headers)
+@contextmanager
+def _listening(port: int, client: Client) -> Iterator[Iterator[str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", "/api/v1/events", headers=client.headers)
         answer = connection.getresponse()
-        opened.set()
-        try:
-            while chunk := answer.read1(4096):
-                heard.append(chunk)
-        except TimeoutError:
-            pass
-        finally:
-            connection.close()
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    opened.wait(PATIENCE)
-    ada = server.client("ada")
-    payload = {"task": "keep", "args": [SECRET_WORD]}
-    trigger = {"type": "once", "run_at": "now"}
-    ada.made("/schedules", {"kind": "job", "name": SECRET_WORD, "trigger": trigger, "payload": payload})
-    listener.join(10)
-    said = b"".join(heard).decode("utf-8", "replace")
-    events = [line for line in said.splitlines() if line.startswith(("event:", "data:"))]
-    return [f"the event stream of another owner says {events[:3]}"] if SECRET_WORD in said or events else []
+        yield (line.decode("utf-8", "replace") for line in iter(answer.readline, b""))
+        answer.close()
+    finally:
+        connection.close()
 
 
 def _untouched(server: Server, ids: list[Id]) -> list[str]:
