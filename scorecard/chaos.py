@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,12 +14,15 @@ from typing import Any
 from scorecard.database_faults import DatabaseFaults
 from scorecard.experiment import Experiment, Refused, now, wait, wait_until
 from scorecard.history import SECOND, Finding, History, check, excused_by_chance
+from scorecard.keeping import kept
 from scorecard.line import Result, Scale, Tell, about
 from tests.support.postgres import running_server
 
 WORKERS = 4
 LEASE = 2.0
 RATE, SMALL_RATE = 50, 10
+FIRINGS = 5 / 6
+"""Occurrences of a schedule in a second, on average."""
 FAULT_EVERY = 1.2
 """Seconds between two faults."""
 MOST_EXCUSED = 0.12
@@ -46,7 +48,7 @@ class Size:
     seconds: float
     faults: int
     rate: int
-    """Occurrences a second."""
+    """Schedules: one in three fires every other second, the others every second."""
 
 
 def measure(scale: Scale, tell: Tell) -> Result:
@@ -55,13 +57,14 @@ def measure(scale: Scale, tell: Tell) -> Result:
     occurrences, faults = scale.of(60_000, 24), scale.of(1000, 2)
     stores = ("sqlite",) if scale is Scale.SMALL else ("sqlite", "postgres")
     each = faults // len(stores)
-    size = Size(max(occurrences / len(stores) / rate, each * FAULT_EVERY), each, rate)
+    seconds = occurrences / len(stores) / (rate * FIRINGS)
+    size = Size(max(seconds, each * FAULT_EVERY), each, rate)
     outcomes = [_run(store, size, about(store, tell)) for store in stores]
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     share = max(outcome.excused for outcome in outcomes)
     if share > MOST_EXCUSED:
         failures.append(f"chance would excuse {share:.0%} of all executions; the faults lie too close together")
-    rules = Counter(failure.split(": ")[1] for failure in failures if ": " in failure)
+    rules = Counter(failure.split(": ")[1] for failure in failures if failure.count(": ") > 1)
     named = ", ".join(f"{rule} {rules[rule]}" for rule in ("lost", "doubled", "early", "repeated"))
     counts = {
         "occurrences": sum(outcome.occurrences for outcome in outcomes),
@@ -83,21 +86,27 @@ class _Outcome:
 
 
 def _run(store: str, size: Size, tell: Tell) -> _Outcome:
-    with tempfile.TemporaryDirectory() as folder, _opened(store, Path(folder)) as (url, database):
-        experiment = Experiment(url, Path(folder), lease=LEASE)
+    with kept(f"chaos-{store}") as place, _opened(store, place.folder) as (url, database):
+        experiment = Experiment(url, place.folder, lease=LEASE)
         with experiment.running(WORKERS):
             chaos = _Chaos(experiment, database, random.Random(f"chaos {store}"), size)
             chaos.play(tell)
             settled = experiment.settle(SETTLING)
             experiment.replace_those_that_gave_up()
             history = experiment.history()
+        failures = [f"{store}: {text}" for text in _failures(experiment, history, settled=settled)]
+        place.write(history, failures)
+    if failures:
+        failures.append(f"{store}: the history and the logs are kept in {place.folder}")
+    occurrences = sum(len(known.instants(history.until)) for known in history.definitions)
+    return _Outcome(occurrences, chaos.caused, _repeats(history), excused_by_chance(history), failures)
+
+
+def _failures(experiment: Experiment, history: History, *, settled: bool) -> list[str]:
     findings = [finding for finding in check(history) if finding.rule not in VISIBLE]
     if not settled:
         findings.append(Finding("stuck", f"not everything ended within {SETTLING:g} s"))
-    failures = [f"{store}: {finding.rule}: {finding.text}" for finding in findings]
-    failures += [f"{store}: gave up: {text}" for text in experiment.gave_up]
-    occurrences = sum(len(known.instants(history.until)) for known in history.definitions)
-    return _Outcome(occurrences, chaos.caused, _repeats(history), excused_by_chance(history), failures)
+    return [f"{one.rule}: {one.text}" for one in findings] + [f"gave up: {text}" for text in experiment.gave_up]
 
 
 def _repeats(history: History) -> int:
@@ -160,10 +169,16 @@ class _Chaos:
         except Refused:
             pass  # the store was away until its time had passed: nothing was acknowledged
         if number % 7 == 3:
-            end = now() + 8 * SECOND
+            self._change_a_spare(number)
+
+    def _change_a_spare(self, number: int) -> None:
+        end = now() + 8 * SECOND
+        try:
             spare = self.experiment.create(f"spare {number}", now() + SECOND, SECOND, end)
-            pausing = number % 2 == 0
-            self._beside(lambda: self._pause(spare) if pausing else self._cancel(spare))
+        except Refused:
+            return  # the same
+        pausing = number % 2 == 0
+        self._beside(lambda: self._pause(spare) if pausing else self._cancel(spare))
 
     def _pause(self, schedule: str) -> None:
         wait(2.0)
@@ -174,9 +189,16 @@ class _Chaos:
         self.experiment.cancel(schedule)
 
     def _beside(self, act: Callable[[], None]) -> None:
-        thread = threading.Thread(target=act, daemon=True)
+        thread = threading.Thread(target=self._attempt, args=(act,), daemon=True)
         thread.start()
         self._threads.append(thread)
+
+    def _attempt(self, act: Callable[[], None]) -> None:
+        """What could not be done is a failure: the history would be judged as if it had been."""
+        try:
+            act()
+        except Exception as error:
+            self.experiment.gave_up.append(f"somebody who intervened: {error!r}")
 
     def _fault(self) -> None:
         free = [at for at in range(WORKERS) if at not in self._busy]
