@@ -14,6 +14,7 @@ from duetime.core.kind import StopReason
 from duetime.core.lease import REVIVAL, Judge, Lease
 from duetime.core.model import WorkerId, WorkerRow
 from duetime.core.store import Exchange, RunQuery
+from duetime.core.thread_shares import ThreadShares
 from duetime.core.worker import LONGEST_SLEEP, Worker, WorkerOptions
 from duetime.simulation import SettableClock
 from tests.faults.conftest import RealStore
@@ -390,3 +391,23 @@ def test_a_worker_whose_own_lease_is_over_judges_nobody(store: RealStore) -> Non
         assert worker.rescue() == 0
         assert len(store.workers()) == (2 if seconds < 0 else 1), "with a lease of its own it would have judged"
         assert other.id is not None
+
+
+# -- threads that are kept for notifications ------------------------------------------------------------------------
+
+
+def test_jobs_that_were_not_asked_for_are_looked_for_as_soon_as_something_ends(store: RealStore) -> None:
+    """With room for no more than what is kept for notifications, only those are asked for, and none is due: the worker
+    must not sleep beside the jobs that are."""
+    kinds = {"job": Play("job"), "notification": Play("notification")}
+    worker = Worker(store, kinds, CLOCK, WorkerOptions(batch=20))
+    worker.carrier = line = Line(8)
+    worker.shares.threads = ThreadShares(8)
+    worker.register()
+    create(store, *due(10, owner="local"))
+    worker.exchange()
+    assert len(line.items) == 6  # two threads are kept
+    worker.exchange()
+    finish(worker, line, 6)
+    worker.exchange()
+    assert len(line.items) == 4

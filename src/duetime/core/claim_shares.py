@@ -42,8 +42,6 @@ class ClaimShares:
         self._waiting: Counter[tuple[str, str]] = Counter()
 
     def took(self, owner: str, seconds: float) -> None:
-        if self.threads.alone:
-            return
         if len(self._paces) > _MOST_KNOWN:
             self._paces.clear()
         pace = self._paces.get(owner, SLOW)
@@ -94,7 +92,7 @@ class ClaimShares:
 
     def saw(self, owners: Iterable[str]) -> None:
         """Learn from what was claimed that somebody else is there."""
-        if self.threads.alone and any(owner != LOCAL for owner in owners):
+        if self.threads.alone and set(owners) - {LOCAL}:
             self.threads.alone = False
 
     def _room(self, kind: str, owner: str, at_once: bool) -> int:

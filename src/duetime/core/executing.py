@@ -52,7 +52,9 @@ def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Leas
     item.begun = True
     started = clock.now()
     outcome = _judge(item, _outcome(item, kinds, lease))
-    return _finished(item, redacted_outcome(outcome, item.claim.definition.payload), started, clock.now())
+    if type(outcome) is not Completed:
+        outcome = redacted_outcome(outcome, item.claim.definition.payload)
+    return _finished(item, outcome, started, clock.now())
 
 
 def give_back(item: InHand, clock: Clock) -> Finished:

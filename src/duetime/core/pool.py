@@ -23,7 +23,8 @@ class Pool:
         self._after = after
         self.shares = ThreadShares(threads, notifications=notifications)
         self._line = FairLine(self.shares)
-        self._ready = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
         self._idle = 0
         self._waking = False  # a thread was called and has not come yet
         self._stopped = False
@@ -89,15 +90,18 @@ class Pool:
             drawn = self._draw(part)
 
     def _draw(self, ended: Part | None) -> tuple[InHand, Part] | None:
-        with self._ready:
+        line = self._line
+        with self._lock:  # the lock itself: going through the condition costs two calls for every run
             if ended is not None:
-                self._line.ended(ended)
                 self._after()
-            while (drawn := self._line.draw()) is None:
+                if (item := line.draw_again(ended)) is not None:
+                    return item, ended
+                line.ended(ended)
+            while (drawn := line.draw()) is None:
                 if self._stopped:
                     return None
                 self._wait()
-            if self._line:
+            if line:
                 self._call_one()
             return drawn
 

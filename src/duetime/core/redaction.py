@@ -127,7 +127,7 @@ def redacted_trace(error: BaseException, payload: str) -> str:
 
 def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     """What is stored of a failure. What came of a success is its owner's."""
-    if type(outcome) is Completed or isinstance(outcome, Completed | Waiting):  # the first look is the cheaper one
+    if isinstance(outcome, Completed | Waiting):
         return outcome
     secrets = secrets_of(payload)
     if isinstance(outcome, Failed | Retry):

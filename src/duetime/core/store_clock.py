@@ -42,6 +42,8 @@ class StoreClock:
     def __init__(self, base: Clock) -> None:
         self._base = base
         self._sample: Sample | None = None
+        self.monotonic = base.monotonic  # as it is: every run asks several times
+        self.boottime = base.boottime
 
     @property
     def is_system(self) -> bool:
@@ -51,12 +53,6 @@ class StoreClock:
     def now(self) -> Instant:
         sample = self._sample  # read once: another thread replaces it
         return self._base.now() if sample is None else sample.earliest(self._base.boottime())
-
-    def monotonic(self) -> float:
-        return self._base.monotonic()
-
-    def boottime(self) -> float:
-        return self._base.boottime()
 
     def follow(self, read: Callable[[], Instant | None]) -> None:
         """Take a sample of the store's clock, and keep it where it tells more than the one at hand."""

@@ -72,7 +72,7 @@ class Suspects:
     def ended(self, done: Iterable[tuple[InHand, Finished]]) -> list[InHand]:
         """Each one that was carried out, and left this process alive, lets one more begin beside its like. Those that
         may begin now."""
-        for item, finished in done:
+        for item, finished in done if self._under_way else ():
             if self._under_way.get(item.id) is item:
                 del self._under_way[item.id]
                 self._last = self._clock.monotonic()

@@ -200,7 +200,8 @@ class Worker:
         self._look_for_others()
         self.shares.count(numbers(item for run, item in self.hands.items() if run not in ending))
         wants = self._wants_of(now, exact, solo, room)
-        self._blocked = min(room, exact, solo) <= 0 or bool(self.shares.full(wants))
+        # Whatever was not asked for may be due: it is looked for again as soon as something ends.
+        self._blocked = len(wants) < len(self.lanes) or bool(self.shares.full(wants))
         self._stuck = not wants
         return wants
 
@@ -242,7 +243,7 @@ class Worker:
         """When to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self.clock.monotonic()
         before = self._notices
-        if seen >= max(want.limit for want in wants):
+        if seen and seen >= max(want.limit for want in wants) - self.shares.threads.reserve:
             self._look_at = Instant(0)  # there is more, most likely: no need to ask
         else:
             self._look_at = self._next_look(wants, now, seen)
@@ -278,7 +279,7 @@ class Worker:
         if self._looked - self._looked_aside < 0.05:
             return self._giving_way
         self._looked_aside = self._looked
-        return frozenset(group for group in map(self.shares.group, left) if self._has_due(group, left, now))
+        return frozenset(group for group in set(map(self.shares.group, left)) if self._has_due(group, left, now))
 
     def _has_due(self, group: str, lanes: Mapping[str, str], now: Instant) -> bool:
         of_group = [(lane, kind) for kind, lane in lanes.items() if self.shares.group(kind) == group]
@@ -315,7 +316,7 @@ class Worker:
             self._doubt = True
             self.done.extendleft(reversed(batch))
             raise
-        self.shares.saw(claim.definition.owner for claim in claims)
+        self.shares.saw([claim.definition.owner for claim in claims])
         self._accept(claims)
         if wants:
             self._answers = evaluate(postponed, now) if postponed else {}
@@ -394,7 +395,8 @@ class Worker:
         finished = carry_out(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
         self._pace += (min(1.0, took) - self._pace) * 0.05
-        self.shares.took(item.claim.definition.owner, took)
+        if not self.shares.threads.alone:
+            self.shares.took(item.claim.definition.owner, took)
         item.over = True
         self.done.append((item, finished))
 

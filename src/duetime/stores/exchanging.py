@@ -88,7 +88,7 @@ def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: M
     return [
         known[item.run]
         for item, answer in pairs
-        if answer is Answer.RECORDED and isinstance(item.outcome, Returned) and item.run in known
+        if type(item.outcome) is Returned and answer is Answer.RECORDED and item.run in known
     ]
 
 
@@ -96,8 +96,8 @@ def charge(
     tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim], exempt: frozenset[str]
 ) -> None:
     """In the order of owners, so that two workers never wait for each other's rows in a circle."""
-    runs = Counter(claim.definition.owner for claim in claims)
-    runs.subtract(claim.definition.owner for claim in given_back)
+    runs = Counter([claim.definition.owner for claim in claims])
+    runs.subtract([claim.definition.owner for claim in given_back])
     for owner in sorted(runs.keys() - exempt):
         if runs[owner]:
             tx.use(owner, hour_of(now), runs[owner])
@@ -134,7 +134,7 @@ def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
         rest = want._replace(limit=want.limit - used)
         found = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
         taken[want.share] += len(found)
-        entries.update((entry.due, entry) for entry in found)
+        entries.update({entry[0]: entry for entry in found})
     return list(entries.values())
 
 
@@ -143,7 +143,8 @@ def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter
         return tx.due_entries(want)
     turns = _still(want.turns, served)
     found = _within(tx.due_entries(want), turns) if turns.by_time else _in_turns(tx, want, heads, turns)
-    served.update((want.turns.group, entry.due.owner) for entry in found)
+    for owner, number in _by_owner(found).items():
+        served[want.turns.group, owner] += number
     return found
 
 
@@ -153,7 +154,10 @@ def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
     return turns._replace(most={**turns.most, **less}) if less else turns
 
 
-def _within(entries: Sequence[Entry], turns: Turns) -> list[Entry]:
+def _within(entries: list[Entry], turns: Turns) -> list[Entry]:
+    numbers = _by_owner(entries)
+    if all(number <= turns.room_of(owner) for owner, number in numbers.items()):
+        return entries
     number: Counter[str] = Counter()
     kept = []
     for entry in entries:
@@ -161,6 +165,10 @@ def _within(entries: Sequence[Entry], turns: Turns) -> list[Entry]:
         if number[entry.due.owner] <= turns.room_of(entry.due.owner):
             kept.append(entry)
     return kept
+
+
+def _by_owner(entries: Sequence[Entry]) -> Counter[str]:
+    return Counter([entry[0][4] for entry in entries])  # by place: names cost twice as much, and every run comes here
 
 
 def _in_turns(tx: Transaction, want: Want, heads: Sequence[Head], turns: Turns) -> list[Entry]:

@@ -127,7 +127,8 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
     due, text = progress.next, entry.definition.trigger
     found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
     if found is None:
-        found = occurrences(text, policy, due, progress.through, _held(entry, progress, due), plan.now)
+        held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # `_held`, written out
+        found = occurrences(text, policy, due, progress.through, held, plan.now)
     taken = plan.taken.get(progress.schedule)
     return policy, without(found, trigger_from_json(text), taken) if taken else found
 

@@ -74,7 +74,8 @@ def earliest_start(definition: Definition, run: Run) -> Instant:
 
 def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due: Instant) -> DueEntry:
     lane = lane_of(definition.kind, at_most_once=policy.at_most_once)
-    return DueEntry(lane, start_of(definition, trigger, due), definition.id, NO_RUN, definition.owner)
+    at = start_of(definition, trigger, due) if trigger.jitter else due
+    return DueEntry(lane, at, definition.id, NO_RUN, definition.owner)
 
 
 def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
