@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from scorecard.commands import commands_of
+from scorecard.commands import Commands, commands_of
 from scorecard.line import Result, Scale, Tell
 from scorecard.mcp_client import McpClient
 from scorecard.serving import Client, Server, serving
@@ -54,12 +54,12 @@ _CANARY = re.compile(r"cnry[0-9a-f]{24}")
 def measure(scale: Scale, tell: Tell) -> Result:
     canaries = Canaries()
     settings, env = _configured(canaries)
-    with serving(settings, env=env) as server:
+    with serving(settings, env=env) as server, commands_of(server) as together:
         ids = _planted(server, canaries, 1 if scale is Scale.SMALL else 2)
         tell("waiting for the runs to end")
         _until_ended(server.client(OWNER), ids)
         shown = list(_surfaces(server, ids))
-        shown += _commands(server, ids, canaries, each_alone=scale is not Scale.SMALL)
+        shown += _commands(together if scale is Scale.SMALL else server.duetime, ids, canaries)
         failures = [each for where, text in shown for each in canaries.found_in(where, text)]
     tried = len(canaries.places)
     counts = {"canaries": tried, "places looked at": len(shown)}
@@ -69,7 +69,7 @@ def measure(scale: Scale, tell: Tell) -> Result:
 def _configured(canaries: Canaries) -> tuple[str, dict[str, str]]:
     """Return settings and an environment with secrets in them."""
     settings = f"""
-drain = 0.5
+drain = 0.1
 allowed_hosts = ["127.0.0.1"]
 [notifications]
 token = "{canaries.new("the token of the ntfy server")}"
@@ -154,15 +154,13 @@ def _agents(server: Server, ids: list[str]) -> Iterator[tuple[str, str]]:
         yield f"jobs://{each}", agent.read(f"jobs://{each}")
 
 
-def _commands(server: Server, ids: list[str], canaries: Canaries, *, each_alone: bool) -> Iterator[tuple[str, str]]:
-    """Yield what commands print, each in a process of its own or all in one."""
+def _commands(duetime: Commands, ids: list[str], canaries: Canaries) -> Iterator[tuple[str, str]]:
     database = f"postgresql://duetime:{canaries.new('the password of the database')}@127.0.0.1:9/duetime"
     lines = [
         ("job", "list"), ("run", "list"), ("dead", "list"), ("inbox",), ("doctor",), ("db", "status"),
         ("job", "show", ids[0]), ("service", "install", "--dry-run", "--db", database),
         ("serve", "--print-config", "all"),
     ]  # fmt: skip
-    with commands_of(server) as together:
-        for line in lines:
-            done = server.duetime(*line) if each_alone else together(*line)
-            yield f"`duetime {' '.join(line)}`", done.stdout + done.stderr
+    for line in lines:
+        done = duetime(*line)
+        yield f"`duetime {' '.join(line)}`", done.stdout + done.stderr

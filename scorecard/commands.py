@@ -11,15 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from scorecard.serving import ROOT, Server, environment
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
+from duetime.cli import main
+from scorecard.serving import ROOT, Done, Server, environment
 
 
 class Commands(Protocol):
@@ -48,8 +43,6 @@ def _asked(process: subprocess.Popen[str], arguments: tuple[str, ...]) -> Done:
 
 
 def _run(arguments: list[str]) -> Done:
-    from duetime.cli import main
-
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -60,5 +53,6 @@ def _run(arguments: list[str]) -> Done:
 
 
 if __name__ == "__main__":
+    _run(["job", "list", "--help"])  # imports what most commands need while nobody waits for it
     for line in sys.stdin:
         print(json.dumps(_run(json.loads(line))), flush=True)

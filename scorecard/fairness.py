@@ -22,11 +22,11 @@ LATEST = 1.0
 LONG_JOBS = 64
 LONG_SECONDS = 30.0
 SMALL_BACKLOG = 500
-SMALL_SECONDS = 2.5
+SMALL_SECONDS = 2.0
 CHUNK = 1000
 CREATED_A_SECOND = 2500
 """Slower than any machine stores them: the instant must not come before the last one is stored."""
-SETTINGS = "max_schedules = 1000000\nmax_runs_per_hour = 0\ndrain = 0.5\n"
+SETTINGS = "max_schedules = 1000000\nmax_runs_per_hour = 0\ndrain = 0.1\n"
 
 
 def measure(scale: Scale, tell: Tell) -> Result:

@@ -36,7 +36,7 @@ def measure(scale: Scale, tell: Tell) -> Result:
     counts = {"http": total * 12 // 20, "mcp": total * 5 // 20, "settings": total // 20}
     counts |= {"rows": total // 20, "cli": total - sum(counts.values()) - total // 20}
     failures: list[str] = []
-    with serving("max_runs_per_hour = 0\ndrain = 0.5\n") as server:
+    with serving("max_runs_per_hour = 0\ndrain = 0.1\n") as server:
         failures += _http(server, counts["http"], tell)
         failures += _mcp(server, counts["mcp"], tell)
         if not server.alive:

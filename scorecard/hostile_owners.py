@@ -29,7 +29,7 @@ PAGES = (
     b"<" * 1_000_000,
     b"<p x='" * 150_000,
 )
-SETTINGS = 'allowed_hosts = ["127.0.0.1"]\nmax_runs_per_hour = 0\ndrain = 0.5\n'
+SETTINGS = 'allowed_hosts = ["127.0.0.1"]\nmax_runs_per_hour = 0\ndrain = 0.1\n'
 
 
 def measure(scale: Scale, tell: Tell) -> Result:

@@ -66,6 +66,14 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
+class Done(NamedTuple):
+    """What a command said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 @dataclass(slots=True)
 class Server:
     """A running server and the secret that signs its tokens."""
@@ -123,13 +131,14 @@ class Server:
         browser.headers["Cookie"] = reply.headers["set-cookie"].split(";")[0]
         return browser
 
-    def duetime(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the same installation."""
+    def duetime(self, *arguments: str) -> Done:
+        """Run a command of the same installation in a process of its own."""
         env = environment(self.folder) | {"DUETIME_SECRET": self.secret}
         command = [sys.executable, "-m", "duetime", *arguments]
-        return subprocess.run(
+        done = subprocess.run(
             command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
         )
+        return Done(done.returncode, done.stdout, done.stderr)
 
     def stranger(self) -> Client:
         """Return a client without a token."""
@@ -142,10 +151,11 @@ class Server:
         return client
 
     def end(self) -> None:
-        """Close what clients left open, which the server would wait for, and end it."""
+        """Close what clients left open, and end it at once: it was judged before, and its store goes as well."""
         for client in list(self._clients):
             client.close()
-        _end(self.process)
+        self.process.kill()
+        self.process.wait()
 
 
 class Client:
@@ -267,15 +277,6 @@ def _said_port(folder: Path, process: subprocess.Popen[bytes]) -> int:
         time.sleep(0.05)
     log = (folder / "serve.log").read_text(errors="replace")
     raise RuntimeError(f"the server did not start:\n{(folder / 'serve.out').read_text()}{log[-2000:]}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(15)
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -37,7 +37,7 @@ class Played:
 
 def measure(scale: Scale, tell: Tell) -> Result:
     """Play many seeds, then some of them once more in other processes, which have to do exactly the same."""
-    count, replays = scale.of(10_000, 8), scale.of(100, 2)
+    count, replays = scale.of(10_000, 5), scale.of(100, 1)
     results, again = [], []
     for played in _play_all(range(count), parallel=scale is not Scale.SMALL):
         results.append(played)

@@ -22,7 +22,7 @@ HELD, SMALL_HELD = 3.0, 0.7
 
 def measure(scale: Scale, tell: Tell) -> Result:
     count = scale.of(5000, 100)
-    with serving("drain = 0.5\n") as server:
+    with serving("drain = 0.1\n") as server:
         user = User(server)
         user.warm_up()
         bound = SLOWEST_MS * allowance(scale, server)

@@ -23,7 +23,7 @@ from scorecard.serving import Client, Reply, Server, serving
 
 Id = str | int
 SECRET_WORD = "zebra"  # noqa: S105 - a word that only the owner's things contain
-SETTINGS = "drain = 0.5\n"
+SETTINGS = "drain = 0.1\n"
 PATIENCE = 20.0
 BODIES: dict[str, Any] = {"PATCH": {"name": "taken over"}, "finish": {"text": "done"}, "dlqIds": {}, "edit": {}}
 FILTERS = ("schedule", "id", "cursor", "messageId", "text", "run")

@@ -26,13 +26,13 @@ def measure(scale: Scale, tell: Tell) -> Result:
     secret = secrets.token_urlsafe(64)
     with tempfile.TemporaryDirectory(prefix="duetime-scorecard-") as name:
         folder = Path(name)
-        settings, env = f"db = {json.dumps(str(folder / 'shared.db'))}\ndrain = 0.5\n", {"DUETIME_SECRET": secret}
+        settings, env = f"db = {json.dumps(str(folder / 'shared.db'))}\ndrain = 0.1\n", {"DUETIME_SECRET": secret}
         with started(folder / "one", settings, env=env) as one, started(folder / "two", settings, env=env) as two:
             nodes = (one, two)
             forged = list(forgeries(secret))
             chosen = forged if scale is not Scale.SMALL else forged[::6]
-            failures = list(_accepted(nodes, chosen, tell))
             with commands_of(one) as duetime:
+                failures = list(_accepted(nodes, chosen, tell))
                 within = KNOWN_WITHIN * allowance(scale, one)
                 failures += _Endings(nodes, duetime, within).tried(scale.of(20, 1), tell)
             failures += [f"node {number} ended" for number, node in enumerate(nodes, 1) if not node.alive]
