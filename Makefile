@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard reference format lock clean
+.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -30,13 +30,13 @@ wait $$types && [ $$unit -eq 0 ]; }
 
 help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## dashboard, API, MCP and a worker with sample tasks, shown live; Ctrl-C stops it
 	@$(BIN)/duetime serve --demo $(ARGS)
 
-test: $(VENV)/.dev ## lint, types, imports and unit: what has to pass before a merge
-	$(call stage,test,$(MAKE) --no-print-directory lint imports && $(beside))
+test: $(VENV)/.dev ## lint, types, imports, unit and a small scorecard: what has to pass before a merge
+	$(call stage,test,$(MAKE) --no-print-directory lint imports && $(beside) && $(MAKE) --no-print-directory scorecard-small)
 
 lint: $(VENV)/.dev ## ruff: rules and formatting
 	$(call stage,lint,$(BIN)/ruff check -q --output-format concise $(CODE) && $(BIN)/ruff format -q --check $(CODE))
@@ -48,7 +48,12 @@ imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
 	$(call stage,imports,$(BIN)/lint-imports --no-logo)
 
 unit: $(VENV)/.dev ## pytest, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
-	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder $(ARGS))
+	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
+	  --ignore tests/scorecard $(ARGS))
+
+# One line after the other: they measure, and would measure each other.
+scorecard-small: $(VENV)/.dev ## every line of the scorecard with a few of each sort, within a minute
+	$(call stage,scorecard-small,$(BIN)/python -m pytest -q -p no:xdist tests/scorecard)
 
 clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm
 	@$(BIN)/python -m tests.support.node
