@@ -9,6 +9,8 @@ QUIET = 0.01
 """Seconds that a request takes at most where nothing else happens."""
 AMID_TESTS = 3.0
 """The load may change between this measurement and what is judged by it."""
+MOST = 10.0
+"""Beyond it, a bound would no longer tell a fault from a busy machine."""
 
 
 def allowance(scale: Scale, server: Server) -> float:
@@ -18,4 +20,4 @@ def allowance(scale: Scale, server: Server) -> float:
     client = server.client("measuring")
     slowest = max(client.ask("GET", "/api/v1/schedules?limit=10").seconds for _ in range(20))
     client.close()
-    return AMID_TESTS * max(1.0, slowest / QUIET)
+    return min(MOST, AMID_TESTS * max(1.0, slowest / QUIET))
