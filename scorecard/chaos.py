@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections import Counter
@@ -18,6 +19,8 @@ from scorecard.keeping import kept
 from scorecard.line import Result, Scale, Tell, about
 from tests.support.postgres import running_server
 
+SEED = "SEED"
+"""The environment variable that chooses other faults; without it they are the same each time."""
 WORKERS = 4
 LEASE = 2.0
 RATE, SMALL_RATE = 50, 10
@@ -89,7 +92,7 @@ def _run(store: str, size: Size, tell: Tell) -> _Outcome:
     with kept(f"chaos-{store}") as place, _opened(store, place.folder) as (url, database):
         experiment = Experiment(url, place.folder, lease=LEASE)
         with experiment.running(WORKERS):
-            chaos = _Chaos(experiment, database, random.Random(f"chaos {store}"), size)
+            chaos = _Chaos(experiment, database, random.Random(f"chaos {store} {os.environ.get(SEED, '')}"), size)
             chaos.play(tell)
             settled = experiment.settle(SETTLING)
             experiment.replace_those_that_gave_up()
