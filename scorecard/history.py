@@ -18,6 +18,8 @@ LEAD = SECOND // 10
 """How far ahead of its instant an occurrence may be claimed."""
 SETTLING = SECOND // 2
 """How long after an answered request something that was under way may still begin."""
+LAPSING = SECOND // 4
+"""How long after a fault a worker may still tell a run to stop: a beat that waited for the store renews little."""
 READING = 500
 """What two readings of one clock by two programs may differ by."""
 LIVE = frozenset({"pending", "queued", "running", "waiting"})
@@ -230,7 +232,8 @@ def _repeats(definition: Definition, executions: Sequence[Execution], history: H
 def _repeat(definition: Definition, before: Execution, after: Execution, history: History) -> Iterable[Finding]:
     """A second call of one run is a retry of what failed, or explained by a fault between its claim and its record."""
     retried = before.how == "failed" and after.attempt > before.attempt
-    faulty = history.disturbed(before.process, before.begin - LEAD, after.begin)
+    since = before.begin - (LAPSING if before.how == "stopped" else LEAD)
+    faulty = history.disturbed(before.process, since, after.begin)
     if not retried and not faulty:
         yield Finding("repeated", f"run {before.run} of {definition.id} was {before.how} and ran again")
     if retried and not faulty and before.end is not None and after.begin < before.end + definition.backoff // 2:

@@ -110,3 +110,12 @@ def test_a_planted_bug_still_applies(patch: Patch) -> None:
 
 def test_there_are_twenty_planted_bugs() -> None:
     assert len({patch.name for patch in PATCHES}) == 20
+
+
+def test_a_run_that_was_told_to_stop_just_after_a_fault_may_run_again_and_one_that_completed_may_not() -> None:
+    locked = (Fault("stop", 0, T0, T0 + SECOND - SECOND // 5),)
+    stopped = [call(0), call(1, how="stopped"), AGAIN, call(2)]
+    assert rules(ROWS, stopped, faults=locked) == set()
+    assert "repeated" in rules(ROWS, [call(0), call(1), AGAIN, call(2)], faults=locked)
+    long_ago = (Fault("stop", 0, T0, T0 + SECOND // 2),)
+    assert "repeated" in rules(ROWS, stopped, faults=long_ago)
