@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CODE   := src tests $(wildcard bench evaluation examples reference scorecard)
-TOGETHER ?= 4
+TOGETHER ?= 3
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -24,10 +24,6 @@ if [ $$status -eq 0 ]; then printf '== %s passed in %s s\n' '$(1)' $$took; \
 else printf '== %s FAILED in %s s\n' '$(1)' $$took; exit $$status; fi
 endef
 
-# Types beside the tests, which wait for other things than a processor half of the time. Both have to pass.
-beside = { $(MAKE) --no-print-directory types & types=$$!; unit=0; $(MAKE) --no-print-directory unit || unit=$$?; \
-wait $$types && [ $$unit -eq 0 ]; }
-
 help: ## list the targets
 	@printf 'Duetime: make <target>\n\n'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +32,7 @@ run: $(VENV)/.run ## dashboard, API, MCP and a worker with sample tasks, shown l
 	@$(BIN)/duetime serve --demo $(ARGS)
 
 test: $(VENV)/.dev ## lint, types, imports, unit and a small scorecard: what has to pass before a merge
-	$(call stage,test,$(MAKE) --no-print-directory lint imports && $(beside) && $(MAKE) --no-print-directory scorecard-small)
+	$(call stage,test,$(MAKE) --no-print-directory lint imports types unit scorecard-small)
 
 lint: $(VENV)/.dev ## ruff: rules and formatting
 	$(call stage,lint,$(BIN)/ruff check -q --output-format concise $(CODE) && $(BIN)/ruff format -q --check $(CODE))

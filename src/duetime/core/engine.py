@@ -215,9 +215,9 @@ class Engine:
         self.worker.draining = True
         self._stopping.set()
         self._wake.set()
-        self.exchange_age.forget()
         for thread in self._threads:
             _join(thread)
+        self.exchange_age.forget()  # now that nobody completes a further one
         deadline = self._clock.monotonic() + patience
         self.worker.give_back_unstarted()
         self._drain(deadline)
