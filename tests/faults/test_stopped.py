@@ -46,7 +46,7 @@ def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
     team.settled(LEASE + 10, 4)
     others = {run.name: run for run in team.runs()}
     assert {run.status for run in others.values()} == {"completed"}
-    assert {run.deaths for run in others.values()} == {1}
+    assert {run.deaths for run in others.values()} <= {0, 1}  # one that began after the last beat counts none
     assert team.count("ended") == dict.fromkeys(begun, 1)
 
     sleeper.signal(signal.SIGCONT)

@@ -61,8 +61,11 @@ class Output:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self._queue.put(line.rstrip("\n"))
+        try:
+            for line in process.stdout:
+                self._queue.put(line.rstrip("\n"))
+        except ValueError:
+            pass  # closed by whoever ended the process: there is nothing more to read
         self._queue.put(None)
 
     def until(self, wanted: Callable[[str], bool]) -> str:
