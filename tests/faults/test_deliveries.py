@@ -155,18 +155,9 @@ def test_one_dead_host_among_ten_delays_no_other(tmp_path: Path, refuses: bool) 
     with Receiver() as healthy, Receiver(lambda request: Behaviour(fault=Fault.SILENCE)) as silent:
         ten = {f"host-{number}": ChannelSettings(healthy.url) for number in range(10)}
         dead = {"host-9": ChannelSettings(gone.url if refuses else silent.url)}
-        rounds = (_beside_a_dead_host(tmp_path / str(number), ten, dead) for number in range(3))
-        # A host that delays the others does so every time; a machine that is busy just then does not.
-        assert any(beside <= max(3 * before, 0.5) for before, beside in rounds)
-
-
-def _beside_a_dead_host(
-    folder: Path, ten: dict[str, ChannelSettings], dead: dict[str, ChannelSettings]
-) -> tuple[float, float]:
-    """Return how late the healthy ones are (p99), without and with a dead one among them."""
-    folder.mkdir()
-    before = _latenesses(folder / "ten", ten)
-    return percentile(before, 0.99), percentile(_latenesses(folder / "nine", ten | dead), 0.99)
+        before = _latenesses(tmp_path / "ten", ten)
+        beside = _latenesses(tmp_path / "nine", ten | dead)
+    assert percentile(beside, 0.99) <= max(3 * percentile(before, 0.99), 0.5)
 
 
 def _latenesses(folder: Path, channels: dict[str, ChannelSettings]) -> list[float]:
