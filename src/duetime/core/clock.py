@@ -48,9 +48,7 @@ class SystemClock:
         return time.monotonic()
 
     def boottime(self) -> float:
-        return _boottime()
+        return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
-def _boottime() -> float:
-    source = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if source is None else time.clock_gettime(source)
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from duetime.core.clock import SECOND, Clock, Instant
+from duetime.core.clock import SECOND, Clock
 from duetime.core.kind import Kind, StopReason, StopSignal, Work
 from duetime.core.lease import Lease
 from duetime.core.model import RunId, WorkerId
@@ -20,24 +19,20 @@ from duetime.core.results import clean_text, error_text
 log = logging.getLogger("duetime.worker")
 
 
-@dataclass(slots=True, eq=False)
 class InHand:
     """A claimed run in this process."""
 
-    claim: Claim
-    worker: WorkerId
-    since: float = 0.0
-    """When it was claimed, on the monotonic clock: a wall clock that jumps makes no run look stalled."""
-    stop: StopSignal = field(default_factory=StopSignal)
-    begun: bool = False
-    over: bool = False
-    """Its thread is free again."""
-    report: str | None = None
-    reported: bool = True
+    __slots__ = ("begun", "claim", "id", "over", "report", "reported", "since", "stop", "worker")
 
-    @property
-    def id(self) -> RunId:
-        return self.claim.run.id
+    def __init__(self, claim: Claim, worker: WorkerId, since: float = 0.0) -> None:
+        """`since`: when it was claimed, on the monotonic clock: a wall clock that jumps makes no run look stalled."""
+        self.id: RunId = claim.run.id
+        self.claim, self.worker, self.since = claim, worker, since
+        self.stop = StopSignal()
+        self.begun = False
+        self.over = False  # its thread is free again
+        self.report: str | None = None
+        self.reported = True
 
     @property
     def timeout(self) -> int | None:
@@ -51,19 +46,18 @@ class InHand:
 def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
     item.begun = True
     started = clock.now()
-    outcome = _judge(item, _outcome(item, kinds, lease))
+    outcome = _outcome(item, kinds, lease)
+    if item.stop.is_set():
+        outcome = _judge(item, outcome)
     if type(outcome) is not Completed:
         outcome = redacted_outcome(outcome, item.claim.definition.payload)
-    return _finished(item, outcome, started, clock.now())
+    run = item.claim.run
+    return Finished(run.id, run.fence, outcome, started, clock.now())
 
 
 def give_back(item: InHand, clock: Clock) -> Finished:
-    return _finished(item, Returned(), None, clock.now())
-
-
-def _finished(item: InHand, outcome: Outcome, started: Instant | None, finished: Instant) -> Finished:
     run = item.claim.run
-    return Finished(run.id, run.fence, outcome, started, finished)
+    return Finished(run.id, run.fence, Returned(), None, clock.now())
 
 
 def _outcome(item: InHand, kinds: Mapping[str, Kind], lease: Lease | None) -> Outcome:
@@ -80,8 +74,7 @@ def _judge(item: InHand, outcome: Outcome) -> Outcome:
     """A thread cannot be killed: what came back after its time was up is a failure all the same. What it brought is
     kept: an agent may have done and used much by then."""
     reason = item.stop.reason
-    if reason is None:
-        return outcome
+    assert reason is not None
     if reason is StopReason.TIMEOUT:
         result = outcome.result if isinstance(outcome, Completed | Failed | Retry) else None
         return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s", result=result)

@@ -29,7 +29,7 @@ class Lease:
         return self._deadline - self._clock.boottime()
 
     def expired(self) -> bool:
-        return self.left < 0
+        return self._clock.boottime() > self._deadline
 
 
 @dataclass(slots=True)

@@ -42,7 +42,8 @@ class StoreClock:
     def __init__(self, base: Clock) -> None:
         self._base = base
         self._sample: Sample | None = None
-        self.monotonic = base.monotonic  # as it is: every run asks several times
+        self.now: Callable[[], Instant] = base.now  # these as they are: every run asks several times
+        self.monotonic = base.monotonic
         self.boottime = base.boottime
 
     @property
@@ -50,7 +51,7 @@ class StoreClock:
         """True where real time is meant; a clock that somebody sets neither follows the store nor is bound by it."""
         return isinstance(self._base, SystemClock)
 
-    def now(self) -> Instant:
+    def _carried_on(self) -> Instant:
         sample = self._sample  # read once: another thread replaces it
         return self._base.now() if sample is None else sample.earliest(self._base.boottime())
 
@@ -66,6 +67,7 @@ class StoreClock:
         fresh, kept = Sample(asked, theirs, answered), self._sample
         if kept is None or not fresh.theirs < kept.earliest(answered) <= fresh.latest(answered):
             self._sample = fresh
+            self.now = self._carried_on
 
 
 def is_real(clock: Clock) -> bool:

@@ -350,13 +350,12 @@ class Worker:
         assert self.id is not None
         now, since = self.clock.now(), self.clock.monotonic()
         items = [InHand(claim, self.id, since) for claim in claims]
-        for item in items:
-            self.hands[item.id] = item
+        self.hands.update([(item.id, item) for item in items])
         items = self.suspects.admit(items)
         ready = [item for item in items if item.claim.at <= now]
         if ready:
             self.carrier.put(ready)
-        for item in items:
+        for item in items if len(ready) < len(items) else ():
             if item.claim.at > now:  # no longer than the lead, should the clock be set back just now
                 self.start_later(min(item.claim.at - now, self.options.lead) / SECOND, item)
 

@@ -24,7 +24,7 @@ def settle(
     tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished], known: Mapping[RunId, Claim]
 ) -> list[Answer]:
     runs = [item.run for item in finished]
-    remembered = all(run in known for run in runs)
+    remembered = all(map(known.__contains__, runs))
     held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
     settlement = plan_settlement(held, finished, worker, now, tx)
     apply(tx, settlement.writes, now)
@@ -142,8 +142,12 @@ def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter
     if want.turns is None:
         return tx.due_entries(want)
     turns = _still(want.turns, served)
-    found = _within(tx.due_entries(want), turns) if turns.by_time else _in_turns(tx, want, heads, turns)
-    for owner, number in _by_owner(found).items():
+    found = tx.due_entries(want) if turns.by_time else _in_turns(tx, want, heads, turns)
+    numbers = _by_owner(found)
+    if turns.by_time and any(number > turns.room_of(owner) for owner, number in numbers.items()):
+        found = _within(found, turns)
+        numbers = _by_owner(found)
+    for owner, number in numbers.items():
         served[want.turns.group, owner] += number
     return found
 
@@ -155,9 +159,6 @@ def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
 
 
 def _within(entries: list[Entry], turns: Turns) -> list[Entry]:
-    numbers = _by_owner(entries)
-    if all(number <= turns.room_of(owner) for owner, number in numbers.items()):
-        return entries
     number: Counter[str] = Counter()
     kept = []
     for entry in entries:

@@ -34,7 +34,7 @@ from duetime.stores.rows import Holding, definition_update, entry_of, held_of, h
 from duetime.stores.transaction import FEW, OwnerKey, Taken, takes_turns
 
 SQL = load_queries("sqlite")
-Row = TypeVar("Row", Entry, Held, Holding, Schedule)
+Row = TypeVar("Row", Held, Schedule)
 
 
 class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
@@ -100,18 +100,18 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
-        return [self._with_run(self._remember(entry_of(row))) for row in rows]
-
-    def _with_run(self, entry: Entry) -> Entry:
-        return entry if entry.due.run == NO_RUN else entry._replace(run=self.run(entry.due.run))
+        entries = [entry_of(row) for row in rows]
+        self._states.update([(progress[0], progress[3]) for _, _, progress, _ in entries])
+        return [entry if entry[0][3] == NO_RUN else entry._replace(run=self.run(entry.due.run)) for entry in entries]
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
         rows = self._rows("held_rows", json.dumps(runs))
         return {held.run.id: self._remember(held) for held in map(held_of, rows)}
 
     def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
-        rows = self._rows("holdings", json.dumps(runs))
-        return [self._remember(holding_of(row)) for row in rows]
+        holdings = [holding_of(row) for row in self._rows("holdings", json.dumps(runs))]
+        self._states.update([(holding.progress.schedule, holding.progress.state) for holding in holdings])
+        return holdings
 
     def held_by(self, worker: WorkerId) -> list[Held]:
         return [self._remember(held_of(row)) for row in self._rows("held_by", worker)]

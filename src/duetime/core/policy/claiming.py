@@ -22,7 +22,7 @@ from duetime.core.outcome import Failed
 from duetime.core.policy.ending import Held, Reader, end_run
 from duetime.core.policy.evaluating import LEAD, Answers, Question, found_before, occurrences
 from duetime.core.policy.occurrences import Found, without
-from duetime.core.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
+from duetime.core.policy.rows import Span, claimed_run, ended, new_run, run_entry, span_run, trigger_entry
 from duetime.core.policy.settling import Finished, settle
 from duetime.core.policy.values import Overlap, Policy, policy_from_json
 from duetime.core.policy.writes import Extension, NewId, Writes
@@ -31,6 +31,10 @@ from duetime.core.triggers import trigger_from_json
 from duetime.core.triggers.step_budget import LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
 __all__ = ["LEAD", "Claim", "ClaimPlan", "Entry", "mark_broken", "plan_claims"]
+
+
+# Looking a member up in its enumeration takes as long as a call, and every claim comes here.
+_ACTIVE = ScheduleState.ACTIVE
 
 
 class Entry(NamedTuple):
@@ -122,7 +126,7 @@ def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
 def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Found | None]:
     """Everything that the row's texts can make fail, before anything is decided; the store is not asked in here."""
     policy = policy_from_json(entry.definition.policy)
-    if entry.due.run != NO_RUN or progress.state != ScheduleState.ACTIVE or progress.next is None:
+    if entry.due.run != NO_RUN or progress.state != _ACTIVE or progress.next is None:
         return policy, None
     due, text = progress.next, entry.definition.trigger
     found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
@@ -153,7 +157,7 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
     definition = entry.definition
     progress, following, run = before, found.following, found.run
     if len(run) == 1 and found.missed is None and policy.max_runs is None and not (before.active or before.queued):
-        _start_alone(plan, entry, policy, found)
+        _start_alone(plan, entry, policy, found, before)
         return
     if policy.max_runs is not None:
         run = run[: max(0, policy.max_runs - progress.run_count)]
@@ -170,9 +174,9 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
         plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
 
 
-def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found) -> None:
+def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
     """What happens nearly always, written out: one row instead of three copies of it."""
-    definition, before, following = entry.definition, plan.writes.progress_of(entry.progress), found.following
+    definition, following = entry.definition, found.following
     _put_in_hand(plan, entry, found.run[0])
     plan.writes.progress[definition.id] = Progress(
         before.schedule, before.owner, before.kind, before.state, following, found.through, before.run_count + 1,
@@ -201,10 +205,10 @@ def _admit(
 
 
 def _put_in_hand(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
-    started = max(entry.due.at, plan.now)
-    run = new_run(plan.new_id(), entry.definition, due, RunStatus.RUNNING, worker=plan.worker, started=started)
+    definition, at, now = entry.definition, entry.due.at, plan.now
+    run = claimed_run(plan.new_id(), definition, due, plan.worker, at if at > now else now)
     plan.writes.new_runs.append(run)
-    plan.claims.append(Claim(run, entry.definition, entry.due.at))
+    plan.claims.append(Claim(run, definition, at))
 
 
 def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:

@@ -11,6 +11,10 @@ from duetime.core.policy.rows import earliest_start, ended, run_entry
 from duetime.core.policy.values import Overlap, Policy
 from duetime.core.policy.writes import Writes
 
+# Looking a member up in its enumeration takes as long as a call, and every run ends here.
+_COMPLETED = RunStatus.COMPLETED
+_FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
+
 
 class Reader(Protocol):
     """What a decision may look up in the running transaction; only rare paths do."""
@@ -40,13 +44,12 @@ class Held(NamedTuple):
 def end_run(writes: Writes, held: Held, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
     """`closed` is the run in its final status; it was counted as active until now."""
     progress = writes.progress_of(held.progress)
-    failures = progress.failures
-    if closed.status == RunStatus.COMPLETED:
-        failures = 0
-    elif closed.status in (RunStatus.FAILED, RunStatus.LOST):
+    failures, last_error = progress.failures, closed.error
+    if closed.status == _COMPLETED:
+        failures, last_error = 0, None
+    elif closed.status in _FAILURES:
         failures += 1
     last_run = progress.last_run if closed.started is None else closed.started
-    last_error = None if closed.status == RunStatus.COMPLETED else closed.error
     paused = failures > progress.failures and is_failing(policy, progress, failures)
     progress = Progress(  # written out: `_replace` costs twice as much, and every run ends once
         progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
