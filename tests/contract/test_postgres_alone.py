@@ -16,6 +16,7 @@ from duetime.core.outcome import Completed
 from duetime.core.policy import changing
 from duetime.core.policy.settling import Answer
 from duetime.core.store import ScheduleQuery
+from duetime.stores.firing import firing_page
 from duetime.stores.postgres import PostgresStore
 from duetime.stores.postgres_rows import SQL
 from tests.support.drafts import T0, once
@@ -97,6 +98,17 @@ def test_after_a_refusal_the_next_question_comes_later(private_postgres: Postgre
     clock.seconds += 0.1
     create(store, once())
     store.close()
+
+
+def test_what_fires_next_is_read_along_the_queue_before_the_server_knows_how_much_an_owner_has(
+    store: PostgresStore,
+) -> None:
+    """Statistics come a minute after a burst of creates: until then a plan by what an owner has would read it all."""
+    create(store, *[once(T0 + number) for number in range(3_000)])
+    statement, values = firing_page(ScheduleQuery(owner="ada", firing=True, limit=20), "job")
+    plan = "\n".join(row[0] for row in store._rows(f"EXPLAIN {statement}", values))
+    assert "due_by_owner" in plan
+    assert "Sort" not in plan and "progress_by" not in plan
 
 
 def test_a_session_that_is_ended_by_the_server_loses_its_transaction(store: PostgresStore) -> None:

@@ -20,6 +20,7 @@ Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 Placed = tuple[tuple[int, ...], Schedule]
 """A schedule and its place in a list, from which the next page goes on."""
 
+NOBODY: Final = ""
 FEW: Final = 2_000
 """Schedules that are quickly read and sorted. Of an owner who has more, the queue soon shows some."""
 _OWN: Final = "SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'active' LIMIT ?) AS own"
@@ -38,17 +39,25 @@ _LANES: Final = (
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     """One more than asked for, to know whether there is more."""
     few = query.owner is not None and ask(_OWN, (query.owner, FEW))[0][0] < FEW
-    pages = [firing_page(query, lane) for lane in ([None] if few else _lanes(ask, query.kind))]
+    lanes = [None] if few else list(_lanes(ask, query.kind))
+    pages = [firing_page(query, lane) for lane in lanes]
+    if not few and query.owner is not None:  # entries that an earlier version wrote name no owner
+        pages += [firing_page(query, lane, NOBODY) for lane in lanes]
     found = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
     placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in found]
     return sorted(placed, key=lambda each: each[0])[: query.limit + 1]
 
 
-def firing_page(query: ScheduleQuery, lane: str | None) -> tuple[str, list[Any]]:
-    """Of one lane, along the queue; without one, of all that an owner has."""
-    where = schedule_filter(query)
+def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None) -> tuple[str, list[Any]]:
+    """Of one lane, along the owner's part of the queue; without a lane, of all that an owner has.
+
+    `owner`: whose part of the queue, where it is not that of the owner who is asked for.
+    """
+    where = schedule_filter(query, along_queue=lane is not None)
     where.add("d.run = 0")  # not the retries
-    where.equal("d.lane", lane)
+    if lane is not None:
+        where.equal("d.lane", lane)
+        where.equal("d.owner", query.owner if owner is None else owner)
     if query.due_to is not None:  # the queue is read no further than jitter may put off what is due by then
         where.add("d.at <= ?", query.due_to + _LATEST_JITTER)
     if query.cursor is not None:
