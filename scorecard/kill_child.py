@@ -40,6 +40,8 @@ CALLER = Caller("local", operator=True)
 LEASE = 2.0
 ROUNDS = 60
 STATEMENT = "statement"
+STATEMENTS = "statements"
+"""The file in which a migration that was not killed leaves the number of its statements."""
 """The step of a migration: so many statements were executed."""
 TASK = "task"
 """The step of a run: inside the task, before or after its side effect."""
@@ -95,13 +97,13 @@ class _Trap:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._left = order.passes
+        self.seen = 0
 
     def passed(self, step: str, when: str) -> None:
         if (step, when) != (self._order.step, self._order.when):
             return
-        self._left -= 1
-        if self._left <= 0:
+        self.seen += 1
+        if self.seen >= self._order.passes:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def wrap_methods(self) -> None:
@@ -136,6 +138,7 @@ def _migrate(order: Order, trap: _Trap) -> None:
 
     setattr(psycopg.Connection, "execute", counted)  # noqa: B010 - mypy refuses a plain assignment to a method
     build(Settings(db=order.url, timezone="UTC"), clock=SettableClock(order.start), registry=Registry()).close()
+    (Path(order.folder) / STATEMENTS).write_text(str(trap.seen), encoding="utf-8")
 
 
 class Scene:

@@ -28,7 +28,7 @@ from duetime.simulation import SettableClock
 from duetime.stores.flow import FlowingStore
 from duetime.stores.queries import load_migrations
 from scorecard import kill_child
-from scorecard.kill_child import STATEMENT, TASK, Order, Scene
+from scorecard.kill_child import STATEMENT, STATEMENTS, TASK, Order, Scene
 from scorecard.line import Result, Scale, Tell
 from tests.support.invariants import invariants
 from tests.support.postgres import running_postgres
@@ -61,6 +61,7 @@ LATER = 3600
 RECOVERY = 400
 """Steps of half a second within which everything has to have ended."""
 TOO_LONG = 60.0
+NEVER = 10**9
 
 
 def measure(scale: Scale, tell: Tell) -> Result:
@@ -70,7 +71,8 @@ def measure(scale: Scale, tell: Tell) -> Result:
     facts = 0
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         urls = {"sqlite": "", "postgres": stack.enter_context(running_postgres())}
-        for number, (store, order) in enumerate(itertools.islice(_orders(urls, Path(folder)), count)):
+        statements = {store: _count_statements(store, urls, Path(folder)) for store in STORES}
+        for number, (store, order) in enumerate(itertools.islice(_orders(urls, Path(folder), statements), count)):
             with _own_store(store, order):
                 problems, acknowledged = _kill_and_recover(order)
             failures += [f"{store}, {order.name}: {problem}" for problem in problems]
@@ -80,8 +82,9 @@ def measure(scale: Scale, tell: Tell) -> Result:
     return Result({"kills": count, "stores": len(STORES), "steps": len(set(STEPS))}, measured, tuple(failures))
 
 
-def _orders(urls: dict[str, str], folder: Path) -> Iterator[tuple[str, Order]]:
-    """Each step on each store, again and again, each time after one more pass."""
+def _orders(urls: dict[str, str], folder: Path, statements: dict[str, int]) -> Iterator[tuple[str, Order]]:
+    """Each step on each store, again and again, each time after one more pass; a migration begins again at its first
+    statement when every one has had its kill."""
     chance = random.Random("kills")
     number = 0
     for passes in itertools.count(1):
@@ -89,11 +92,25 @@ def _orders(urls: dict[str, str], folder: Path) -> Iterator[tuple[str, Order]]:
         chance.shuffle(round_)
         for store, (at, (verb, when, step)) in round_:
             number += 1
-            place = folder / str(number)
-            place.mkdir()
-            url = str(place / "store.db") if store == "sqlite" else _in_schema(urls[store], _schema_of(place))
-            times = (passes - 1) * MIGRATIONS + len(STEPS) - at if verb == "migrate" else passes
-            yield store, Order(verb, when, step, times, url, str(place), Instant(time.time_ns() // 1000))
+            times = passes
+            if verb == "migrate":
+                times = 1 + ((passes - 1) * MIGRATIONS + len(STEPS) - at - 1) % statements[store]
+            yield store, _order((verb, when, step), times, store, urls, folder / str(number))
+
+
+def _order(step: tuple[str, str, str], passes: int, store: str, urls: dict[str, str], place: Path) -> Order:
+    place.mkdir()
+    url = str(place / "store.db") if store == "sqlite" else _in_schema(urls[store], _schema_of(place))
+    return Order(*step, passes, url, str(place), Instant(time.time_ns() // 1000))
+
+
+def _count_statements(store: str, urls: dict[str, str], folder: Path) -> int:
+    """Let one migration come to its end, and return of how many statements it consists."""
+    order = _order(("migrate", "before", STATEMENT), NEVER, store, urls, folder / f"whole_{store}")
+    with _own_store(store, order):
+        _make_old_store(order)
+        assert _run_child(order) == 0
+    return int((Path(order.folder) / STATEMENTS).read_text(encoding="utf-8"))
 
 
 def _schema_of(folder: Path) -> str:
@@ -119,14 +136,9 @@ def _kill_and_recover(order: Order) -> tuple[list[str], int]:
     """Return what was lost, and how much had been acknowledged."""
     if order.verb == "migrate":
         _make_old_store(order)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([kill_child.__name__])
-    process = context.Process(target=kill_child.main, args=(order,))
-    process.start()
-    process.join(TOO_LONG)
-    if process.exitcode != -signal.SIGKILL:
-        process.kill()
-        return [f"the process ended with {process.exitcode} and was not killed at its step"], 0
+    ended = _run_child(order)
+    if ended != -signal.SIGKILL:
+        return [f"the process ended with {ended} and was not killed at its step"], 0
     said = _lines(Path(order.folder) / "acknowledged")
     scene = Scene(order.url, Path(order.folder), "recovery", _clock_after(order), lambda step, when: None)
     try:
@@ -135,6 +147,18 @@ def _kill_and_recover(order: Order) -> tuple[list[str], int]:
     finally:
         scene.app.close()
     return problems, len(said)
+
+
+def _run_child(order: Order) -> int | None:
+    """Return how the process ended; None where it had to be ended because it took too long."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([kill_child.__name__])
+    process = context.Process(target=kill_child.main, args=(order,))
+    process.start()
+    process.join(TOO_LONG)
+    ended = process.exitcode
+    process.kill()
+    return ended
 
 
 def _clock_after(order: Order) -> SettableClock:
