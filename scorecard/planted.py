@@ -122,7 +122,7 @@ PATCHES = (
         "a create is acknowledged and not written",
         (FLOW, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
     ),
-    _patch("a success is recorded as a failure", (SETTLING, "status=RunStatus.COMPLETED", "status=RunStatus.FAILED")),
+    _patch("a success is recorded as a failure", (SETTLING, "run.due, _COMPLETED,", "run.due, RunStatus.FAILED,")),
 )
 
 
