@@ -162,7 +162,7 @@ class Crew:
                 )
                 for key in keys
             ],
-            ago=overdue + 1,
+            ago=overdue + 10,  # thousands take a while to be checked, one after the other
         )
 
     def create(self, news: Sequence[NewSchedule], ago: float = 0.0) -> list[Schedule]:
