@@ -12,6 +12,9 @@ from scorecard.experiment import Experiment, now, wait_until
 from scorecard.history import SECOND, check
 
 WORKERS = 2
+STOPPED = 5.0
+"""Seconds: far beyond the lease, so that the others take over what the stopped worker holds on a busy machine too, and
+less than that work takes, so that it wakes up while they are at it."""
 PEOPLE = "people"
 """The name of the threads that look and intervene meanwhile."""
 
@@ -24,7 +27,7 @@ def main(folder: Path) -> list[str]:
         wait_until(plan.begin + 33 * SECOND // 10)
         experiment.kill(experiment.busy_with(plan.killed))
         wait_until(plan.begin + 53 * SECOND // 10)
-        experiment.stop(experiment.busy_with(plan.stopped), 3.5)
+        experiment.stop(experiment.busy_with(plan.stopped), STOPPED)
         _wait_for_people()
         settled = experiment.settle(30)
         experiment.replace_those_that_gave_up()
@@ -53,7 +56,7 @@ def _plan(experiment: Experiment) -> Plan:
         create(f"exact {number}", begin, second, last, work=0.4, at_most_once=True)
         create(f"killed {number}", begin + 3 * second, work=1.5)
     killed = {create(f"killed once {number}", begin + 3 * second, work=1.5, at_most_once=True) for number in range(3)}
-    stopped = {create(f"stopped {number}", begin + 5 * second, work=4.5) for number in range(3)}
+    stopped = {create(f"stopped {number}", begin + 5 * second, work=6.0) for number in range(3)}
     create("slow", begin, second, last, work=1.3)
     create("queued", begin, second, begin + 4 * second, work=1.2, overlap="queue")
     create("failing", begin, 3 * second, last, fails=9, max_attempts=2, backoff=second // 2, overlap="allow")
