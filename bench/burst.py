@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 
 from bench.scene import Scene, create, later
-from duetime.compose import App
-from duetime.core.clock import Instant
-from duetime.core.engine import Engine
+from duetime.app import App
+from duetime.engine.clock import Instant
+from duetime.engine.worker.threads import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from statistics import median
 import httpx2
 
 from bench.receivers import Receivers, refusing_url
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.store import RunQuery
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.engine.kind import Caller
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 
 LEAST_THROUGHPUT = 0.5

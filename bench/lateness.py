@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from bench.scene import Scene, create
-from duetime.core.clock import SECOND, Instant
-from duetime.core.store import RunQuery
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.store import RunQuery
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from starlette.testclient import TestClient
 
-from duetime.compose import build, web
-from duetime.core.clock import HOUR
-from duetime.core.model import LEASE
-from duetime.faces.http.tokens import Tokens
+from duetime.app import build, web
+from duetime.engine.clock import HOUR
+from duetime.engine.model import LEASE
+from duetime.security.tokens import Tokens
 from duetime.settings import Settings
-from duetime.stores.sqlite import SqliteStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.filling import OWNER, fill
 
 BOUND = 3.0

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from duetime.compose import App, build
-from duetime.core.clock import DAY, HOUR, Instant
-from duetime.core.model import Definition, ScheduleId
-from duetime.core.policy.creating import Draft
-from duetime.core.triggers import build_trigger, trigger_to_json
-from duetime.kinds.registry import Registry
+from duetime.app import App, build
+from duetime.engine.clock import DAY, HOUR, Instant
+from duetime.engine.model import Definition, ScheduleId
+from duetime.engine.policy.create import Draft
+from duetime.engine.triggers import build_trigger, trigger_to_json
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 
 CHUNK = 5000

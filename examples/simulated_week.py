@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from duetime import Simulation
-from duetime.core.clock import instant_of
-from duetime.kinds.registry import Registry
+from duetime import Registry, Simulation, instant_of
 
 registry = Registry()
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from duetime.compose import build
-from duetime.faces.http.api.application import api
-from duetime.faces.http.api.doors import House
-from duetime.faces.local import as_local
+from duetime.app import build
+from duetime.kinds.prompts.inbox import answered_later
+from duetime.rest.application import api
+from duetime.rest.dependencies import House
+from duetime.service.local import as_local
 from duetime.settings import Settings
-from duetime.wiring.later import answered_later
 from reference.markdown import code, page, table
 from reference.schemas import fields, meaning, words
 

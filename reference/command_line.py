@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from duetime.cli import door
-from duetime.cli.rooms import EPILOG, command
+from duetime.cli.main import _EXITS, EPILOG, command
 from reference.markdown import code, page, table
 
 SHARED = 4
@@ -89,5 +88,5 @@ def _described(each: Command, shared: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _exits() -> Iterator[tuple[str, str]]:
-    for status in sorted(set(door._EXITS.values())):
-        yield str(status), ", ".join(code(name) for name, exit_ in door._EXITS.items() if exit_ == status)
+    for status in sorted(set(_EXITS.values())):
+        yield str(status), ", ".join(code(name) for name, exit_ in _EXITS.items() if exit_ == status)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, NotificationSettings, Settings
-from duetime.settings.fitting import names_of
+from duetime.settings.loading import names_of
 from reference.markdown import code, page, table
 
 _ABOUT = """\

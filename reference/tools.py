@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from duetime.faces.mcp.families import FAMILIES, resources_of, tools_of
-from duetime.faces.mcp.recipes import RECIPES
-from duetime.faces.mcp.tool import Schema, Tool
+from duetime.mcp.prompts import RECIPES
+from duetime.mcp.server import FAMILIES, resources_of, tools_of
+from duetime.mcp.tool import Schema, Tool
 from reference.markdown import code, page, table
 from reference.schemas import Field, fields
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from duetime.compose import App
-    from duetime.core.engine import Engine
+    from duetime.app import App
+    from duetime.engine.worker.threads import Engine
     from duetime.settings import Settings
 
-PRELOADED = ["duetime.compose", "duetime.core.engine", "scorecard.chaos_tasks"]
+PRELOADED = ["duetime.app", "duetime.engine.worker.threads", "scorecard.chaos_tasks"]
 """Imported once, before processes are forked."""
 
 
@@ -63,8 +63,8 @@ def main(order: WorkerOrder) -> None:
 
 def _started(settings: Settings, stop: threading.Event) -> tuple[App, Engine]:
     """Try again while the store is away, as whatever keeps a service running does."""
-    from duetime.compose import build
-    from duetime.core.errors import StoreUnavailable
+    from duetime.app import build
+    from duetime.engine.errors import StoreUnavailable
 
     while True:
         app = None
@@ -81,7 +81,7 @@ def _started(settings: Settings, stop: threading.Event) -> tuple[App, Engine]:
 
 def _shift_clock(path: Path) -> None:
     """Set the system clock as this process reads it; it stays a system clock in every other respect."""
-    from duetime.core.clock import Instant, SystemClock
+    from duetime.engine.clock import Instant, SystemClock
 
     with path.open("rb") as file:
         shared = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from duetime.cli import main
+from duetime.cli.main import main
 from scorecard.serving import ROOT, Done, Server, environment
 
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 from bench.scene import noop_registry
-from duetime.compose import build
-from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.result import Err
+from duetime.app import build
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.kind import Caller
+from duetime.engine.result import Err
+from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
 from scorecard.allowance import allowance
 from scorecard.line import Result, Scale, Tell

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from duetime.compose import App, build
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Run
-from duetime.core.result import Ok
-from duetime.core.store import RunQuery
+from duetime.app import App, build
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
 from scorecard.experiment import Experiment, Worker, read_effects, wait
 from scorecard.history import Execution

@@ -148,7 +148,7 @@ def _arguments(schema: dict[str, Any], values: Values) -> Any:
 def _settings(count: int, tell: Tell) -> Iterator[str]:
     from dataclasses import fields
 
-    from duetime.core.errors import DuetimeError
+    from duetime.engine.errors import DuetimeError
     from duetime.settings import Settings, load_settings
 
     names = [each.name for each in fields(Settings)]
@@ -181,7 +181,7 @@ def _rows(count: int, tell: Tell) -> Iterator[str]:
     """Stored rows that somebody edited by hand: their schedule may break, the worker and all others go on."""
     import apsw
 
-    from duetime.simulation import Simulation
+    from duetime.testing import Simulation
 
     with tempfile.TemporaryDirectory(prefix="duetime-fuzz-") as folder:
         path = str(Path(folder) / "rows.db")
@@ -210,7 +210,7 @@ def _spoil(connection: Any, values: Values) -> None:
 
 
 def _cli(count: int, tell: Tell) -> Iterator[str]:
-    from duetime.cli import main
+    from duetime.cli.main import main
 
     with tempfile.TemporaryDirectory(prefix="duetime-fuzz-") as folder, _standing_in(Path(folder)):
         for number in range(count):

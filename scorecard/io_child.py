@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from duetime.compose import build
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import DuetimeError
-from duetime.core.kind import Caller
-from duetime.core.model import Run, ScheduleState
-from duetime.core.result import Err
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Registry
+from duetime.app import build
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, ScheduleState
+from duetime.engine.result import Err
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 
 CALLER = Caller("local", operator=True)

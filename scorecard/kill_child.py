@@ -17,24 +17,24 @@ from typing import Any
 
 import apsw
 
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.executing import InHand
-from duetime.core.kind import Caller
-from duetime.core.outcome import Completed
-from duetime.core.policy.settling import Answer
-from duetime.core.result import Ok
-from duetime.core.worker import Worker, WorkerOptions
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Registry
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.kind import Caller
+from duetime.engine.outcome import Completed
+from duetime.engine.policy.record import Answer
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
-from duetime.simulation import SettableClock
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.postgres_driver import psycopg
-from duetime.stores.postgres_rows import PostgresTransaction
-from duetime.stores.sqlite import SqliteStore
-from duetime.stores.sqlite_rows import SqliteTransaction
+from duetime.stores.postgres.connections import psycopg
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.postgres.transaction import PostgresTransaction
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.stores.sqlite.transaction import SqliteTransaction
+from duetime.testing import SettableClock
 
 CALLER = Caller("local", operator=True)
 LEASE = 2.0

@@ -19,14 +19,14 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from duetime.compose import open_store
-from duetime.core.clock import SECOND, Instant
-from duetime.core.model import RunStatus
-from duetime.core.store import RunQuery
-from duetime.core.triggers import OnceTrigger, trigger_to_json
-from duetime.simulation import SettableClock
-from duetime.stores.flow import FlowingStore
+from duetime.app import open_store
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import RunStatus
+from duetime.engine.store import RunQuery
+from duetime.engine.triggers import OnceTrigger, trigger_to_json
+from duetime.stores.base import FlowingStore
 from duetime.stores.queries import load_migrations
+from duetime.testing import SettableClock
 from scorecard import kill_child
 from scorecard.kill_child import STATEMENT, STATEMENTS, TASK, Order, Scene
 from scorecard.line import Result, Scale, Tell

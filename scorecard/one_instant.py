@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from duetime.compose import open_store
-from duetime.core.clock import Instant
-from duetime.core.model import Definition, ScheduleId
-from duetime.core.policy.creating import Draft
-from duetime.core.triggers import OnceTrigger, trigger_to_json
+from duetime.app import open_store
+from duetime.engine.clock import Instant
+from duetime.engine.model import Definition, ScheduleId
+from duetime.engine.policy.create import Draft
+from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from scorecard.experiment import Experiment, Unanswered, now, wait, wait_until
 from scorecard.history import SECOND
 from scorecard.line import Result, Scale, Tell, about

@@ -40,15 +40,15 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
     return Patch(name, tuple(Edit(*edit) for edit in edits))
 
 
-CLAIMING, SETTLING = "core/policy/claiming.py", "core/policy/settling.py"
-RESCUING = "core/policy/rescuing.py"
-CHANGING, ENDING = "core/policy/changing.py", "core/policy/ending.py"
-WORKER, FLOW = "core/worker.py", "stores/flow.py"
+CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
+RESCUE = "engine/policy/rescue.py"
+CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
+WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
 
 PATCHES = (
     _patch(
         "a claimed entry stays in the queue",
-        (CLAIMING, "        plan.writes.due_gone.append(entry.due)\n        if entry", "        if entry"),
+        (CLAIM, "        plan.writes.due_gone.append(entry.due)\n        if entry", "        if entry"),
     ),
     _patch(
         "a claimed run is started twice",
@@ -56,73 +56,73 @@ PATCHES = (
     ),
     _patch(
         "a retry is not put back into the queue",
-        (SETTLING, "writes.due_new.append(run_entry(held.definition, policy, pending, at))", "pass"),
+        (RECORD, "writes.due_new.append(run_entry(held.definition, policy, pending, at))", "pass"),
     ),
     _patch(
         "stale fences are taken",
-        (SETTLING, "row is None or row.run.fence != item.fence or row.run.worker != worker", "row is None"),
+        (RECORD, "row is None or row.run.fence != item.fence or row.run.worker != worker", "row is None"),
         (WORKER, "if pair[0].worker == worker]", "if pair]"),
     ),
     _patch("runs start at their claim", (WORKER, "if item.claim.at <= now]", "if item.claim.at]")),
     _patch(
         "a cancel is silent about what was due",
-        (CHANGING, 'progress = _account(writes, change, f"{before}{reason}")', "pass"),
+        (CHANGES, 'progress = _account(writes, change, f"{before}{reason}")', "pass"),
     ),
     _patch(
         "resuming is silent about what was due",
-        (CHANGING, '_pass_over(writes, change, f"the', '_pass_over(Writes(), change, f"the'),
+        (CHANGES, '_pass_over(writes, change, f"the', '_pass_over(Writes(), change, f"the'),
     ),
     _patch(
         "work that runs at most once is started again",
-        (RESCUING, "if policy_for_ending(row.definition.policy).at_most_once:", "if False:"),
+        (RESCUE, "if policy_for_ending(row.definition.policy).at_most_once:", "if False:"),
     ),
     _patch(
-        "a dead worker's runs are forgotten", (RESCUING, "for row in held:\n        if", "for row in ():\n        if")
+        "a dead worker's runs are forgotten", (RESCUE, "for row in held:\n        if", "for row in ():\n        if")
     ),
     _patch(
         "workers are declared dead too soon",
         (
-            "core/lease.py",
+            "engine/worker/lease.py",
             "if self._seen[row.id].unchanged * SECOND >= row.lease]",
             "if self._seen[row.id].unchanged * SECOND * 99 >= row.lease]",
         ),
     ),
     _patch(
         "runs of one schedule overlap",
-        (CLAIMING, "if progress.queued == 0 and progress.active == 0:", "if True:"),
+        (CLAIM, "if progress.queued == 0 and progress.active == 0:", "if True:"),
     ),
     _patch(
         "a skip leaves no row",
-        (CLAIMING, "RunStatus.SKIPPED, reason, plan.now)\n    plan.writes.new_runs.append(run)", "'', '', plan.now)"),
+        (CLAIM, "RunStatus.SKIPPED, reason, plan.now)\n    plan.writes.new_runs.append(run)", "'', '', plan.now)"),
     ),
     _patch(
         "a range counts one too many",
-        ("core/policy/occurrences.py", "count = 1 + trigger.count(", "count = 2 + trigger.count("),
+        ("engine/policy/catch_up.py", "count = 1 + trigger.count(", "count = 2 + trigger.count("),
     ),
-    _patch("one attempt too many", (SETTLING, "failures >= policy.max_attempts", "failures > policy.max_attempts")),
-    _patch("the line is never released", (ENDING, "if progress.queued:", "if False:")),
+    _patch("one attempt too many", (RECORD, "failures >= policy.max_attempts", "failures > policy.max_attempts")),
+    _patch("the line is never released", (FINISH, "if progress.queued:", "if False:")),
     _patch(
         "every other occurrence is passed over",
         (
-            "core/policy/occurrences.py",
+            "engine/policy/catch_up.py",
             "following = next_instant(trigger_text, due)",
             "following = next_instant(trigger_text, next_instant(trigger_text, due) or due)",
         ),
     ),
-    _patch("a retry does not wait", (SETTLING, "Instant(now + backoff(policy, run.id, failures, asked))", "now")),
+    _patch("a retry does not wait", (RECORD, "Instant(now + backoff(policy, run.id, failures, asked))", "now")),
     _patch(
         "a pause is acknowledged and does nothing",
         (
-            CHANGING,
+            CHANGES,
             "if progress.state == ScheduleState.PAUSED:\n        return done(Writes())",
             "if True: return done(Writes())",
         ),
     ),
     _patch(
         "a create is acknowledged and not written",
-        (FLOW, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
+        (BASE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
     ),
-    _patch("a success is recorded as a failure", (SETTLING, "run.due, _COMPLETED,", "run.due, RunStatus.FAILED,")),
+    _patch("a success is recorded as a failure", (RECORD, "run.due, _COMPLETED,", "run.due, RunStatus.FAILED,")),
 )
 
 

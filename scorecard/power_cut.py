@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from duetime.compose import App, build
-from duetime.core.clock import instant_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.result import Ok
-from duetime.core.store import RunQuery
-from duetime.core.worker import Worker, WorkerOptions
-from duetime.kinds.registry import Registry
+from duetime.app import App, build
+from duetime.engine.clock import instant_of
+from duetime.engine.kind import Caller
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 from scorecard.line import Result, Scale, Tell
 from scorecard.recording_vfs import Acknowledged, Disk, Operation, recorded, write_image
 from tests.support.invariants import invariants

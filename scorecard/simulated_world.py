@@ -8,19 +8,19 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from duetime.core.clock import SECOND, Instant, datetime_of, instant_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import StoreUnavailable, WorkerGone
-from duetime.core.executing import InHand
-from duetime.core.kind import Caller, Prepared, Work
-from duetime.core.model import RunId
-from duetime.core.outcome import Completed, Failed, Outcome
-from duetime.core.policy.settling import Answer
-from duetime.core.result import Ok
-from duetime.core.scheduler import Scheduler
-from duetime.core.worker import Worker, WorkerOptions
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import MEMORY, SqliteStore
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.errors import StoreUnavailable, WorkerGone
+from duetime.engine.kind import Caller, Prepared, Work
+from duetime.engine.model import RunId
+from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.engine.policy.record import Answer
+from duetime.engine.result import Ok
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.validation import NewSchedule
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.stores.sqlite.store import MEMORY, SqliteStore
+from duetime.testing import SettableClock
 
 START = instant_of(datetime(2026, 1, 1, tzinfo=UTC))
 CALLER = Caller("local", operator=True)

@@ -13,9 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from duetime.core.model import Cause, Run, RunStatus
-from duetime.core.policy.claiming import LEAD
-from duetime.core.store import RunQuery
+from duetime.engine.model import Cause, Run, RunStatus
+from duetime.engine.policy.claim import LEAD
+from duetime.engine.store import RunQuery
 from scorecard.line import Result, Scale, Tell
 from scorecard.simulated_world import Planned, World
 from tests.support.invariants import invariants

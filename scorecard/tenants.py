@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from starlette.routing import BaseRoute, Mount, Route
 
-from duetime.compose import build, tokens_of, web
+from duetime.app import build, tokens_of, web
 from duetime.settings import Settings
 from scorecard.line import Result, Scale, Tell
 from scorecard.mcp_client import McpClient

@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duetime.api import Duetime as Duetime
-    from duetime.kinds.context import TaskContext as TaskContext
-    from duetime.kinds.registry import task as task
-    from duetime.kinds.signals import PermanentError as PermanentError
-    from duetime.kinds.signals import RetryLater as RetryLater
-    from duetime.simulation import Simulation as Simulation
+    from duetime.engine.clock import instant_of as instant_of
+    from duetime.kinds.jobs.context import PermanentError as PermanentError
+    from duetime.kinds.jobs.context import RetryLater as RetryLater
+    from duetime.kinds.jobs.context import TaskContext as TaskContext
+    from duetime.kinds.jobs.registry import Registry as Registry
+    from duetime.kinds.jobs.registry import task as task
+    from duetime.testing import Simulation as Simulation
 
 _PLACES = {
     "Duetime": "duetime.api",
-    "PermanentError": "duetime.kinds.signals",
-    "RetryLater": "duetime.kinds.signals",
-    "Simulation": "duetime.simulation",
-    "TaskContext": "duetime.kinds.context",
-    "task": "duetime.kinds.registry",
+    "PermanentError": "duetime.kinds.jobs.context",
+    "Registry": "duetime.kinds.jobs.registry",
+    "RetryLater": "duetime.kinds.jobs.context",
+    "Simulation": "duetime.testing",
+    "TaskContext": "duetime.kinds.jobs.context",
+    "instant_of": "duetime.engine.clock",
+    "task": "duetime.kinds.jobs.registry",
 }
 
-__all__ = ["Duetime", "PermanentError", "RetryLater", "Simulation", "TaskContext", "task"]
+__all__ = ["Duetime", "PermanentError", "Registry", "RetryLater", "Simulation", "TaskContext", "instant_of", "task"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import sys
 
-from duetime.cli import main
+from duetime.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,39 +10,28 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Clock, Instant, datetime_of, instant_of
-from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.errors import DuetimeError, InvalidInput
-from duetime.core.kind import LOCAL as OWNER
-from duetime.core.kind import Caller
-from duetime.core.model import Run, Schedule, status_of
-from duetime.core.result import Err, Result
-from duetime.core.store import ScheduleQuery
-from duetime.core.times import read_duration
-from duetime.faces.present import is_alive, run_view, schedule_view
-from duetime.kinds.registry import Registry
+from duetime.app import App, build
+from duetime.engine.clock import Clock, Instant, datetime_of, instant_of
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, Schedule, status_of
+from duetime.engine.result import Err, Result
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.jobs.registry import Registry
+from duetime.service.calls import LOCAL, Refused, taken, trigger_of
+from duetime.service.presenters import is_alive, run_view, schedule_view
 from duetime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from duetime.core.engine import Engine
+    from duetime.engine.worker.threads import Engine
 
 T = TypeVar("T")
-LOCAL = Caller(OWNER, operator=True)
 _PAGE = 1000
 View = dict[str, Any]
 Views = list[View]  # the class below has a method named `list`
 ScheduledTasks = list["ScheduledTask"]
 Schedules = list[Schedule]
-
-
-class Refused(DuetimeError):
-    """The request was refused."""
-
-    def __init__(self, err: Err) -> None:
-        super().__init__(err.message or err.code)
-        self.reason = err.code
-        self.details = err.details
 
 
 class NotStartedWarning(UserWarning):
@@ -252,36 +241,6 @@ class Duetime:
 
 def replace_owner(owner: str) -> Caller:
     return LOCAL._replace(owner=owner, operator=owner == LOCAL.owner)
-
-
-def taken(result: Result[T]) -> T:
-    """The value, or the refusal raised: Python callers expect exceptions."""
-    if isinstance(result, Err):
-        raise Refused(result)
-    return result.value
-
-
-def trigger_of(
-    *,
-    at: datetime | str | None = None,
-    every: timedelta | float | str | None = None,
-    cron: str | None = None,
-    rrule: str | None = None,
-) -> tuple[str, dict[str, Any]]:
-    given = [
-        name for name, value in (("at", at), ("every", every), ("cron", cron), ("rrule", rrule)) if value is not None
-    ]
-    if len(given) != 1:
-        raise InvalidInput(f"give exactly one of at, every, cron, rrule, not {', '.join(given) or 'none'}")
-    if at is not None:
-        return "once", {"run_at": at.isoformat() if isinstance(at, datetime) else at}
-    if isinstance(every, str):
-        return "interval", {"seconds": read_duration(every) / SECOND}
-    if every is not None:
-        return "interval", {"seconds": every.total_seconds() if isinstance(every, timedelta) else every}
-    if cron is not None:
-        return "cron", {"expression": cron}
-    return "rrule", {"rrule": rrule}
 
 
 def _scheduled_task(schedule: Schedule) -> ScheduledTask:

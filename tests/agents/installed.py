@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from duetime.agents.command import CommandAgent
-from duetime.core.waking import Access
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.command import CommandAgent
 from tests.support.model_server import ModelServer
 from tests.support.node import Node
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from duetime.agents.answers import without_prefix
-from duetime.core.ledger import Left
-from duetime.core.waking import Access
-from duetime.faces.mcp.families import FAMILIES, tools_of
+from duetime.engine.usage import Left
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.transcript import without_prefix
+from duetime.mcp.server import FAMILIES, tools_of
 from tests.agents.installed import MADE, add_server, agent_named, environment, settings
 from tests.support.agents import ERAS, Served, call, over_http, serving, talk
 from tests.support.model_server import ModelServer, Request, Script, fail, say, silence

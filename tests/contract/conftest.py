@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from duetime.stores.flow import FlowingStore
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.sqlite import MEMORY, SqliteStore
+from duetime.stores.base import FlowingStore
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.hand import Hand
 from tests.support.invariants import invariants
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.model import RunStatus, ScheduleId, ScheduleState
-from duetime.core.policy import changing
-from duetime.core.policy.changing import Change, Decision, Edit
-from duetime.core.policy.writes import Writes
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.model import RunStatus, ScheduleId, ScheduleState
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.changes import Change, Decision, Edit
+from duetime.engine.policy.writes import Writes
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of
 

@@ -6,16 +6,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from duetime.compose import build
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.core.outcome import Returned
-from duetime.core.policy.budget import Budget
-from duetime.core.policy.claiming import LEAD, Claim
-from duetime.core.policy.settling import Finished
-from duetime.core.store import Want
-from duetime.kinds.registry import Registry
+from duetime.app import build
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.outcome import Returned
+from duetime.engine.policy.claim import LEAD, Claim
+from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.policy.record import Finished
+from duetime.engine.store import Want
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
-from duetime.stores.flow import FlowingStore
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create, the
 

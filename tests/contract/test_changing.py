@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState
-from duetime.core.outcome import Completed, Failed, Returned, Waiting
-from duetime.core.policy import changing, taking
-from duetime.core.policy.changing import Change, Decision, Edit
-from duetime.core.policy.settling import Finished
-from duetime.core.result import Err, Result
-from duetime.core.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.engine.outcome import Completed, Failed, Returned, Waiting
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy import checkout as taking
+from duetime.engine.policy.changes import Change, Decision, Edit
+from duetime.engine.policy.record import Finished
+from duetime.engine.result import Err, Result
+from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, the_run, value_of
 from tests.support.shell import write

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.core.errors import WorkerGone
-from duetime.core.model import RunStatus, ScheduleState, WorkerId
-from duetime.core.outcome import Failed, Waiting
-from duetime.core.policy import changing
-from duetime.core.store import Want
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.errors import WorkerGone
+from duetime.engine.model import RunStatus, ScheduleState, WorkerId
+from duetime.engine.outcome import Failed, Waiting
+from duetime.engine.policy import changes as changing
+from duetime.engine.store import Want
+from duetime.stores.base import FlowingStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, value_of

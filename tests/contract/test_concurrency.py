@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 import pytest
 
-from duetime.core.clock import MINUTE, SECOND, Instant
-from duetime.core.errors import WorkerGone
-from duetime.core.model import RunStatus, ScheduleId
-from duetime.core.outcome import Completed, Failed, Outcome, Returned, Waiting
-from duetime.core.policy import changing
-from duetime.core.policy.changing import Edit
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.stores.flow import FlowingStore
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.errors import WorkerGone
+from duetime.engine.model import RunStatus, ScheduleId
+from duetime.engine.outcome import Completed, Failed, Outcome, Returned, Waiting
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.changes import Edit
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.stores.base import FlowingStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
@@ -137,9 +137,9 @@ def test_edits_raced_with_one_version_win_once(opener: Opener, store: FlowingSto
 
 CLAIMER = """
 import json, sys
-from duetime.core.clock import Instant
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import Instant
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0
 from tests.support.hand import Hand
 

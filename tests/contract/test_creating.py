@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from duetime.core.clock import Instant
-from duetime.core.errors import InvalidInput
-from duetime.core.model import ScheduleState
-from duetime.core.result import Err, Ok
-from duetime.core.store import ScheduleQuery
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import ScheduleState
+from duetime.engine.result import Err, Ok
+from duetime.engine.store import ScheduleQuery
+from duetime.stores.base import FlowingStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import create, the, value_of

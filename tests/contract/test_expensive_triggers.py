@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import DAY, SECOND, Instant
-from duetime.core.kind import Caller
-from duetime.core.model import RunStatus, ScheduleState
-from duetime.core.policy import changing
-from duetime.core.policy.changing import Edit
-from duetime.core.policy.evaluating import evaluate
-from duetime.core.policy.occurrences import missed_span, next_instant
-from duetime.core.store import Want
-from duetime.core.triggers import RRuleTrigger
-from duetime.core.triggers.step_budget import TRANSACTION_STEPS, step_budget
-from duetime.core.worker import Worker, WorkerOptions
-from duetime.kinds.job import JobKind
-from duetime.kinds.registry import Registry, Task
-from duetime.simulation import SettableClock
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import RunStatus, ScheduleState
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.catch_up import missed_span, next_instant
+from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.evaluation import evaluate
+from duetime.engine.store import Want
+from duetime.engine.triggers import RRuleTrigger
+from duetime.engine.triggers.step_budget import TRANSACTION_STEPS, step_budget
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.registry import Registry, Task
+from duetime.stores.base import FlowingStore
+from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every
 from tests.support.hand import Hand, create, create_one, runs_of, the, value_of
 

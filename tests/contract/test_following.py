@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import MINUTE, SECOND, Instant
-from duetime.core.model import Schedule, ScheduleState
-from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned
-from duetime.core.policy import changing
-from duetime.core.policy.ending import Held
-from duetime.core.policy.settling import Answer, Finished, plan_settlement
-from duetime.core.store import ScheduleQuery
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.finish import Held
+from duetime.engine.policy.record import Answer, Finished, plan_settlement
+from duetime.engine.store import ScheduleQuery
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, the, the_run, value_of
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, MINUTE, Instant
-from duetime.core.errors import StoreUnavailable, StoreUnusable
-from duetime.core.model import RunStatus
-from duetime.core.outcome import Failed
-from duetime.core.policy import changing
-from duetime.core.store import RunQuery
-from duetime.stores.flow import FlowingStore
-from duetime.stores.postgres import PostgresStore
+from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
+from duetime.engine.model import RunStatus
+from duetime.engine.outcome import Failed
+from duetime.engine.policy import changes as changing
+from duetime.engine.store import RunQuery
+from duetime.stores.base import FlowingStore
+from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.queries import load_migrations, load_queries
-from duetime.stores.sqlite import SqliteStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the_run, value_of

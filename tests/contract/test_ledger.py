@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from duetime.core.clock import DAY, Instant
-from duetime.core.ledger import Cap, Left, Used
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, Instant
+from duetime.engine.usage import Cap, Left, Used
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0
 
 TODAY, TOMORROW = Instant(T0), Instant(T0 + DAY)

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.core.figures import BOUNDS, tally_of
-from duetime.core.kind import Caller
-from duetime.core.model import RunId, Schedule, ScheduleId
-from duetime.core.outcome import Failed, Retry
-from duetime.core.policy import changing
-from duetime.core.reading import Reading
-from duetime.core.store import EVERY_ONE, RunQuery, ScheduleQuery
-from duetime.core.triggers import IntervalTrigger
-from duetime.simulation import SettableClock
-from duetime.stores import firing
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import RunId, Schedule, ScheduleId
+from duetime.engine.outcome import Failed, Retry
+from duetime.engine.policy import changes as changing
+from duetime.engine.queries import Reading
+from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
+from duetime.engine.store_stats import BOUNDS, tally_of
+from duetime.engine.triggers import IntervalTrigger
+from duetime.stores import search as firing
+from duetime.stores.base import FlowingStore
+from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, create, create_one, the_run, value_of
 

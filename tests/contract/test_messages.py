@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.core.model import Run, RunId, RunStatus, ScheduleId, ScheduleState
-from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.core.policy import changing
-from duetime.core.policy.changing import Edit
-from duetime.core.result import Err, Result
-from duetime.core.triggers import IntervalTrigger, trigger_to_json
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.model import Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.changes import Edit
+from duetime.engine.result import Err, Result
+from duetime.engine.triggers import IntervalTrigger, trigger_to_json
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, the, the_run, value_of
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from duetime.core.clock import MINUTE
-from duetime.core.outcome import Completed
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import MINUTE
+from duetime.engine.outcome import Completed
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create
 

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.errors import InvalidInput, StoreUnavailable, StoreUnusable
-from duetime.core.model import RunId
-from duetime.core.outcome import Completed
-from duetime.core.policy import changing
-from duetime.core.policy.settling import Answer
-from duetime.core.store import ScheduleQuery
-from duetime.stores.firing import firing_page
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.postgres_rows import SQL
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.engine.model import RunId
+from duetime.engine.outcome import Completed
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.record import Answer
+from duetime.engine.store import ScheduleQuery
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.postgres.transaction import SQL
+from duetime.stores.search import firing_page
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create, create_one, the_run
 from tests.support.invariants import invariants
@@ -257,7 +257,7 @@ def test_more_threads_than_connections_take_turns(store: PostgresStore) -> None:
 
 
 def test_without_the_driver_the_error_says_what_to_install() -> None:
-    code = "import sys; sys.modules['psycopg'] = None\nimport duetime.stores.postgres"
+    code = "import sys; sys.modules['psycopg'] = None\nimport duetime.stores.postgres.store"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode
     assert "install duetime[postgres]" in done.stderr

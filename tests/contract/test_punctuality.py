@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.core.executing import InHand
-from duetime.core.fair_share import Turns
-from duetime.core.model import RunStatus, WorkerId
-from duetime.core.outcome import Returned
-from duetime.core.policy.claiming import LEAD
-from duetime.core.policy.rows import start_of
-from duetime.core.store import Want
-from duetime.core.triggers import IntervalTrigger
-from duetime.core.worker import Worker, WorkerOptions
-from duetime.simulation import SettableClock
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.fair_share import Turns
+from duetime.engine.model import RunStatus, WorkerId
+from duetime.engine.outcome import Returned
+from duetime.engine.policy.claim import LEAD
+from duetime.engine.policy.rows import start_of
+from duetime.engine.store import Want
+from duetime.engine.triggers import IntervalTrigger
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.stores.base import FlowingStore
+from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the
 from tests.support.unreliable import Line, Play

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from duetime.core.clock import DAY, MINUTE, SECOND, Instant
-from duetime.core.remotes import Remote, RemoteKind, RemoteState
-from duetime.core.result import Err
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
+from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
+from duetime.engine.result import Err
+from duetime.stores.base import FlowingStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every
 from tests.support.hand import create_one

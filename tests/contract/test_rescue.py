@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.errors import WorkerGone
-from duetime.core.model import RunStatus, ScheduleState
-from duetime.core.outcome import Failed
-from duetime.core.policy import changing
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.errors import WorkerGone
+from duetime.engine.model import RunStatus, ScheduleState
+from duetime.engine.outcome import Failed
+from duetime.engine.policy import changes as changing
+from duetime.stores.base import FlowingStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the, the_run, value_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from duetime.core.clock import DAY, HOUR, Instant
-from duetime.core.revocations import Revocation
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import DAY, HOUR, Instant
+from duetime.engine.store_revocations import Revocation
+from duetime.stores.base import FlowingStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0
 

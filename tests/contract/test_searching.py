@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.errors import InvalidInput
-from duetime.core.model import RunStatus
-from duetime.core.outcome import Failed
-from duetime.core.policy import changing
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import RunStatus
+from duetime.engine.outcome import Failed
+from duetime.engine.policy import changes as changing
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, value_of
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.core.model import RunId, RunStatus, ScheduleState
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.core.policy import changing
-from duetime.core.policy.settling import Answer, Finished
-from duetime.core.store import Want
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.model import RunId, RunStatus, ScheduleState
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.store import Want
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run, value_of
 from tests.support.shell import write

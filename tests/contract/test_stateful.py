@@ -19,20 +19,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from duetime.core.clock import MINUTE, SECOND, Instant
-from duetime.core.model import LIVE, Run, RunId, ScheduleId
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.core.policy import changing, taking
-from duetime.core.policy.changing import Edit
-from duetime.core.policy.claiming import Claim
-from duetime.core.policy.creating import Draft
-from duetime.core.policy.settling import Answer, Finished
-from duetime.core.result import Ok
-from duetime.core.store import RunQuery
-from duetime.core.triggers import IntervalTrigger, trigger_to_json
-from duetime.stores.flow import FlowingStore
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.sqlite import MEMORY, SqliteStore
+from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.model import LIVE, Run, RunId, ScheduleId
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy import checkout as taking
+from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.create import Draft
+from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
+from duetime.engine.triggers import IntervalTrigger, trigger_to_json
+from duetime.stores.base import FlowingStore
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand
 from tests.support.invariants import invariants

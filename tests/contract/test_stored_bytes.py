@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.outcome import Completed
-from duetime.core.policy import changing
-from duetime.core.policy.creating import Draft
-from duetime.core.result import Err, Ok
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.outcome import Completed
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.create import Draft
+from duetime.engine.result import Err, Ok
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, value_of
 

@@ -6,21 +6,20 @@ import threading
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.core.handing import LEASE
-from duetime.core.kind import Caller
-from duetime.core.model import Run, RunId, RunStatus, ScheduleId
-from duetime.core.outcome import Completed, Failed, Waiting
-from duetime.core.policy import changing
-from duetime.core.policy.changing import Edit
-from duetime.core.policy.taking import LEFT, hold_of
-from duetime.core.policy.writes import Writes
-from duetime.core.result import Err
-from duetime.core.scheduler import Scheduler
-from duetime.core.store import Page, RunQuery
-from duetime.core.waking import run_holder
-from duetime.simulation import SettableClock
-from duetime.stores.flow import FlowingStore
+from duetime.engine.checkout import LEASE
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, RunId, RunStatus, ScheduleId, run_holder
+from duetime.engine.outcome import Completed, Failed, Waiting
+from duetime.engine.policy import changes as changing
+from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.checkout import LEFT, hold_of
+from duetime.engine.policy.writes import Writes
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Page, RunQuery
+from duetime.stores.base import FlowingStore
+from duetime.testing import SettableClock
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create, create_one, the_run, value_of

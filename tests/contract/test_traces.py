@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from duetime.core.clock import MINUTE, Instant
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import MINUTE, Instant
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create
 

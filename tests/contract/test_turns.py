@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, SECOND, Instant
-from duetime.core.fair_share import Cursor, Turns
-from duetime.core.model import ScheduleId
-from duetime.core.policy.claiming import Claim
-from duetime.core.store import Want
-from duetime.stores.flow import FlowingStore
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.postgres_rows import SQL as POSTGRES_SQL
+from duetime.engine.clock import HOUR, SECOND, Instant
+from duetime.engine.fair_share import Cursor, Turns
+from duetime.engine.model import ScheduleId
+from duetime.engine.policy.claim import Claim
+from duetime.engine.store import Want
+from duetime.stores.base import FlowingStore
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.postgres.transaction import SQL as POSTGRES_SQL
 from duetime.stores.queries import load_migrations
-from duetime.stores.sqlite import SQL as SQLITE_SQL
-from duetime.stores.sqlite import SqliteStore
+from duetime.stores.sqlite.store import SQL as SQLITE_SQL
+from duetime.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import Engine, Opener
 from tests.contract.test_keeping import set_schema
 from tests.support.drafts import T0, every, once
@@ -167,7 +167,7 @@ def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: Flowi
 
 def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: FlowingStore, hand: Hand) -> None:
     """The culprit is what is claimed alone, whoever's turn it would have been."""
-    from duetime.core.storing import exchange
+    from duetime.engine.worker.poison import exchange
 
     backlog(store, "bob", 20)
     (culprit,) = create(store, once(T0 - 1, owner="ada"))

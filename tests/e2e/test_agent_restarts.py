@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.core.model import ScheduleId
+from duetime.engine.model import ScheduleId
 from tests.support.programs import assert_gone, lives, program, told
 from tests.support.woken import House, Records, house, opened, result_of
 

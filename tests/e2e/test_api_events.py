@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from duetime.compose import build
-from duetime.core.clock import SystemClock
-from duetime.core.kind import Caller
-from duetime.faces.http.api.events import MOST_OF_ONE
+from duetime.app import build
+from duetime.engine.clock import SystemClock
+from duetime.engine.kind import Caller
+from duetime.rest.events import MOST_OF_ONE
 from duetime.settings import Settings
 from tests.support.agents import serving
 from tests.support.mcp import World, world

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.builtin import BuiltinAgent
-from duetime.agents.models import EXAMPLE, NO_MODEL
-from duetime.core.clock import SystemClock
-from duetime.core.waking import Access
+from duetime.engine.clock import SystemClock
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.builtin import BuiltinAgent
+from duetime.kinds.prompts.agents.models import EXAMPLE, NO_MODEL
 from tests.support.chatting import chat, chatting
 from tests.support.cli import Answer
 from tests.support.mcp import SAMPLES, World, unique, world

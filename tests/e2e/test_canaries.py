@@ -19,7 +19,7 @@ from tests.support.workers import eventually
 MARK = "C4N4RY"
 TASKS = """
 import os
-from duetime.kinds.registry import task
+from duetime.kinds.jobs.registry import task
 
 @task
 def sign_in(api_key: str, url: str) -> None:

@@ -11,11 +11,11 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp.shared.exceptions import MCPError
 
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Schedule
-from duetime.core.result import Ok
-from duetime.wiring.access import RUN_TOKEN
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.prompts.access import RUN_TOKEN
 from tests.support.agency import CALLING_AGENT, Agency
 from tests.support.agents import over_stdio
 from tests.support.cli import Output, start

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
-from duetime.compose import build
-from duetime.core.clock import SECOND, SystemClock
+from duetime.app import build
+from duetime.engine.clock import SECOND, SystemClock
 from duetime.settings import Settings
 from tests.support.agents import Served, serving
 from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture

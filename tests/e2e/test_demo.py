@@ -20,7 +20,7 @@ FAILS = "unlucky"
 TASKS = """
 import threading
 from pathlib import Path
-from duetime.kinds.registry import task
+from duetime.kinds.jobs.registry import task
 
 @task
 def gated(gate: str) -> str:

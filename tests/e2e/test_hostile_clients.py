@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from duetime.compose import App, build
-from duetime.core.clock import SystemClock
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
-from duetime.core.model import Progress, ScheduleId, ScheduleState
-from duetime.core.result import Ok
-from duetime.faces.http.connection_limits import ConnectionLimits, ConnectionTable
+from duetime.app import App, build
+from duetime.engine.clock import SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.engine.model import Progress, ScheduleId, ScheduleState
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.http.connection_limits import ConnectionLimits, ConnectionTable
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Output, start
 from tests.support.strangers import HALF_A_HEAD, Strangers, dial, received

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from duetime.core.clock import datetime_of
-from duetime.core.delivering import ALERTS
-from duetime.core.store import ScheduleQuery
-from duetime.core.times import iso_local
+from duetime.engine.clock import datetime_of
+from duetime.engine.delivery import ALERTS
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.times import iso_local
 from tests.support.agency import MAX_DEPTH, Agency
 from tests.support.mcp import unique
 from tests.support.model_server import call, say, together

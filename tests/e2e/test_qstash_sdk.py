@@ -21,9 +21,9 @@ from qstash.log import LogFilter, LogState
 from qstash.message import BatchResponse, PublishResponse
 from qstash.schedule import ScheduleState
 
-from duetime.core.clock import SECOND, SystemClock
-from duetime.faces.http.secret import load_secret
-from duetime.faces.http.tokens import Tokens
+from duetime.engine.clock import SECOND, SystemClock
+from duetime.security.private_files import load_secret
+from duetime.security.tokens import Tokens
 from tests.support.agents import Served, serving
 from tests.support.receiver import Behaviour, Receiver, Request
 from tests.support.settings import write_trusted

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from duetime.core.clock import SystemClock, datetime_of
+from duetime.engine.clock import SystemClock, datetime_of
 from tests.support.agents import ERAS, call, cut_off, over_http, serving, talk, until
 from tests.support.cli import Output, start
 from tests.support.workers import eventually
@@ -21,7 +21,7 @@ CLIENTS = ("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex", "Gemin
 TASKS = """
 import threading
 from pathlib import Path
-from duetime.kinds.registry import task
+from duetime.kinds.jobs.registry import task
 
 @task
 def endless() -> None:

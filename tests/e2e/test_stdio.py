@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from duetime.compose import build
-from duetime.core.clock import SystemClock
-from duetime.core.model import WorkerRow
-from duetime.core.store import ScheduleQuery
+from duetime.app import build
+from duetime.engine.clock import SystemClock
+from duetime.engine.model import WorkerRow
+from duetime.engine.store import ScheduleQuery
 from duetime.settings import Settings
 from tests.support.agents import ERAS, call, over_stdio, talk, until
 from tests.support.cli import Output, environment, start
@@ -30,7 +30,7 @@ TASKS = """
 print("printed while it is imported")
 import os, subprocess, sys, threading
 from pathlib import Path
-from duetime.kinds.registry import task
+from duetime.kinds.jobs.registry import task
 
 @task
 def noisy() -> str:

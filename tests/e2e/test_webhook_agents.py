@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 
-from duetime.agents.webhook import SIGNATURE
+from duetime.kinds.prompts.agents.webhook import SIGNATURE
 from tests.support.agency import SECRET, Agency
 from tests.support.mcp import unique
 from tests.support.receiver import Behaviour, Receiver

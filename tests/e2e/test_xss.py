@@ -13,12 +13,12 @@ from urllib.parse import quote, urlencode
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Schedule
-from duetime.core.result import Ok
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.kinds.registry import Task
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.registry import Task
 from tests.support.browsing import page_of, working
 from tests.support.chromium import chromium
 from tests.support.size import some

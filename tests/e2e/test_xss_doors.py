@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser
 
-from duetime.cli import main
-from duetime.core.kind import LOCAL
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Task
+from duetime.cli.main import main
+from duetime.engine.kind import LOCAL
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import Task
 from tests.support.browsing import page_of, signed_in, working
 from tests.support.chromium import chromium
 from tests.support.raw import HttpLine, call

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from duetime.cli import main
-from duetime.compose import build
+from duetime.app import build
+from duetime.cli.main import main
 from duetime.settings import Settings
 from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Answer, Cli

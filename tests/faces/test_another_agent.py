@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from duetime.core.model import Schedule
-from duetime.faces.http.tokens import Tokens
+from duetime.engine.model import Schedule
+from duetime.security.tokens import Tokens
 from duetime.settings import AgentSettings
 from tests.support.api import Api, Client
 from tests.support.browsing import filled, page_of, signed_in

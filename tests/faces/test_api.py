@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from duetime.core.clock import HOUR
-from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller
-from duetime.core.model import Schedule
-from duetime.core.scheduler import Scheduler
-from duetime.faces.http import browsers
-from duetime.faces.http.api import schedules
+from duetime.engine.clock import HOUR
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.http import browser_sessions as browsers
+from duetime.rest import schedules
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
 

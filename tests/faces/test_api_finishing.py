@@ -10,18 +10,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from duetime.core.clock import HOUR, Instant
-from duetime.core.kind import Caller
-from duetime.core.model import Run, RunStatus
-from duetime.core.outcome import Completed, Waiting
-from duetime.core.policy.settling import Finished
-from duetime.core.result import Err, Ok
-from duetime.core.results import LIMIT
-from duetime.core.store import Want
-from duetime.core.waking import Reply, run_holder
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.encoding import LIMIT
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, RunStatus, run_holder
+from duetime.engine.outcome import Completed, Waiting
+from duetime.engine.policy.record import Finished
+from duetime.engine.result import Err, Ok
+from duetime.engine.store import Want
+from duetime.kinds.prompts.access import runs_under_way
+from duetime.kinds.prompts.agent import Reply
+from duetime.kinds.prompts.inbox import answered_later
 from duetime.settings import AgentSettings
-from duetime.wiring.access import runs_under_way
-from duetime.wiring.later import answered_later
 from tests.support.api import Api, Client, serving_api
 
 REMOTE = AgentSettings(type="webhook", url="http://127.0.0.1:9/", secret="s", tokens_per_day=100)

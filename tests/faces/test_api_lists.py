@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import Instant, SystemClock
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.stores.firing import firing_page
-from duetime.stores.search import make_cursor, run_count, run_page, schedule_count, schedule_page
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import Instant, SystemClock
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.stores.search import firing_page, make_cursor, run_count, run_page, schedule_count, schedule_page
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.api import Api, serving_api
 from tests.support.filling import OWNER, fill
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from duetime.core.policy import changing
+from duetime.engine.policy import changes as changing
 from tests.support.api import Api, Client, serving_api
 
 SOON = {"type": "once", "run_at": "in 5 minutes"}

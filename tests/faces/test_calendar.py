@@ -9,10 +9,10 @@ import pytest
 import recurring_ical_events  # type: ignore[import-untyped]
 from icalendar import Calendar, Event
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
-from duetime.core.model import Definition, Progress, Schedule, ScheduleId, ScheduleState
-from duetime.core.triggers import IntervalTrigger, Trigger, build_trigger, trigger_to_json
-from duetime.faces.calendar import calendar_of, occurrences_of
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
+from duetime.engine.model import Definition, Progress, Schedule, ScheduleId, ScheduleState
+from duetime.engine.triggers import IntervalTrigger, Trigger, build_trigger, trigger_to_json
+from duetime.service.calendar import calendar_of, occurrences_of
 
 NOW = instant_of(datetime(2026, 2, 10, 14, 7, 31, 250_000, tzinfo=UTC))
 SPAN = 290 * DAY

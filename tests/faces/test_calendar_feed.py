@@ -10,11 +10,11 @@ import pytest
 import recurring_ical_events  # type: ignore[import-untyped]
 from icalendar import Calendar
 
-from duetime.core.clock import DAY, datetime_of, instant_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.result import Ok
-from duetime.faces.http import calendar_feed
+from duetime.engine.clock import DAY, datetime_of, instant_of
+from duetime.engine.kind import Caller
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.http import calendar_feed
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 

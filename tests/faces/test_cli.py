@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from duetime.api import Duetime, taken
-from duetime.cli import schedule_reading
-from duetime.cli.checks import file_system
-from duetime.cli.rooms import ROOMS
-from duetime.cli.text import clean, span
-from duetime.compose import build
-from duetime.core.clock import HOUR, MINUTE, SECOND
-from duetime.core.drafting import NewSchedule
-from duetime.core.masking import without_password
-from duetime.kinds.registry import Registry
+from duetime.api import Duetime
+from duetime.app import build
+from duetime.cli.main import ROOMS
+from duetime.cli.setup.doctor_machine import file_system
+from duetime.engine.clock import HOUR, MINUTE, SECOND
+from duetime.engine.redaction import without_password
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.registry import Registry
+from duetime.service.calls import taken
 from duetime.settings import Settings
+from duetime.terminal.output import clean, span
+from duetime.terminal.schedules import read as schedule_reading
 from tests.support.cli import Cli, environment, start
 from tests.support.workers import eventually
 
@@ -249,7 +250,7 @@ def test_doctor_without_a_store_makes_none(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_doctor_names_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("from duetime.kinds.registry import task\n\n@task\ndef doctor_only(): ...\n")
+    (tmp_path / "mine.py").write_text("from duetime.kinds.jobs.registry import task\n\n@task\ndef doctor_only(): ...\n")
     answer = cli("job", "add", "later", "--task", "doctor_only", "--every", "2h", "--tasks", "mine.py")
     assert answer.code == 0, answer
     add(cli, "due", "--at", "now")
@@ -307,14 +308,17 @@ def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
     """What makes a command start slowly: each of these costs as much as all of ours."""
     data = {"XDG_DATA_HOME": str(tmp_path)}
     script = (
-        "import json, sys\nfrom duetime.cli import main\n"
+        "import json, sys\nfrom duetime.cli.main import main\n"
         "code = main(sys.argv[1:])\nprint(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
     )
     for arguments, absent in (
-        (["--help"], {"pydantic", "rich", "apsw", "mcp", "duetime.compose"}),
-        (["next", "@daily"], {"pydantic", "rich", "apsw", "psycopg", "asyncio", "duetime.compose", "duetime.stores"}),
+        (["--help"], {"pydantic", "rich", "apsw", "mcp", "duetime.app"}),
+        (["next", "@daily"], {"pydantic", "rich", "apsw", "psycopg", "asyncio", "duetime.app", "duetime.stores"}),
         (["job", "add", "x", "--task", "echo", "--every", "2h", "--db", "x.db"], {"pydantic", "rich", "psycopg"}),
-        (["job", "list", "--json", "--db", "x.db"], {"pydantic", "rich", "psycopg", "asyncio", "duetime.core.engine"}),
+        (
+            ["job", "list", "--json", "--db", "x.db"],
+            {"pydantic", "rich", "psycopg", "asyncio", "duetime.engine.worker.threads"},
+        ),
         (["token", "link"], {"uvicorn", "starlette", "asyncio", "rich"}),
         (["token", "calendar"], {"uvicorn", "starlette", "asyncio", "rich"}),
         (["serve", "--print-config", "claude-code"], {"uvicorn", "starlette", "mcp"}),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from duetime.api import LOCAL, Duetime
-from duetime.core.drafting import NewSchedule
-from duetime.core.result import Ok
-from duetime.core.store import RunQuery
-from duetime.kinds.registry import Task
+from duetime.api import Duetime
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.registry import Task
+from duetime.service.calls import LOCAL
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Cli
 from tests.support.ntfy import NtfyReceiver

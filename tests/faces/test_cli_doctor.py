@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import pytest
 
-from duetime.agents.models import EXAMPLE
-from duetime.cli import checks_store
-from duetime.cli.checks_tokens import token_checks
-from duetime.compose import build
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.core.outcome import Failed
+from duetime.app import build
+from duetime.cli.setup import doctor_store as checks_store
+from duetime.cli.setup.doctor_settings import token_checks
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.outcome import Failed
+from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.drafts import T0, every, once
@@ -129,7 +129,7 @@ def test_workers_that_are_silent_or_do_not_keep_up_and_what_failed(cli: Cli, tmp
 
 
 def test_tasks_that_no_worker_would_know(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("from duetime.kinds.registry import task\n\n@task\ndef known_there(): ...\n")
+    (tmp_path / "mine.py").write_text("from duetime.kinds.jobs.registry import task\n\n@task\ndef known_there(): ...\n")
     for name in ("one", "two"):
         added = cli("job", "add", name, "--task", "known_there", "--every", "2h", "--tasks", "mine.py")
         assert added.code == 0, added

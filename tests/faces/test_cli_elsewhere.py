@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from duetime.compose import build
-from duetime.core.store import ScheduleQuery
+from duetime.app import build
+from duetime.engine.store import ScheduleQuery
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.qstash_standin import TOKEN, StandIn

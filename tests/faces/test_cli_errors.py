@@ -219,7 +219,7 @@ def test_the_unexpected_is_told_shortly_and_with_debug_in_full(cli: Cli, monkeyp
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of luck\x1b[2J")
 
-    monkeypatch.setattr("duetime.compose.build", fail)
+    monkeypatch.setattr("duetime.app.build", fail)
     is_one_clear_line(cli("job", "list"), 1, "unexpected RuntimeError: out of luck\\x1b", "--debug")
     assert "Traceback" in cli("job", "list", "--debug").err
     assert cli("job", "list", "--json").document["error"]["code"] == "unexpected"
@@ -229,7 +229,7 @@ def test_ctrl_c(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("duetime.compose.build", interrupt)
+    monkeypatch.setattr("duetime.app.build", interrupt)
     answer = cli("job", "list")
     assert answer.code == 130
     assert "Traceback" not in answer.err

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 from icalendar import Calendar
 
-from duetime.api import LOCAL, taken
-from duetime.cli import exported
-from duetime.cli.command_words import NeedsShell, Unusable, plain_command, shell_syntax
-from duetime.cli.crontab import Way, read_crontab
-from duetime.compose import build
-from duetime.core.clock import DAY, Instant
-from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Schedule
-from duetime.core.result import Err
-from duetime.kinds.command import MODULE
+from duetime.app import build
+from duetime.cli.data import jsonl as exported
+from duetime.cli.data.crontab import NeedsShell, Unusable, Way, plain_command, read_crontab, shell_syntax
+from duetime.engine.clock import DAY, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.jobs.shell_task import MODULE
+from duetime.service.calls import LOCAL, taken
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.crontabs import crontab

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime
-from duetime.core.clock import SECOND
+from duetime.engine.clock import SECOND
 from duetime.settings import load_settings
 from tests.support.cli import Cli
 from tests.support.ntfy import NtfyReceiver

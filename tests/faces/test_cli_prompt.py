@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime
-from duetime.cli.door import NOT_FOUND, REFUSED
-from duetime.core.store import RunQuery
+from duetime.engine.store import RunQuery
+from duetime.terminal.errors import NOT_FOUND, REFUSED
 from tests.support.cli import Cli
 from tests.support.workers import eventually
 

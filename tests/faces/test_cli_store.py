@@ -16,9 +16,9 @@ import pytest
 from typer.main import get_command
 
 from duetime.api import Duetime
-from duetime.cli.rooms import ROOMS
-from duetime.compose import build
-from duetime.core.clock import DAY, Instant
+from duetime.app import build
+from duetime.cli.main import ROOMS
+from duetime.engine.clock import DAY, Instant
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment
 from tests.support.settings import write_trusted
@@ -110,7 +110,7 @@ def test_prune_deletes_what_is_old(cli: Cli, tmp_path: Path, monkeypatch: pytest
         eventually(lambda: duetime.list("completed"), 20, "it ran")
     assert cli("db", "prune", "--json").document == {"deleted": 0}
     later = Instant(build(Settings(db=":memory:")).clock.now() + 40 * DAY)
-    monkeypatch.setattr("duetime.core.clock.SystemClock.now", lambda self: later)
+    monkeypatch.setattr("duetime.engine.clock.SystemClock.now", lambda self: later)
     assert cli("db", "prune", "--older-than", "90d", "--json").document == {"deleted": 0}
     assert cli("db", "prune", "--json").document["deleted"] >= 1
     assert cli("job", "list", "--json").document["total"] == 0
@@ -148,9 +148,9 @@ def test_tab_completes_rooms_commands_and_options(tmp_path: Path) -> None:
 
 def test_tab_imports_no_room_to_name_them(tmp_path: Path) -> None:
     names = "print(*sys.modules, file=sys.stderr)"
-    script = f"import sys\nfrom duetime.cli import main\ntry:\n    main([])\nfinally:\n    {names}"
+    script = f"import sys\nfrom duetime.cli.main import main\ntry:\n    main([])\nfinally:\n    {names}"
     done = asked_by_bash(tmp_path, "duetime ", 1, "-c", script)
-    assert {"duetime.compose", "mcp", "apsw", "duetime.cli.job"} & set(done.stderr.split()) == set()
+    assert {"duetime.app", "mcp", "apsw", "duetime.kinds.jobs.cli"} & set(done.stderr.split()) == set()
     assert "job" in done.stdout
 
 
@@ -171,7 +171,7 @@ def test_scripts_that_shells_can_read(cli: Cli, shell: str) -> None:
 def commands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for name, room in ROOMS.items():
-        command = get_command(import_module(f"duetime.cli.{room.module}").app)
+        command = get_command(import_module(f"duetime.{room.module}").app)
         inner = getattr(command, "commands", None)
         found += [(name, each) for each in inner] if inner else [(name,)]
     return found

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from duetime.cli import screen
-from duetime.cli.columns import READABLE, fitting
-from duetime.cli.kind_words import JOB, Words
-from duetime.cli.schedule_tables import print_runs, print_schedules, said_of
-from duetime.compose import build
-from duetime.core.clock import HOUR, Instant
-from duetime.core.model import Schedule, ScheduleId
-from duetime.core.outcome import Failed
-from duetime.core.policy.creating import begin
+from duetime.app import build
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.model import Schedule, ScheduleId
+from duetime.engine.outcome import Failed
+from duetime.engine.policy.create import begin
 from duetime.settings import Settings
+from duetime.terminal import output as screen
+from duetime.terminal.output import READABLE, fitting
+from duetime.terminal.schedules.kind_view import JOB, Words
+from duetime.terminal.schedules.tables import print_runs, print_schedules, said_of
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, runs_of
 from tests.support.jobs import make_work

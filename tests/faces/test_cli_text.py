@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime
-from duetime.cli.text import escaped
-from duetime.faces.words import UNSAFE
+from duetime.service.text import UNSAFE
+from duetime.terminal.output import escaped
 from tests.support.cli import Cli
 from tests.support.workers import eventually
 

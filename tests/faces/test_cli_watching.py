@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from duetime.api import LOCAL, Duetime, taken
-from duetime.cli.live import PAGE, Stream, Tail
-from duetime.cli.stopping import Flag
-from duetime.cli.top_frame import _shares
-from duetime.compose import App, build
-from duetime.core.clock import MINUTE, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.model import Run
-from duetime.core.store import RunQuery, Want
+from duetime.api import Duetime
+from duetime.app import App, build
+from duetime.cli.runs.stream import PAGE, Stream, Tail
+from duetime.cli.runs.top import _shares
+from duetime.cli.serve.shutdown import Flag
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.model import Run
+from duetime.engine.store import RunQuery, Want
+from duetime.engine.validation import NewSchedule
+from duetime.service.calls import LOCAL, taken
 from duetime.settings import Settings
 from tests.support.cli import Cli, Output, start
 from tests.support.terminal import on_terminal

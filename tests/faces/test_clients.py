@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from duetime.cli.clients import CLIENTS, Reach, instructions
+from duetime.cli.serve.client_configs import CLIENTS, Reach, instructions
 from tests.support.cli import Cli, environment
 
 URL = "http://127.0.0.1:8765/mcp"
@@ -113,8 +113,8 @@ def test_all_of_them_together() -> None:
 
 
 def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:
+    from duetime.kinds.prompts.access import stdio_command
     from duetime.settings import Settings
-    from duetime.wiring.access import stdio_command
 
     command = stdio_command(Settings(db="my.db", tasks=("mine.py", "package.tasks"), tools=("jobs",)))
     assert command == [

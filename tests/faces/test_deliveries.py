@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.compose import build
+from duetime.app import build
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.cli import Cli, environment, start
 from tests.support.deliveries import delivering, notify, settled

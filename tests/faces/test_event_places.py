@@ -12,16 +12,16 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Message
 
-from duetime.core.clock import Instant, SystemClock
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller
-from duetime.core.model import RunId
-from duetime.faces.http.api.asked import EventsAsked
-from duetime.faces.http.api.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
-from duetime.faces.http.api.following import Look, Position
-from duetime.faces.http.api.refusing import Refused
-from duetime.faces.mcp.tool import Call
-from duetime.faces.owner_limits import OwnerLimits
+from duetime.engine.clock import Instant, SystemClock
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.engine.model import RunId
+from duetime.mcp.tool import Call
+from duetime.rest.errors import Refused
+from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
+from duetime.rest.requests import EventsAsked
+from duetime.service.change_feed import Look, Position
+from duetime.service.owner_limits import OwnerLimits
 from tests.support.api import Api, serving_api
 
 

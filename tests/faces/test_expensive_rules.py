@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duetime.core.store import ScheduleQuery
+from duetime.engine.store import ScheduleQuery
 from tests.support.api import serving_api
 from tests.support.cli import Cli
 from tests.support.stage import Stage

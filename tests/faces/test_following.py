@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetime.core.clock import MINUTE, SECOND, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Run, RunId
-from duetime.core.outcome import Failed
-from duetime.faces.http.api.following import Event, Follower, Position, position_of
-from duetime.faces.http.api.following_runs import BATCH, SLACK
-from duetime.faces.present import run_view
-from duetime.simulation import Simulation
+from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, RunId
+from duetime.engine.outcome import Failed
+from duetime.engine.validation import NewSchedule
+from duetime.service.change_feed import BATCH, SLACK, Event, Follower, Position, position_of
+from duetime.service.presenters import run_view
+from duetime.testing import Simulation
 from tests.support.api import START
 from tests.support.drafts import once
 from tests.support.hand import Hand, create

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from starlette.routing import Mount, Route
 
-from duetime.core.clock import HOUR, Instant
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
-from duetime.core.store import Want
-from duetime.faces.mcp.tool import ToolProblem
-from duetime.faces.web.fields import payload, payload_values
-from duetime.wiring.access import runs_under_way
+from duetime.dashboard.form_fields import payload, payload_values
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.engine.store import Want
+from duetime.kinds.prompts.access import runs_under_way
+from duetime.mcp.tool import ToolProblem
 from tests.support.agent import RESOURCES, TOOLS, Agent
 from tests.support.api import Api, Client, serving_api
 

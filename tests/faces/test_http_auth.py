@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, SystemClock
-from duetime.faces.http.server import CannotListen, NotLoopback, listen
+from duetime.engine.clock import SECOND, SystemClock
+from duetime.http.server import CannotListen, NotLoopback, listen
 from tests.support.cli import Cli
 from tests.support.tokens import claims, forged
 from tests.support.web import ACCEPT, INITIALIZE, MODERN, Site, paths, site

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.result import Ok
-from duetime.core.store import ScheduleQuery
+from duetime.engine.kind import Caller
+from duetime.engine.result import Ok
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.validation import NewSchedule
 from duetime.settings import NotificationSettings
 from tests.support.api import Api, Client, serving_api
 from tests.support.browsing import signed_in, words

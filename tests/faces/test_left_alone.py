@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import MINUTE
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Run
+from duetime.engine.clock import MINUTE
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run
+from duetime.engine.validation import NewSchedule
 from duetime.settings import NotificationSettings, Settings
-from duetime.simulation import Simulation
+from duetime.testing import Simulation
 from tests.support.receiver import Behaviour, Fault, Receiver
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_whoever_meets_a_dead_host_waits_and_is_tried_all_the_same(kind: str) ->
 def test_what_waits_for_a_host_that_stays_dead_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """More wait than are let through to find out whether it is back: the last ones are never tried, and fail some day.
     A quarter of an hour stands for that day."""
-    monkeypatch.setattr("duetime.delivery.hosts._PATIENCE", 15 * MINUTE)
+    monkeypatch.setattr("duetime.net.host_limits._PATIENCE", 15 * MINUTE)
     with Receiver(lambda request: GONE) as receiver, simulated(allowed_hosts=("127.0.0.1",)) as simulation:
         for number in range(20):
             send(simulation, "request", f"owner-{number}", {"url": receiver.url, "retries": 0})

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import StoreUnavailable
-from duetime.core.figures import UNKNOWN, Living, Tally
-from duetime.core.kind import Caller
-from duetime.core.model import RunId
-from duetime.core.outcome import Failed
-from duetime.faces.http.tallying import SLACK, Tallies
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.engine.model import RunId
+from duetime.engine.outcome import Failed
+from duetime.engine.store_stats import UNKNOWN, Living, Tally
+from duetime.engine.validation import NewSchedule
+from duetime.http.metrics import SLACK, Tallies
 from tests.support.api import Api, serving_api
 from tests.support.drafts import every, once
 from tests.support.hand import Hand, create

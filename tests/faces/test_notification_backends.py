@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from duetime.core.errors import StoreUnavailable
-from duetime.core.remotes import Remote
-from duetime.delivery.ntfy import NtfyServer, real_topic
-from duetime.faces.mcp.upcoming import list_upcoming
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.external_schedules import Remote
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, real_topic
+from duetime.mcp.upcoming import list_upcoming
 from tests.support.backends import Backend, kept_at_qstash, kept_here
 from tests.support.notifying import Agent
 

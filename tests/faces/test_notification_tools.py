@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller, Work
-from duetime.core.outcome import Failed, Outcome
-from duetime.core.result import Err, Result
-from duetime.faces.local_notifications import INBOX_WARNING
-from duetime.faces.mcp.families import check_families, resources_of, tools_of
-from duetime.kinds.notification import NotificationKind
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller, Work
+from duetime.engine.outcome import Failed, Outcome
+from duetime.engine.result import Err, Result
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.local import INBOX_WARNING
+from duetime.mcp.server import check_families, resources_of, tools_of
 from duetime.settings import Settings
-from duetime.simulation import Simulation
+from duetime.testing import Simulation
 from tests.support.notifying import RESOURCES, START, TOOLS, Agent
 
 NOW = "2026-02-10T15:00:00+01:00"

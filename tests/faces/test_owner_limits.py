@@ -12,14 +12,14 @@ from typing import Any
 import anyio
 import pytest
 
-from duetime.core.clock import HOUR, Instant, SystemClock
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Run
-from duetime.core.result import Ok
-from duetime.core.store import Want
-from duetime.faces.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
-from duetime.wiring.access import runs_under_way
+from duetime.engine.clock import HOUR, Instant, SystemClock
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run
+from duetime.engine.result import Ok
+from duetime.engine.store import Want
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.prompts.access import runs_under_way
+from duetime.service.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
 from tests.support.strangers import received
 from tests.support.web import ACCEPT, INITIALIZE, MODERN, Reply, Site, site
 from tests.support.workers import eventually

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
-from duetime.delivery.ntfy import NtfyServer, owner_mark, problem_of_topic, real_topic
-from duetime.faces.local_notifications import INBOX_WARNING
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, owner_mark, problem_of_topic, real_topic
+from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, NotificationSettings, load_settings
 from tests.support.agent import Agent
 from tests.support.api import Api, serving_api

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.models import EXAMPLE
-from duetime.compose import App, build
-from duetime.core.clock import SECOND
-from duetime.core.kind import Caller
-from duetime.core.store import Want
-from duetime.core.waking import run_holder
-from duetime.faces.local_notifications import INBOX_WARNING, TOPIC_WARNING
-from duetime.faces.mcp.prompt_agents import WAITS
-from duetime.kinds.prompt import PromptKind
+from duetime.app import App, build
+from duetime.engine.clock import SECOND
+from duetime.engine.kind import Caller
+from duetime.engine.model import run_holder
+from duetime.engine.store import Want
+from duetime.kinds.notifications.local import INBOX_WARNING, TOPIC_WARNING
+from duetime.kinds.prompts.agents.models import EXAMPLE
+from duetime.kinds.prompts.build import agents_for
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.reassign import WAITS
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, Settings
-from duetime.wiring.standing import agents_for
 from tests.support.agent import Agent
 
 AGENTS = {
@@ -147,7 +147,7 @@ def test_all_of_them_are_named_to_whoever_asks(app: App) -> None:
 
 def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is looked a few times whether the run was handed over: a webhook may be quicker than its own first answer."""
-    monkeypatch.setattr("duetime.faces.mcp.prompt_inbox._LOOKS", 1)
+    monkeypatch.setattr("duetime.kinds.prompts.mcp.inbox._LOOKS", 1)
     number, now = said(app, agent="coder", at="now")[1]["id"], app.clock.now()
     [worker] = app.store.workers()
     [claim] = app.store.exchange(worker.id, now, [], [Want("prompt", 1, now)]).claims

@@ -6,9 +6,9 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from duetime.core.kind import Caller
-from duetime.core.outcome import Completed
-from duetime.core.result import Ok
+from duetime.engine.kind import Caller
+from duetime.engine.outcome import Completed
+from duetime.engine.result import Ok
 from tests.support.stage import PACIFIC, Stage
 
 ANSWER = {

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller
-from duetime.core.model import RunStatus
-from duetime.core.policy.writes import Writes
-from duetime.core.results import LIMIT
-from duetime.core.store import RunQuery
-from duetime.faces.local_notifications import INBOX_WARNING
-from duetime.faces.mcp.prompt_agents import WAITS
-from duetime.faces.mcp.tool import ToolProblem
+from duetime.engine.encoding import LIMIT
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.engine.model import RunStatus
+from duetime.engine.policy.writes import Writes
+from duetime.engine.store import RunQuery
+from duetime.kinds.notifications.local import INBOX_WARNING
+from duetime.kinds.prompts.reassign import WAITS
+from duetime.mcp.tool import ToolProblem
 from tests.support.agent import TOOLS, Agent
 from tests.support.stage import PACIFIC, Stage
 
@@ -346,7 +346,7 @@ def test_hostile_prompts_stay_in_their_row(stage: Stage, prompt: str, shown: str
 
 
 def test_a_long_list_is_cut_and_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.faces.mcp.prompt_schedules.MOST", 2)
+    monkeypatch.setattr("duetime.kinds.prompts.mcp.schedules.MOST", 2)
     for _ in range(5):
         stage.make(at="15:00")
     assert (

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant, SystemClock
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.outcome import Failed
-from duetime.core.requesting import KIND, dlq_id
-from duetime.core.store import RunQuery
-from duetime.faces.http.qstash.keys import SigningKeys
-from duetime.stores.flow import FlowingStore
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SECOND, Instant, SystemClock
+from duetime.engine.kind import Caller
+from duetime.engine.outcome import Failed
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.requests.signing_keys import SigningKeys
+from duetime.kinds.requests.wire import KIND, dlq_id
+from duetime.stores.base import FlowingStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, counter, turned_down
 from tests.support.shell import write
 from tests.support.tokens import SECRET

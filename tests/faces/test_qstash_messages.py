@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND
-from duetime.core.outcome import Failed, Retry
-from duetime.core.requesting import RETRIES
-from duetime.core.store import ScheduleQuery
+from duetime.engine.clock import SECOND
+from duetime.engine.outcome import Failed, Retry
+from duetime.engine.store import ScheduleQuery
+from duetime.kinds.requests.wire import RETRIES
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, turned_down
 from tests.support.web import site
 

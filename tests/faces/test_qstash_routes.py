@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from duetime.core.outcome import Failed
-from duetime.core.store import ScheduleQuery
+from duetime.engine.outcome import Failed
+from duetime.engine.store import ScheduleQuery
 from tests.support.qstash import CRON, HOOK, Counter
 from tests.support.receiver import Receiver
 from tests.support.web import Site, site

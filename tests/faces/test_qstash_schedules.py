@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from duetime.core.kind import Caller
-from duetime.core.outcome import Failed
-from duetime.core.requesting import KIND
-from duetime.core.store import ScheduleQuery
+from duetime.engine.kind import Caller
+from duetime.engine.outcome import Failed
+from duetime.engine.store import ScheduleQuery
+from duetime.kinds.requests.wire import KIND
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, turned_down
 
 MINUTE = timedelta(minutes=1)

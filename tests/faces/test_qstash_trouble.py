@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from duetime.compose import App, build
-from duetime.core.clock import instant_of
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller
-from duetime.core.remotes import Remote
-from duetime.core.result import Err
-from duetime.delivery.ntfy import NtfyServer
-from duetime.delivery.qstash.account import Account
-from duetime.delivery.qstash.service import LARGEST_ANSWER, QStashNotifications
-from duetime.faces.mcp.upcoming import list_upcoming
+from duetime.app import App, build
+from duetime.engine.clock import instant_of
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.external_schedules import Remote
+from duetime.engine.kind import Caller
+from duetime.engine.result import Err
+from duetime.kinds.notifications.channels.ntfy import NtfyServer
+from duetime.kinds.notifications.qstash.client import Account
+from duetime.kinds.notifications.qstash.service import LARGEST_ANSWER, QStashNotifications
+from duetime.mcp.upcoming import list_upcoming
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
-from duetime.simulation import SettableClock
+from duetime.testing import SettableClock
 from tests.support.cli import Answer, Cli
 from tests.support.mcp import leaks
 from tests.support.notifying import START, Agent

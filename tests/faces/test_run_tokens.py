@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, Instant
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller
-from duetime.core.model import Run
-from duetime.core.outcome import Completed, Waiting
-from duetime.core.policy.settling import Finished
-from duetime.core.result import Ok
-from duetime.core.store import Want
-from duetime.core.waking import run_holder
-from duetime.faces.http.claims import InvalidToken
-from duetime.faces.http.tokens import Tokens
-from duetime.wiring.access import runs_under_way
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, run_holder
+from duetime.engine.outcome import Completed, Waiting
+from duetime.engine.policy.record import Finished
+from duetime.engine.result import Ok
+from duetime.engine.store import Want
+from duetime.kinds.prompts.access import runs_under_way
+from duetime.security.claims import InvalidToken
+from duetime.security.tokens import Tokens
 from tests.support.api import Api, serving_api
 from tests.support.tokens import SECRET
 

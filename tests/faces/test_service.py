@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.cli.units import PrivateFile, launchd_agent, systemd_unit
+from duetime.cli.setup.service_units import PrivateFile, launchd_agent, systemd_unit
 from tests.support.cli import Cli
 
 COMMAND = ["/opt/my python/bin/python", "-m", "duetime", "serve", "--db", "postgresql://u:p%40s$s@h/db", 'say "hi"\\']

@@ -15,17 +15,16 @@ from unittest.mock import patch
 import jwt
 import pytest
 
-from duetime.compose import tokens_of
-from duetime.core.clock import DAY, SECOND, Instant, SystemClock
-from duetime.core.errors import InvalidInput, StoreUnavailable
-from duetime.faces.http.claims import InvalidToken
-from duetime.faces.http.private import Exposed
-from duetime.faces.http.secret import load_secret
-from duetime.faces.http.sessions import Sessions
-from duetime.faces.http.tokens import Tokens
+from duetime.app import tokens_of
+from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
+from duetime.engine.errors import InvalidInput, StoreUnavailable
+from duetime.http.sessions import Sessions
+from duetime.security.claims import InvalidToken
+from duetime.security.private_files import Exposed, load_secret
+from duetime.security.tokens import Tokens
 from duetime.settings import load_settings
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 from tests.support.cli import Cli
 from tests.support.tokens import SECRET, START, claims, forged, tokens_with
 

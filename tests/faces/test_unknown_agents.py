@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime.kinds.prompt import UNKNOWN_TIMES
+from duetime.kinds.prompts.kind import UNKNOWN_TIMES
 from duetime.settings import AgentSettings
 from tests.support.stage import NOON, Stage
 

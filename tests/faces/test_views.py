@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, SECOND, Instant, SystemClock
-from duetime.core.model import Schedule, WorkerId, WorkerRow
-from duetime.core.policy.creating import begin
-from duetime.core.policy.values import make_policy, policy_to_json
-from duetime.core.triggers import build_trigger, trigger_to_json
-from duetime.faces.masked import DEEPEST, MASK, masked, masked_payload, unmasked, unmasked_payload
-from duetime.faces.present import idle_warnings, living
-from duetime.faces.views import (
+from duetime.engine.clock import HOUR, SECOND, Instant, SystemClock
+from duetime.engine.model import Schedule, WorkerId, WorkerRow
+from duetime.engine.policy.create import begin
+from duetime.engine.policy.options import make_policy, policy_to_json
+from duetime.engine.triggers import build_trigger, trigger_to_json
+from duetime.service.masking import DEEPEST, MASK, masked, masked_payload, unmasked, unmasked_payload
+from duetime.service.presenters import (
+    idle_warnings,
+    living,
     message_shape,
     next_instants,
     policy_given,

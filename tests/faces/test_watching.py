@@ -13,13 +13,13 @@ import anyio.to_thread
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from duetime.compose import build
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller
-from duetime.faces.mcp import watching
-from duetime.faces.mcp.resource import Resource
-from duetime.faces.mcp.tool import Call
-from duetime.faces.mcp.watching import Watcher
+from duetime.app import build
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.mcp import subscriptions as watching
+from duetime.mcp.resource import Resource
+from duetime.mcp.subscriptions import Watcher
+from duetime.mcp.tool import Call
 from duetime.settings import Settings
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from duetime.api import taken
-from duetime.core.store import RunQuery
-from duetime.faces.web.shown import is_web_address, visible
-from duetime.faces.web.shown import linked as linked_text
+from duetime.dashboard.filters import is_web_address, visible
+from duetime.dashboard.filters import linked as linked_text
+from duetime.engine.store import RunQuery
+from duetime.service.calls import taken
 from tests.support.browsing import (
     Browser,
     field,
@@ -158,11 +158,11 @@ def test_the_wheel_holds_the_pages(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
-        names = {name for name in opened.namelist() if "faces/web/" in name}
-    folder = ROOT / "src" / "duetime" / "faces" / "web"
+        names = {name for name in opened.namelist() if "dashboard/" in name}
+    folder = ROOT / "src" / "duetime" / "dashboard"
     files = [path for kind in ("templates", "static") for path in (folder / kind).iterdir()]
     assert len(files) > 10
-    assert {f"duetime/faces/web/{path.parent.name}/{path.name}" for path in files} <= names
+    assert {f"duetime/dashboard/{path.parent.name}/{path.name}" for path in files} <= names
 
 
 # -- what strangers wrote ---------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
-from duetime.faces.http.sessions import Proofs, Sessions
-from duetime.faces.http.tokens import Tokens
+from duetime.http.sessions import Proofs, Sessions
+from duetime.security.tokens import Tokens
 from tests.support.browsing import (
     FORM,
     Browser,

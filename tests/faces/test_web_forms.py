@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from duetime.core.clock import SECOND
-from duetime.core.model import Schedule
-from duetime.faces.web import schedules
+from duetime.dashboard import schedule_list as schedules
+from duetime.engine.clock import SECOND
+from duetime.engine.model import Schedule
 from tests.support.browsing import (
     Browser,
     field,

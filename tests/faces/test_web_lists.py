@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, SECOND, Instant
-from duetime.core.errors import StoreUnavailable
-from duetime.core.figures import Trace
-from duetime.core.kind import Caller
-from duetime.core.model import Run, ScheduleId
-from duetime.core.result import Ok
-from duetime.core.store import RunQuery
-from duetime.faces.web import now as now_page
-from duetime.faces.web import schedules
-from duetime.faces.web.pictures import sparks
-from duetime.faces.web.shown import late
-from duetime.kinds.registry import Task
+from duetime.dashboard import home as now_page
+from duetime.dashboard import schedule_list as schedules
+from duetime.dashboard.filters import late
+from duetime.dashboard.timeline.charts import sparks
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, ScheduleId
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
+from duetime.engine.store_stats import Trace
+from duetime.kinds.jobs.registry import Task
 from tests.support.browsing import (
     Browser,
     made,

@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from duetime.compose import tokens_of
-from duetime.core.clock import SECOND, SystemClock, instant_of
-from duetime.faces.http.claims import InvalidToken
-from duetime.faces.http.sessions import Sessions
-from duetime.faces.http.tokens import Tokens
+from duetime.app import tokens_of
+from duetime.engine.clock import SECOND, SystemClock, instant_of
+from duetime.http.sessions import Sessions
+from duetime.security.claims import InvalidToken
+from duetime.security.tokens import Tokens
 from duetime.settings import load_settings
-from duetime.simulation import SettableClock
+from duetime.testing import SettableClock
 from tests.support.browsing import (
     FORM,
     Browser,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
-from duetime.core.store import RunQuery
-from duetime.core.triggers import trigger_from_json
-from duetime.faces.web import timeline
-from duetime.faces.web.density import Density, Row
-from duetime.faces.web.pictures import strip
-from duetime.faces.web.reading import Most
-from duetime.faces.web.spans import ZOOMS, Zoom, window
+from duetime.dashboard.queries import Most
+from duetime.dashboard.timeline import page as timeline
+from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
+from duetime.dashboard.timeline.bins import Density, Row
+from duetime.dashboard.timeline.charts import strip
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
+from duetime.engine.store import RunQuery
+from duetime.engine.triggers import trigger_from_json
 from tests.support.browsing import (
     Browser,
     made,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from duetime.compose import open_store
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.sqlite import SqliteStore
+from duetime.app import open_store
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.size import FULL
 from tests.support.workers import Crew, crew
 

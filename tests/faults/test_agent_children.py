@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from duetime.core.clock import SystemClock
-from duetime.core.kind import StopReason
-from duetime.core.lease import Lease
+from duetime.engine.clock import SystemClock
+from duetime.engine.kind import StopReason
+from duetime.engine.worker.lease import Lease
 from tests.support.cli import ROOT, environment
 from tests.support.programs import Background, agent, assert_gone, lives, program, told
 from tests.support.waking import errand
@@ -150,7 +150,7 @@ def test_one_that_runs_away_from_itself_is_caught(tmp_path: Path, waits: bool) -
 
 WORKER = """
 import sys
-from duetime.agents.supervision import TimeLimits
+from duetime.kinds.prompts.agents.process import TimeLimits
 from tests.support.programs import agent
 from tests.support.waking import errand
 agent(sys.argv[2:], limits=TimeLimits(grace=0.3, unheard=float(sys.argv[1]))).wake(errand())

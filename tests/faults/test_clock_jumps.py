@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, instant_of
-from duetime.core.engine import Engine
-from duetime.core.kind import Work
-from duetime.core.model import Run
-from duetime.core.outcome import Completed, Outcome
-from duetime.core.store import RunQuery
-from duetime.core.worker import Worker, WorkerOptions
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Registry
-from duetime.simulation import Simulation
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, instant_of
+from duetime.engine.kind import Work
+from duetime.engine.model import Run
+from duetime.engine.outcome import Completed, Outcome
+from duetime.engine.store import RunQuery
+from duetime.engine.worker.threads import Engine
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import Registry
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import Simulation
 from tests.faults.conftest import RealStore
 from tests.support.drafts import every, once
 from tests.support.hand import create, create_one, the

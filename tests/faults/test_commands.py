@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from duetime.core.kind import StopReason, StopSignal
-from duetime.core.outcome import Completed, Failed, Outcome
-from duetime.kinds.command import KEPT, run_command
-from duetime.kinds.job import JobKind
-from duetime.kinds.registry import Registry, Task
+from duetime.engine.kind import StopReason, StopSignal
+from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.registry import Registry, Task
+from duetime.kinds.jobs.shell_task import KEPT, run_command
 from tests.support.cli import start
 from tests.support.jobs import make_work
 from tests.support.settings import write_trusted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from duetime.core.drafting import NewSchedule
+from duetime.engine.validation import NewSchedule
 from tests.faults.conftest import LEASE, ONE_STORE
 from tests.support.workers import CLOCK, Crew, WorkerProcess, eventually
 

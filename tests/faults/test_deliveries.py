@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Instant, SystemClock
-from duetime.core.drafting import NewSchedule
-from duetime.core.model import Run
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant, SystemClock
+from duetime.engine.model import Run
+from duetime.engine.validation import NewSchedule
 from duetime.settings import ChannelSettings, Settings
 from tests.support.couriers import FULL, everything_logged
 from tests.support.deliveries import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.drafting import NewSchedule
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.validation import NewSchedule
 from tests.support.workers import CLOCK, Crew
 
 ONE_OFFS, REPEATING, OCCURRENCES = 9_000, 100, 10

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import LOCAL, Caller
-from duetime.core.result import Ok
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
 from tests.faults.conftest import LEASE, ONE_STORE
 from tests.faults.test_stopped import stop_between_transactions
 from tests.support.programs import lives, program, told

@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SystemClock
-from duetime.core.kind import StopReason, StopSignal
-from duetime.core.lease import Lease
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry
-from duetime.kinds.builtin import TASKS
-from duetime.kinds.job import JobKind, _context
-from duetime.kinds.loading import load_file
-from duetime.kinds.process import ProcessRunner
-from duetime.kinds.registry import Registry, Task
-from duetime.kinds.tether import TICK, Tether
+from duetime.engine.clock import SystemClock
+from duetime.engine.kind import StopReason, StopSignal
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry
+from duetime.engine.worker.lease import Lease
+from duetime.kinds.jobs.builtin import TASKS
+from duetime.kinds.jobs.kind import JobKind, _context
+from duetime.kinds.jobs.loading import load_file
+from duetime.kinds.jobs.process_runner import TICK, ProcessRunner, Tether
+from duetime.kinds.jobs.registry import Registry, Task
 from tests.support import isolated
 from tests.support.jobs import make_work
 from tests.support.programs import assert_gone, told
@@ -155,7 +154,7 @@ def test_large_values(kind: JobKind) -> None:
 
 PARENT = """
 import sys
-from duetime.kinds.job import JobKind
+from duetime.kinds.jobs.kind import JobKind
 from tests.support.isolated import registry
 from tests.support.jobs import make_work
 JobKind(registry, patience=float(sys.argv[1])).execute(make_work(sys.argv[2], sys.argv[3]))
@@ -240,14 +239,14 @@ def test_steps_in_threads_and_processes_mix() -> None:
 
 
 SCRIPT = """
-from duetime.kinds.registry import task
+from duetime.kinds.jobs.registry import task
 
 @task(isolation="process")
 def double(number: int) -> int:
     return 2 * number
 
 if __name__ == "__main__":
-    from duetime.kinds.job import JobKind
+    from duetime.kinds.jobs.kind import JobKind
     from tests.support.jobs import make_work
     print(JobKind().execute(make_work("double", 21)))
 """

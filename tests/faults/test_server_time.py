@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, SECOND, SystemClock
-from duetime.core.engine import Engine
-from duetime.core.store_clock import StoreClock
-from duetime.core.worker import WorkerOptions
-from duetime.stores.postgres import PostgresStore
+from duetime.engine.clock import DAY, HOUR, SECOND, SystemClock
+from duetime.engine.worker.store_clock import StoreClock
+from duetime.engine.worker.threads import Engine
+from duetime.engine.worker.worker import WorkerOptions
+from duetime.stores.postgres.store import PostgresStore
 from tests.support.drafts import once
 from tests.support.hand import create
 from tests.support.invariants import invariants

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from duetime.core.clock import SECOND
-from duetime.core.engine import Engine
-from duetime.core.kind import StopReason, Work
-from duetime.core.outcome import Completed, Outcome
-from duetime.core.policy.changing import cancel
-from duetime.core.store import RunQuery
-from duetime.core.worker import WorkerOptions
+from duetime.engine.clock import SECOND
+from duetime.engine.kind import StopReason, Work
+from duetime.engine.outcome import Completed, Outcome
+from duetime.engine.policy.changes import cancel
+from duetime.engine.store import RunQuery
+from duetime.engine.worker.threads import Engine
+from duetime.engine.worker.worker import WorkerOptions
 from tests.faults.conftest import LEASE, RealStore
 from tests.support.drafts import once
 from tests.support.hand import create, the

@@ -15,10 +15,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import DuetimeError, StoreUnavailable, StoreUnusable
-from duetime.core.result import Err, Ok
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
+from duetime.engine.result import Err, Ok
+from duetime.engine.validation import NewSchedule
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import once
 from tests.support.workers import CALLER, ROOT, Crew, crew, eventually
 
@@ -104,8 +104,8 @@ def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
 
 _OPEN_AS_SOMEBODY = """
 import json, os, sys
-from duetime.core.errors import DuetimeError
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.errors import DuetimeError
+from duetime.stores.sqlite.store import SqliteStore
 path, user = json.loads(sys.argv[1])
 if os.geteuid() == 0:
     os.setgroups([])
@@ -276,7 +276,7 @@ def test_the_interpreters_sqlite_is_kept_away_from_the_store(tmp_path: Path) -> 
 
 
 def test_a_store_that_is_locked_for_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.stores.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("duetime.stores.sqlite.store.BUSY_SECONDS", 0.05)
     store = opened(tmp_path / "store.db")
     other = apsw.Connection(str(tmp_path / "store.db"))
     other.execute("BEGIN IMMEDIATE")

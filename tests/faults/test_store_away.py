@@ -8,10 +8,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.model import WorkerId
-from duetime.core.result import Err
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import WorkerId
+from duetime.engine.result import Err
+from duetime.engine.validation import NewSchedule
 from tests.support.postgres import PostgresServer
 from tests.support.size import FULL
 from tests.support.workers import CALLER, CLOCK, Crew, crew, eventually

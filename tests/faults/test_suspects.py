@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.core.kind import StopReason
-from duetime.core.model import Run
-from duetime.core.store import RunQuery
-from duetime.core.suspects import IDLE
-from duetime.core.worker import Worker
+from duetime.engine.kind import StopReason
+from duetime.engine.model import Run
+from duetime.engine.store import RunQuery
+from duetime.engine.worker.suspects import IDLE
+from duetime.engine.worker.worker import Worker
 from tests.faults.conftest import RealStore
 from tests.faults.test_worker_steps import CLOCK, dies, due, finish, make_fast, worker_on
 from tests.support.hand import create

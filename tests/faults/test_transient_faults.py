@@ -12,17 +12,17 @@ from typing import Any
 import apsw
 import pytest
 
-from duetime.core import zones
-from duetime.core.clock import MINUTE, Instant
-from duetime.core.engine import Engine
-from duetime.core.errors import StoreUnavailable, StoreUnusable, UnknownZone
-from duetime.core.exchange_age import ExchangeAge
-from duetime.core.model import ScheduleState
-from duetime.core.store import RunQuery
-from duetime.core.transient import TRANSIENT
-from duetime.core.triggers import IntervalTrigger, codec
-from duetime.core.worker import WorkerOptions
-from duetime.stores.sqlite import SqliteStore, translated
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, UnknownZone
+from duetime.engine.model import ScheduleState
+from duetime.engine.store import RunQuery
+from duetime.engine.times import zones
+from duetime.engine.triggers import IntervalTrigger
+from duetime.engine.triggers import serialization as codec
+from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.worker.threads import Engine
+from duetime.engine.worker.worker import WorkerOptions
+from duetime.stores.sqlite.store import SqliteStore, translated
 from tests.support.drafts import T0, draft, once
 from tests.support.hand import Hand, create_one, the
 from tests.support.unreliable import Play

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, SystemClock
-from duetime.core.drafting import NewSchedule
-from duetime.core.engine import Engine
-from duetime.core.errors import StoreUnavailable
-from duetime.core.kind import Caller, Work
-from duetime.core.outcome import Failed, Outcome
-from duetime.core.policy.settling import Answer
-from duetime.core.result import Err
-from duetime.core.scheduler import Scheduler
-from duetime.core.store import RunQuery
-from duetime.core.worker import Worker, WorkerOptions
+from duetime.engine.clock import SECOND, SystemClock
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller, Work
+from duetime.engine.outcome import Failed, Outcome
+from duetime.engine.policy.record import Answer
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
+from duetime.engine.worker.threads import Engine
+from duetime.engine.worker.worker import Worker, WorkerOptions
 from tests.faults.conftest import RealStore
 from tests.support.drafts import once
 from tests.support.hand import create

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant, SystemClock, instant_of
-from duetime.core.errors import StoreUnusable, WorkerGone
-from duetime.core.executing import InHand
-from duetime.core.kind import StopReason
-from duetime.core.lease import REVIVAL, Judge, Lease
-from duetime.core.model import WorkerId, WorkerRow
-from duetime.core.store import Exchange, RunQuery
-from duetime.core.thread_shares import ThreadShares
-from duetime.core.worker import LONGEST_SLEEP, Worker, WorkerOptions
-from duetime.simulation import SettableClock
+from duetime.engine.clock import SECOND, Instant, SystemClock, instant_of
+from duetime.engine.errors import StoreUnusable, WorkerGone
+from duetime.engine.kind import StopReason
+from duetime.engine.model import WorkerId, WorkerRow
+from duetime.engine.store import Exchange, RunQuery
+from duetime.engine.worker.lease import REVIVAL, Judge, Lease
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.thread_shares import ThreadShares
+from duetime.engine.worker.worker import LONGEST_SLEEP, Worker, WorkerOptions
+from duetime.testing import SettableClock
 from tests.faults.conftest import RealStore
 from tests.support.drafts import once
 from tests.support.hand import create, the

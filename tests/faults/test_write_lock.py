@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.errors import StoreUnavailable
-from duetime.core.model import WorkerId
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.model import WorkerId
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.size import FULL
 from tests.support.workers import CLOCK, Crew, crew, eventually
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from duetime.compose import App
+from duetime.app import App
 from tests.support.mcp import World
 from tests.support.model_server import ModelServer
 from tests.support.receiver import Behaviour, Receiver, Request

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duetime.core.kind import Caller
-from duetime.faces.desk import Desk
-from duetime.faces.mcp.arguments import checked
-from duetime.faces.mcp.families import FAMILIES, resources_of, tools_of
-from duetime.faces.mcp.resource import Resource
-from duetime.faces.mcp.tool import Call, Reply
+from duetime.engine.kind import Caller
+from duetime.mcp.arguments import checked
+from duetime.mcp.resource import Resource
+from duetime.mcp.server import FAMILIES, resources_of, tools_of
+from duetime.mcp.tool import Call, Reply
+from duetime.service.services import Desk
 
 TOOLS = {tool.name: tool for tool in tools_of(FAMILIES)}
 RESOURCES = resources_of(FAMILIES)

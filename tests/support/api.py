@@ -13,12 +13,12 @@ import httpx2
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from starlette.testclient import TestClient
 
-from duetime.compose import App, web
-from duetime.core.clock import SECOND
-from duetime.faces.http.tokens import Tokens
-from duetime.kinds.registry import Registry
+from duetime.app import App, web
+from duetime.engine.clock import SECOND
+from duetime.kinds.jobs.registry import Registry
+from duetime.security.tokens import Tokens
 from duetime.settings import Settings
-from duetime.simulation import Simulation
+from duetime.testing import Simulation
 from tests.support.settings import for_all
 from tests.support.tokens import tokens_with
 

@@ -12,13 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from duetime.compose import App, build, web
-from duetime.core.clock import DAY
-from duetime.core.kind import Caller
-from duetime.faces.http.server import HttpServer, listen, url_of
-from duetime.faces.http.tokens import Tokens
+from duetime.app import App, build, web
+from duetime.engine.clock import DAY
+from duetime.engine.kind import Caller
+from duetime.http.server import HttpServer, listen, url_of
+from duetime.security.tokens import Tokens
 from duetime.settings import NotificationSettings, Settings
-from duetime.simulation import Simulation
+from duetime.testing import Simulation
 from tests.support.notifying import START, Agent
 from tests.support.receiver import Receiver
 from tests.support.tokens import SECRET

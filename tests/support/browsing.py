@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Schedule
-from duetime.core.result import Ok
-from duetime.faces.http.sessions import Sessions
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.http.sessions import Sessions
 from tests.support.web import Reply, Site
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from duetime.agents.models import EXAMPLE
+from duetime.kinds.prompts.agents.models import EXAMPLE
 from tests.support.cli import Answer, environment
 
 PATIENCE = 45.0

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SystemClock
-from duetime.core.delivering import Parcel
-from duetime.core.outcome import Completed, Outcome
-from duetime.delivery.channels.named import ChannelSpec
-from duetime.delivery.courier import RoutingCourier
-from duetime.delivery.ntfy import NtfyServer
+from duetime.engine.clock import SystemClock
+from duetime.engine.delivery import Parcel
+from duetime.engine.outcome import Completed, Outcome
+from duetime.kinds.notifications.channels.ntfy import NtfyServer
+from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.router import RoutingCourier
 
 FULL: dict[str, Any] = {
     "message": 'Größe: "5 < 6" & \\ {id}\nWater the plants 🌱',

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import LOCAL, Caller
-from duetime.core.model import Run
-from duetime.core.result import Err
-from duetime.core.store import RunQuery
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import Run
+from duetime.engine.result import Err
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.workers import eventually
 

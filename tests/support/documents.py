@@ -30,7 +30,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from duetime.core.clock import SystemClock
+from duetime.engine.clock import SystemClock
 from tests.support.cli import ROOT, environment
 
 PATIENCE = 30.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from duetime.core.clock import MINUTE, Instant
-from duetime.core.model import Definition, ScheduleId
-from duetime.core.policy.creating import Draft
-from duetime.core.policy.values import make_policy, policy_to_json
-from duetime.core.triggers import IntervalTrigger, OnceTrigger, Trigger, trigger_to_json
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.model import Definition, ScheduleId
+from duetime.engine.policy.create import Draft
+from duetime.engine.policy.options import make_policy, policy_to_json
+from duetime.engine.triggers import IntervalTrigger, OnceTrigger, Trigger, trigger_to_json
 
 T0 = Instant(1_800_000_000_000_000)
 """When most tests begin."""

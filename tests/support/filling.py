@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from duetime.core.clock import HOUR, SECOND, Instant
-from duetime.core.model import Definition, DueEntry, Progress, Run, RunId, ScheduleId
-from duetime.core.policy.creating import begin
-from duetime.stores.sqlite import SQL, SqliteStore
+from duetime.engine.clock import HOUR, SECOND, Instant
+from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, ScheduleId
+from duetime.engine.policy.create import begin
+from duetime.stores.sqlite.store import SQL, SqliteStore
 from tests.support.drafts import every
 
 OWNER = "ada"

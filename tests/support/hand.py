@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duetime.core.clock import Instant
-from duetime.core.model import Run, RunId, Schedule, ScheduleId
-from duetime.core.outcome import Completed, Outcome
-from duetime.core.policy.claiming import Claim
-from duetime.core.policy.creating import Draft
-from duetime.core.policy.settling import Answer, Finished
-from duetime.core.result import Ok, Result
-from duetime.core.store import RunQuery, Want
-from duetime.stores.flow import FlowingStore
+from duetime.engine.clock import Instant
+from duetime.engine.model import Run, RunId, Schedule, ScheduleId
+from duetime.engine.outcome import Completed, Outcome
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.create import Draft
+from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.result import Ok, Result
+from duetime.engine.store import RunQuery, Want
+from duetime.stores.base import FlowingStore
 from tests.support.drafts import T0
 
 LANES = ("job", "job:exact", "job:solo")

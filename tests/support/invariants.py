@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.core.model import ACTIVE, LIVE, NO_RUN, RunStatus, ScheduleState
-from duetime.stores.flow import FlowingStore
+from duetime.engine.model import ACTIVE, LIVE, NO_RUN, RunStatus, ScheduleState
+from duetime.stores.base import FlowingStore
 
 
 def invariants(store: FlowingStore) -> None:

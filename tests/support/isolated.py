@@ -11,9 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Registry
-from duetime.kinds.signals import PermanentError, RetryLater
+from duetime.kinds.jobs.context import PermanentError, RetryLater, TaskContext
+from duetime.kinds.jobs.registry import Registry
 
 registry = Registry()
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.kind import StopSignal, Work
-from duetime.core.model import Definition, Run, RunId, ScheduleId
-from duetime.core.policy.claiming import Claim
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.kind import StopSignal, Work
+from duetime.engine.model import Definition, Run, RunId, ScheduleId
+from duetime.engine.policy.claim import Claim
 
 DUE = Instant(1_770_000_000 * SECOND)
 

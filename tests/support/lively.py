@@ -7,16 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.result import Ok
-from duetime.kinds.registry import Registry
-from duetime.simulation import Simulation
+from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.engine.kind import Caller
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.registry import Registry
+from duetime.testing import Simulation
 
 TASKS = '''
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import task
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import task
 
 @task
 def collect_feeds() -> dict:

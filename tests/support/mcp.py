@@ -23,14 +23,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from duetime.core.clock import SECOND, SystemClock
-from duetime.faces.http.secret import load_secret
-from duetime.faces.http.tokens import Tokens
+from duetime.engine.clock import SECOND, SystemClock
+from duetime.security.private_files import load_secret
+from duetime.security.tokens import Tokens
 from tests.support.agents import ERAS, Served, over_http, over_stdio, serving
 
 OLDER, NEWER = ERAS
 ROUTES = [f"{transport}-{era}" for transport in ("http", "stdio") for era in ("2025-11-25", "2026-07-28")]
-SAMPLES = "duetime.cli.samples"
+SAMPLES = "duetime.cli.serve.demo_tasks"
 PATIENCE = 30.0
 _LIFE = 3600 * SECOND
 LATENCIES: list[float] = []

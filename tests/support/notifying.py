@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from duetime.compose import App
-from duetime.core.kind import Caller
-from duetime.core.model import Run
-from duetime.core.notifications import NotificationService
-from duetime.core.store import RunQuery
-from duetime.faces.desk import Desk
-from duetime.faces.local_notifications import LocalNotifications
-from duetime.faces.mcp import notification_resources, notifications
-from duetime.faces.mcp.arguments import checked
-from duetime.faces.mcp.tool import Call, ToolProblem
+from duetime.app import App
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run
+from duetime.engine.store import RunQuery
+from duetime.kinds.notifications.local import LocalNotifications
+from duetime.kinds.notifications.mcp import resources as notification_resources
+from duetime.kinds.notifications.mcp import tools as notifications
+from duetime.kinds.notifications.service import NotificationService
+from duetime.mcp.arguments import checked
+from duetime.mcp.tool import Call, ToolProblem
+from duetime.service.services import Desk
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 """15:00 in Berlin, 06:00 in Los Angeles."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from duetime.agents.command import CommandAgent
-from duetime.agents.supervision import TimeLimits
-from duetime.core.kind import StopReason
-from duetime.core.waking import Errand, Reply
+from duetime.engine.kind import StopReason
+from duetime.kinds.prompts.agent import Errand, Reply
+from duetime.kinds.prompts.agents.command import CommandAgent
+from duetime.kinds.prompts.agents.process import TimeLimits
 from tests.support.waking import errand
 from tests.support.workers import eventually
 

@@ -13,16 +13,16 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from duetime.core.clock import SECOND
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
-from duetime.core.outcome import Completed, Outcome, Retry
-from duetime.core.requesting import KIND, Outgoing
-from duetime.delivery.urls import BadAddress, read_url
-from duetime.faces.http.qstash.keys import SigningKeys
-from duetime.faces.http.qstash.routes import qstash_routes
-from duetime.kinds.request import RequestKind
-from duetime.simulation import Simulation
+from duetime.engine.clock import SECOND
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.engine.outcome import Completed, Outcome, Retry
+from duetime.kinds.requests.kind import RequestKind
+from duetime.kinds.requests.qstash_api.routes import qstash_routes
+from duetime.kinds.requests.signing_keys import SigningKeys
+from duetime.kinds.requests.wire import KIND, Outgoing
+from duetime.net.urls import BadAddress, read_url
+from duetime.testing import Simulation
 from tests.support.tokens import SECRET
 
 HOOK = "https://a.example/hook"

@@ -41,7 +41,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import parse_qsl
 
-from duetime.core.clock import Instant, SystemClock
+from duetime.engine.clock import Instant, SystemClock
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duetime.stores.flow import FlowingStore
-from duetime.stores.postgres import PostgresStore
-from duetime.stores.sqlite import SqliteStore
+from duetime.stores.base import FlowingStore
+from duetime.stores.postgres.store import PostgresStore
+from duetime.stores.sqlite.store import SqliteStore
 
 
 def write(store: FlowingStore, statement: str, *values: object) -> None:

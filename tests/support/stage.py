@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duetime.core.kind import Caller
+from duetime.engine.kind import Caller
 from duetime.settings import Settings
-from duetime.simulation import Simulation
+from duetime.testing import Simulation
 from tests.support.agent import Agent
 from tests.support.settings import for_all
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from duetime.core.clock import SystemClock
+from duetime.engine.clock import SystemClock
 from tests.support.cli import environment
 
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][0-9A-Za-z]|\x1b[=>]")

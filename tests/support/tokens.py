@@ -8,10 +8,10 @@ from typing import Any
 
 import jwt
 
-from duetime.core.clock import SECOND, Clock, Instant
-from duetime.core.revocations import Revocations
-from duetime.faces.http.revocations import FileRevocations, StoreRevocations
-from duetime.faces.http.tokens import Tokens
+from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.store_revocations import Revocations
+from duetime.security.revocations import FileRevocations, StoreRevocations
+from duetime.security.tokens import Tokens
 
 SECRET = b"x" * 64
 START = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from duetime.core.clock import Instant
-from duetime.core.errors import StoreUnavailable
-from duetime.core.executing import InHand
-from duetime.core.kind import Caller, Prepared, Work
-from duetime.core.model import RunId
-from duetime.core.outcome import Completed, Outcome
+from duetime.engine.clock import Instant
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller, Prepared, Work
+from duetime.engine.model import RunId
+from duetime.engine.outcome import Completed, Outcome
+from duetime.engine.worker.runner import InHand
 
 BEFORE, AFTER = "before", "after"
 

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from duetime.core.clock import Instant, SystemClock
-from duetime.core.kind import StopSignal
-from duetime.core.outcome import Outcome
-from duetime.core.waking import Access, Errand, Reply
-from duetime.kinds.prompt import PromptKind
-from duetime.kinds.waking import Waking
-from duetime.stores.sqlite import MEMORY, SqliteStore
+from duetime.engine.clock import Instant, SystemClock
+from duetime.engine.kind import StopSignal
+from duetime.engine.outcome import Outcome
+from duetime.kinds.prompts.agent import Access, Errand, Reply
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.runner import Waking
+from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.cli import environment
 
 NOWHERE = Access("http://127.0.0.1:9/mcp", "a-token-that-opens-nothing")

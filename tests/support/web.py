@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route
 
-from duetime.compose import App, build, web
-from duetime.core.clock import Clock
-from duetime.faces.http.server import HttpServer, listen
-from duetime.faces.http.tokens import Tokens
+from duetime.app import App, build, web
+from duetime.engine.clock import Clock
+from duetime.http.limits import connection_limits
+from duetime.http.server import HttpServer, listen
+from duetime.security.tokens import Tokens
 from duetime.settings import Settings
-from duetime.wiring.http_limits import connection_limits
 from tests.support.settings import for_all
 from tests.support.tokens import tokens_with
 

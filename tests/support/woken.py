@@ -21,12 +21,12 @@ from typing import Any
 import httpx2
 from anyio.from_thread import start_blocking_portal
 
-from duetime.agents.models import EXAMPLE
-from duetime.compose import App, build
-from duetime.core.clock import HOUR, SystemClock, datetime_of
-from duetime.core.model import LIVE, Run, RunStatus, Schedule, ScheduleId
-from duetime.core.store import RunQuery, ScheduleQuery
-from duetime.faces.views import message_shape
+from duetime.app import App, build
+from duetime.engine.clock import HOUR, SystemClock, datetime_of
+from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleId
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.kinds.prompts.agents.models import EXAMPLE
+from duetime.service.presenters import message_shape
 from duetime.settings import load_settings
 from tests.support.agents import serving
 from tests.support.mcp import World

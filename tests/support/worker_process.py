@@ -16,10 +16,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from duetime.compose import build
-from duetime.kinds.command import run_command
-from duetime.kinds.context import TaskContext
-from duetime.kinds.registry import Registry, Task
+from duetime.app import build
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.registry import Registry, Task
+from duetime.kinds.jobs.shell_task import run_command
 from duetime.settings import AgentSettings, Settings
 from tests.support import isolated
 

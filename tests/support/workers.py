@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from duetime.compose import App, build
-from duetime.core.clock import SECOND, Instant, SystemClock, datetime_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import LOCAL, Caller
-from duetime.core.model import Run, Schedule
-from duetime.core.result import Err
-from duetime.core.store import RunQuery
+from duetime.app import App, build
+from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import Run, Schedule
+from duetime.engine.result import Err
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
-from duetime.stores.flow import FlowingStore
+from duetime.stores.base import FlowingStore
 from tests.support.invariants import invariants
 from tests.support.worker_process import Events, test_agents, test_tasks
 

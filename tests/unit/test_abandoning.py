@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from duetime.core.clock import SystemClock
-from duetime.core.delivering import Parcel
-from duetime.core.outcome import Retry
-from duetime.delivery.abandoning import Abandoned, Helpers, NoneFree
-from duetime.delivery.channels import apprise
-from duetime.delivery.channels.apprise import AppriseChannel
-from duetime.delivery.hosts import Hosts
+from duetime.engine.clock import SystemClock
+from duetime.engine.delivery import Parcel
+from duetime.engine.outcome import Retry
+from duetime.kinds.notifications.channels import apprise
+from duetime.kinds.notifications.channels.apprise import AppriseChannel
+from duetime.net.dns import Abandoned, Helpers, NoneFree
+from duetime.net.host_limits import Hosts
 
 PARCEL = Parcel("msg_1", "phone", {"message": "hi"}, patience=10.0)
 

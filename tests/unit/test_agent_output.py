@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from duetime.agents.output import Kept, Lines
+from duetime.kinds.prompts.agents.output import Kept, Lines
 
 
 def kept(*pieces: bytes, most: int = 20_000) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.agents.answers import Heard
-from duetime.agents.environment import Secrets
-from duetime.agents.verdict import told
+from duetime.kinds.prompts.agents.command import told
+from duetime.kinds.prompts.agents.environment import Secrets
+from duetime.kinds.prompts.agents.transcript import Heard
 
 HUSH = "hush-hush"
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from duetime.api import Duetime, NotStartedWarning, Refused, taken
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import InvalidInput
-from duetime.core.model import Schedule
-from duetime.kinds.registry import Registry
+from duetime.api import Duetime, NotStartedWarning
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Schedule
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.registry import Registry
+from duetime.service.calls import Refused, taken
 from duetime.settings import AgentSettings, Settings
 
 PATIENCE = 20.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.compose import App, build
+from duetime.app import App, build
 from duetime.settings import Settings
 
 

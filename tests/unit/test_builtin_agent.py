@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from duetime.agents.builtin import BuiltinAgent
-from duetime.agents.models import EXAMPLE
-from duetime.agents.turn import LONGEST, MOST_CALLS, UNANSWERED, Called, Turn
-from duetime.core.clock import SECOND, Clock, Instant, SystemClock
-from duetime.core.kind import Caller, StopReason, StopSignal
-from duetime.core.ledger import Left
-from duetime.core.model import ScheduleState
-from duetime.core.outcome import Retry
-from duetime.core.waking import Access
+from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
+from duetime.engine.kind import Caller, StopReason, StopSignal
+from duetime.engine.model import ScheduleState
+from duetime.engine.outcome import Retry
+from duetime.engine.usage import Left
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.builtin import BuiltinAgent
+from duetime.kinds.prompts.agents.model_turn import LONGEST, MOST_CALLS, UNANSWERED, Called, Turn
+from duetime.kinds.prompts.agents.models import EXAMPLE
 from tests.support.cli import environment
 from tests.support.model_server import ModelServer, Script, call, fail, say, silence, together
 from tests.support.waking import NOWHERE, errand, failed, over_stdio, replied, succeeded
@@ -330,7 +330,8 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_slow_is_imported_before_a_run() -> None:
-    modules = "duetime.agents.builtin, duetime.agents.heartbeat, duetime.agents.conversation, duetime.cli.chat"
+    agents = (f"duetime.kinds.prompts.agents.{name}" for name in ("builtin", "heartbeat", "conversation"))
+    modules = ", ".join((*agents, "duetime.kinds.prompts.chat"))
     slow = "{'pydantic_ai', 'mcp', 'fastmcp', 'anthropic', 'openai', 'httpx2'}"
     code = f"import sys, {modules}; print(sorted({slow} & set(sys.modules)))"
     done = subprocess.run(

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from duetime.core.clock import SECOND
-from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.delivery.channels.apprise import text_of, type_of
-from duetime.delivery.channels.named import ChannelSpec
-from duetime.delivery.ntfy import NtfyServer
+from duetime.engine.clock import SECOND
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.kinds.notifications.channels.apprise import text_of, type_of
+from duetime.kinds.notifications.channels.ntfy import NtfyServer
+from duetime.kinds.notifications.channels.registry import ChannelSpec
 from duetime.settings import AgentSettings, ChannelSettings, NotificationSettings
 from tests.support.couriers import FULL, courier, everything_logged, parcel, told
 from tests.support.receiver import Behaviour, Fault, Receiver
@@ -318,7 +318,7 @@ WITHOUT_APPRISE = """
 import sys
 sys.modules["apprise"] = None
 from tests.support.couriers import courier, parcel
-from duetime.delivery.channels.named import ChannelSpec
+from duetime.kinds.notifications.channels.registry import ChannelSpec
 with courier(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
     print(made.problems(), made.deliver(parcel(topic="phone")))
 """

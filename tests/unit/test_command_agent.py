@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.command import CommandAgent
-from duetime.agents.supervision import TimeLimits
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import StopReason
-from duetime.core.waking import Access, Spent
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import StopReason
+from duetime.kinds.prompts.agent import Access, Spent
+from duetime.kinds.prompts.agents.command import CommandAgent
+from duetime.kinds.prompts.agents.process import TimeLimits
 from tests.support.programs import (
     Background,
     agent,

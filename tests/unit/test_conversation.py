@@ -16,10 +16,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from duetime.agents.conversation import messages_from_json, messages_to_json, remembered
-from duetime.cli.sessions import Sessions
-from duetime.core.clock import Instant
-from duetime.core.errors import DuetimeError, InvalidInput
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.kinds.prompts.agents.conversation import messages_from_json, messages_to_json, remembered
+from duetime.kinds.prompts.chat_sessions import Sessions
 
 
 def exchange(number: int) -> list[ModelMessage]:

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from duetime.compose import build
-from duetime.core.clock import SystemClock
-from duetime.core.delivering import ALERTS, Inbox
-from duetime.delivery.channels.named import ChannelSpec
-from duetime.delivery.ntfy import NtfyServer
+from duetime.app import build
+from duetime.engine.clock import SystemClock
+from duetime.engine.delivery import ALERTS, Inbox
+from duetime.kinds.notifications.build import courier_of
+from duetime.kinds.notifications.channels.ntfy import NtfyServer
+from duetime.kinds.notifications.channels.registry import ChannelSpec
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
-from duetime.wiring.delivery import courier_of
 from tests.support.couriers import courier, parcel, told
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Receiver
@@ -115,7 +115,7 @@ def test_a_worker_says_at_its_start_what_is_wrong(caplog: pytest.LogCaptureFixtu
 
 LOADED = """
 import sys
-from duetime.compose import build
+from duetime.app import build
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 channels = {"phone": ChannelSettings("tgram://123456:abcdefghijklmnop/12"), "hook": ChannelSettings("https://a.org")}
 app = build(Settings(db=":memory:", notifications=NotificationSettings("local", "https://a.org"), channels=channels))

@@ -10,9 +10,11 @@ from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
-from duetime.core.errors import InvalidTrigger, UnknownZone
-from duetime.core.triggers import (
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
+from duetime.engine.errors import InvalidTrigger, UnknownZone
+from duetime.engine.times.wall_clock import LATEST
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers import (
     CronTrigger,
     build_trigger,
     describe,
@@ -21,8 +23,6 @@ from duetime.core.triggers import (
     trigger_to_json,
     warnings_for,
 )
-from duetime.core.wallclock import LATEST
-from duetime.core.zones import known_zone
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
 

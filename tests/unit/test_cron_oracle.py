@@ -14,11 +14,11 @@ from zoneinfo import available_timezones
 import pytest
 from cronsim import CronSim
 
-from duetime.core.clock import Instant
-from duetime.core.triggers import CronTrigger
-from duetime.core.triggers.cron import Dst
-from duetime.core.wallclock import Change, wall_clock
-from duetime.core.zones import known_zone
+from duetime.engine.clock import Instant
+from duetime.engine.times.wall_clock import Change, wall_clock
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers import CronTrigger
+from duetime.engine.triggers.cron import Dst
 from tests.support.size import FULL
 
 MICROSECONDS = 1_000_000

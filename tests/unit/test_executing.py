@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.executing import InHand, carry_out
-from duetime.core.kind import Caller, Prepared, StopReason, Work
-from duetime.core.model import WorkerId
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.model import WorkerId
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.engine.worker.runner import InHand, carry_out
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from duetime.compose import App, build
-from duetime.core.clock import SystemClock
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller, StopReason, StopSignal
-from duetime.core.outcome import Completed, Failed, Outcome
-from duetime.kinds.context import TaskContext
-from duetime.kinds.page_text import page_text
+from duetime.app import App, build
+from duetime.engine.clock import SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller, StopReason, StopSignal
+from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.fetch_task import LARGEST, NotFetched, charset_of, page_text
 from duetime.settings import Settings
-from duetime.wiring.fetching import LARGEST, NotFetched, charset_of
 from tests.support.jobs import make_work
 from tests.support.receiver import Behaviour, Fault, Receiver, Request
 

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.core.clock import SystemClock
-from duetime.core.errors import InvalidInput
-from duetime.delivery.addresses import why_closed
-from duetime.delivery.guard import Forbidden, Guard
-from duetime.delivery.http import Call, CallFailed, Http
-from duetime.delivery.resolving import Unresolved
+from duetime.engine.clock import SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.net.client import Call, CallFailed, Http
+from duetime.net.dns import Unresolved
+from duetime.net.ssrf_guard import Forbidden, Guard, why_closed
 from tests.support.dialling import NOBODY, PUBLIC, Certified, Dialler, Names
 from tests.support.hostile_urls import CLOSED_V4, Vector, vectors, wrapped
 from tests.support.receiver import Receiver

@@ -11,22 +11,30 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.beating import KEY, keep_beat
-from duetime.agents.heartbeat import BEAT, LONGEST, NOT_REACHED, DuePrompt, HeartbeatAgent, beat_text
-from duetime.compose import build
-from duetime.core.clock import HOUR, MINUTE, SECOND, Instant, SystemClock
-from duetime.core.drafting import Changes
-from duetime.core.errors import InvalidInput, UnknownZone
-from duetime.core.kind import Caller, Prepared, StopReason, Work
-from duetime.core.model import Schedule, ScheduleState
-from duetime.core.outcome import Outcome, Retry, Waiting
-from duetime.core.policy.taking import LEFT
-from duetime.core.policy.values import policy_from_json
-from duetime.core.scheduler import Scheduler
-from duetime.core.triggers import IntervalTrigger, trigger_from_json
-from duetime.core.waking import Errand, Reply, Spent
+from duetime.app import build
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, SystemClock
+from duetime.engine.errors import InvalidInput, UnknownZone
+from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.outcome import Outcome, Retry, Waiting
+from duetime.engine.policy.checkout import LEFT
+from duetime.engine.policy.options import policy_from_json
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.triggers import IntervalTrigger, trigger_from_json
+from duetime.engine.validation import Changes
+from duetime.kinds.prompts.agent import Errand, Reply, Spent
+from duetime.kinds.prompts.agents.heartbeat import (
+    BEAT,
+    KEY,
+    LONGEST,
+    NOT_REACHED,
+    DuePrompt,
+    HeartbeatAgent,
+    beat_text,
+    keep_beat,
+)
 from duetime.settings import HeartbeatSettings, Settings
-from duetime.stores.sqlite import MEMORY, SqliteStore
+from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.waking import NOWHERE, errand, failed, succeeded
 
 NOON = Instant(1_900_000_000 * SECOND)

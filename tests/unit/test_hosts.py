@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duetime.core.clock import DAY, SECOND, Instant, instant_of
-from duetime.core.kind import LOCAL
-from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.delivery.hosts import Hosts, Sign, Tried
-from duetime.simulation import SettableClock
+from duetime.engine.clock import DAY, SECOND, Instant, instant_of
+from duetime.engine.kind import LOCAL
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.net.host_limits import Hosts, Sign, Tried
+from duetime.testing import SettableClock
 
 HOST = "https://hooks.example.org"
 TAKEN = Tried(Completed(), Sign.ANSWERED)

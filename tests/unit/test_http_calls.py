@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, SystemClock, instant_of
-from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.delivery.calls import checked
-from duetime.delivery.guard import Guard
-from duetime.delivery.hosts import Hosts, Tried
-from duetime.delivery.http import Answer, Call, CallFailed, Http
-from duetime.delivery.judging import outcome_of, outcome_of_failure, sign_of, sign_of_failure
-from duetime.delivery.urls import read_url
+from duetime.engine.clock import SECOND, SystemClock, instant_of
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.host_limits import Hosts, Tried
+from duetime.net.messages import checked
+from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
+from duetime.net.ssrf_guard import Guard
+from duetime.net.urls import read_url
 from tests.support.dialling import NOBODY
 from tests.support.receiver import Behaviour, Fault, Receiver, Request
 
@@ -474,11 +474,11 @@ def test_a_forbidden_address_stays_forbidden_however_often_it_is_tried(receiver:
 def test_who_calls_nobody_does_not_load_the_library() -> None:
     program = """
 import sys
-from duetime.core.clock import SystemClock
-from duetime.delivery.guard import Guard
-from duetime.delivery.hosts import Hosts
-from duetime.delivery.http import Http
-from duetime.delivery.judging import outcome_of
+from duetime.engine.clock import SystemClock
+from duetime.net.ssrf_guard import Guard
+from duetime.net.host_limits import Hosts
+from duetime.net.client import Http
+from duetime.net.outcomes import outcome_of
 Http(SystemClock(), Guard()).close()
 sys.exit("httpcore2" in sys.modules)
 """

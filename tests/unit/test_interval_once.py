@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
-from duetime.core.errors import InvalidTrigger
-from duetime.core.triggers import (
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
+from duetime.engine.errors import InvalidTrigger
+from duetime.engine.times.wall_clock import LATEST
+from duetime.engine.triggers import (
     IntervalTrigger,
     OnceTrigger,
     Trigger,
@@ -19,7 +20,6 @@ from duetime.core.triggers import (
     trigger_to_json,
     warnings_for,
 )
-from duetime.core.wallclock import LATEST
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
 

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant, datetime_of
-from duetime.core.errors import InvalidInput, UnknownTask
-from duetime.core.kind import Caller, StopReason, StopSignal
-from duetime.core.outcome import Cancelled, Completed, Failed, Retry, Returned
-from duetime.kinds.builtin import TASKS, operator_tasks
-from duetime.kinds.context import TaskContext
-from duetime.kinds.job import UNKNOWN_WAIT, JobKind
-from duetime.kinds.registry import Registry
-from duetime.kinds.signals import PermanentError, RetryLater
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.errors import InvalidInput, UnknownTask
+from duetime.engine.kind import Caller, StopReason, StopSignal
+from duetime.engine.outcome import Cancelled, Completed, Failed, Retry, Returned
+from duetime.kinds.jobs.builtin import TASKS, operator_tasks
+from duetime.kinds.jobs.context import PermanentError, RetryLater, TaskContext
+from duetime.kinds.jobs.kind import UNKNOWN_WAIT, JobKind
+from duetime.kinds.jobs.registry import Registry
 from tests.support.jobs import DUE, make_work
 
 ANYBODY = Caller("ann")
@@ -269,8 +268,7 @@ def test_closing_ends_what_runs(kind: JobKind) -> None:
 
 def test_importing_jobs_is_cheap() -> None:
     """What is slow to import waits until a task needs it: every command of `duetime` imports this."""
-    code = (
-        "import sys, duetime.kinds.job; print([m for m in ('pydantic', 'asyncio', 'subprocess') if m in sys.modules])"
-    )
+    slow = "('pydantic', 'asyncio', 'subprocess')"
+    code = f"import sys, duetime.kinds.jobs.kind; print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from duetime.core.clock import DAY, SECOND
-from duetime.core.http_words import retry_after
-from duetime.core.outcome import Completed, Failed, Retry
-from duetime.delivery.calls import Answer, CallFailed
-from duetime.delivery.hosts import Sign
-from duetime.delivery.judging import outcome_of, outcome_of_failure, sign_of, sign_of_failure
+from duetime.engine.clock import DAY, SECOND
+from duetime.engine.outcome import Completed, Failed, Retry
+from duetime.net.headers import retry_after
+from duetime.net.host_limits import Sign
+from duetime.net.messages import Answer, CallFailed
+from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
 
 HOST = "https://hooks.example.org"
 NOON = "Tue, 10 Feb 2026 12:00:00 GMT"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from duetime.core.policy.following import result_text
-from duetime.core.results import LIMIT
-from duetime.core.waking import Reply, Spent
-from duetime.kinds.keeping import LEAST, kept
+from duetime.engine.encoding import LIMIT
+from duetime.engine.policy.follow_ups import result_text
+from duetime.kinds.prompts.agent import Reply, Spent
+from duetime.kinds.prompts.envelope import LEAST, kept
 
 SPENT = Spent(input_tokens=70, output_tokens=30, dollars=0.5)
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duetime.core.child_lease import ChildLease
-from duetime.core.clock import SECOND, Instant, instant_of
-from duetime.core.errors import StoreUnavailable
-from duetime.core.lease import Judge, Lease
-from duetime.core.model import WorkerId, WorkerRow
-from duetime.simulation import SettableClock
+from duetime.engine.clock import SECOND, Instant, instant_of
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.model import WorkerId, WorkerRow
+from duetime.engine.worker.lease import Judge, Lease
+from duetime.processes.child_lease import ChildLease
+from duetime.testing import SettableClock
 
 ME = WorkerId(1)
 

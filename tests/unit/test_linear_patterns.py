@@ -19,14 +19,14 @@ BOUND = 0.15
 """Seconds for a large text; a linear pattern takes a fraction of it."""
 
 BOUNDED = {
-    "cli/command_words.py:_THROWN_AWAY": 1_000,
-    "core/times/words.py:re.findall(_AMOUNT, from_now.removeprefix('in '), re.ASCII)": 200,
+    "cli/data/crontab.py:_THROWN_AWAY": 1_000,
+    "engine/times/grammar.py:re.findall(_AMOUNT, from_now.removeprefix('in '), re.ASCII)": 200,
 }
 """Patterns that see texts of so many characters at most: the code that applies them cuts or refuses longer ones."""
 
 MADE_AT_RUN_TIME = {
-    "delivery/posting.py:reason",
-    "faces/http/api/application.py:re.compile(mount.path_regex.pattern, re.DOTALL)",
+    "net/outcomes.py:reason",
+    "rest/application.py:re.compile(mount.path_regex.pattern, re.DOTALL)",
 }
 """The first replaces an escaped text; the second is the framework's own pattern of a path."""
 
@@ -70,8 +70,8 @@ def test_every_pattern_is_linear() -> None:
     found = {each.place: each for each in patterns()}
     unknown = {place for place, each in found.items() if isinstance(each, Unknown)}
     assert unknown == MADE_AT_RUN_TIME
-    assert {"core/times/words.py:_RELATIVE", "kinds/page_text.py:_MARK"} <= found.keys()
-    assert sum(place.startswith("faces/masked.py") for place in found) >= 6
+    assert {"engine/times/grammar.py:_RELATIVE", "kinds/jobs/fetch_task.py:_MARK"} <= found.keys()
+    assert sum(place.startswith("service/masking.py") for place in found) >= 6
     wrong = []
     for each in found.values():
         if isinstance(each, Found):

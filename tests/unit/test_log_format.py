@@ -10,8 +10,8 @@ from io import StringIO
 
 import pytest
 
-from duetime.cli.serve import _log_the_server
-from duetime.cli.stopping import log_to
+from duetime.cli.serve.serve import _log_the_server
+from duetime.cli.serve.shutdown import log_to
 from tests.support.cli import environment
 
 HOSTILE = "boom\x1b]0;PWNED\x07\x1b[31mred\r\nFAKE 2026-01-01 CRITICAL duetime.worker: lies\x9b\u202e\u2028end"
@@ -65,9 +65,8 @@ def test_packages_without_a_handler_are_escaped_as_well(log: StringIO) -> None:
 
 
 def test_the_server_over_stdio_logs_in_the_same_way() -> None:
-    code = (
-        f"import logging, duetime.cli.mcp as m; m._log_to_standard_error(); logging.getLogger('x').error({HOSTILE!r})"
-    )
+    log = f"logging.getLogger('x').error({HOSTILE!r})"
+    code = f"import logging, duetime.cli.serve.mcp as m; m._log_to_standard_error(); {log}"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=30, check=True)
     assert b"FAKE" in done.stderr
     assert b"\x1b" not in done.stderr

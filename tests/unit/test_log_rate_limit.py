@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetime.core.clock import Instant
-from duetime.core.log_rate_limit import PERIOD, RepeatFilter
-from duetime.simulation import SettableClock
+from duetime.engine.clock import Instant
+from duetime.terminal.logs import PERIOD, RepeatFilter
+from duetime.testing import SettableClock
 
 SECOND = 1_000_000
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic_ai import Agent, AgentRunResult
 from pydantic_ai.exceptions import ModelHTTPError
 
-from duetime.agents.models import EXAMPLE
+from duetime.kinds.prompts.agents.models import EXAMPLE
 from tests.support.model_server import ModelServer, call, fail, say, together
 
 MODELS = (EXAMPLE, "openai:gpt-5", "openai-chat:gpt-5", "google:gemini-2.5-pro")

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.delivering import Inbox, Parcel
-from duetime.core.drafting import NewSchedule
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller, StopReason, StopSignal, Work
-from duetime.core.masking import without_secrets
-from duetime.core.model import Cause, RunId, RunStatus, ScheduleId
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
-from duetime.core.policy.claiming import Claim
-from duetime.core.policy.creating import Draft, begin
-from duetime.core.policy.rows import new_run
-from duetime.core.topics import is_topic
-from duetime.kinds.notification import NotificationKind
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.delivery import Inbox, Parcel
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller, StopReason, StopSignal, Work
+from duetime.engine.model import Cause, RunId, RunStatus, ScheduleId
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.create import Draft, begin
+from duetime.engine.policy.rows import new_run
+from duetime.engine.redaction import without_secrets
+from duetime.engine.topics import is_topic
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import NotificationSettings, Settings
-from duetime.simulation import Simulation
+from duetime.testing import Simulation
 from tests.support.drafts import T0, every, once
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Behaviour

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND
-from duetime.core.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.delivery.ntfy import CUT, NtfyServer
+from duetime.engine.clock import SECOND
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.kinds.notifications.channels.ntfy import CUT, NtfyServer
 from tests.support.couriers import FULL, courier, parcel, told
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Behaviour, Fault

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.kinds.pipeline import MOST_CHARACTERS, MOST_STEPS, Step, Unreadable, parse
+from duetime.kinds.jobs.pipeline import MOST_CHARACTERS, MOST_STEPS, Step, Unreadable, parse
 
 
 def plain(step: Step) -> tuple[str, list[Any], dict[str, Any]]:

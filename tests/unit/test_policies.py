@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import Instant, datetime_of, instant_of
-from duetime.core.drafting import NewSchedule
-from duetime.core.model import Run
-from duetime.kinds.registry import Registry
-from duetime.kinds.signals import PermanentError, RetryLater
-from duetime.simulation import Simulation
+from duetime.engine.clock import Instant, datetime_of, instant_of
+from duetime.engine.model import Run
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.context import PermanentError, RetryLater
+from duetime.kinds.jobs.registry import Registry
+from duetime.testing import Simulation
 
 pytestmark = pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.answers import EventReader, Heard, read_answer
-from duetime.agents.command import CommandAgent
-from duetime.agents.environment import Secrets
-from duetime.agents.presets import PRESETS, Outfit, Visit
-from duetime.agents.verdict import told
-from duetime.core.waking import Access, Reply, Spent
+from duetime.kinds.prompts.agent import Access, Reply, Spent
+from duetime.kinds.prompts.agents.command import CommandAgent, told
+from duetime.kinds.prompts.agents.environment import Secrets
+from duetime.kinds.prompts.agents.presets import PRESETS, Outfit, Visit
+from duetime.kinds.prompts.agents.transcript import EventReader, Heard, read_answer
 from tests.support.programs import QUICK, executable, with_environment
 from tests.support.waking import errand, failed, succeeded
 

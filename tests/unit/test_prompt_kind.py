@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import Instant, SystemClock
-from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
-from duetime.core.policy.values import policy_from_json
-from duetime.core.result import Err, Ok
-from duetime.core.scheduler import Scheduler
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import Instant, SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.engine.policy.options import policy_from_json
+from duetime.engine.result import Err, Ok
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.waking import prompts_for_nobody
 
 ADA = Caller("ada")

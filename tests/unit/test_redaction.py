@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SystemClock
-from duetime.core.kind import Caller
-from duetime.core.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
-from duetime.core.redaction import redacted, redacted_outcome, redacted_trace, remember_secrets, secrets_of
-from duetime.core.result import Ok
-from duetime.kinds.registry import Registry
+from duetime.app import secrets_of as secrets_of_settings
+from duetime.engine.clock import SystemClock
+from duetime.engine.kind import Caller
+from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.redaction import redacted, redacted_outcome, redacted_trace, remember_secrets, secrets_of
+from duetime.engine.result import Ok
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 from duetime.settings.sections import AgentSettings, ChannelSettings, NotificationSettings
-from duetime.simulation import Simulation
-from duetime.wiring.secrets import secrets_of as secrets_of_settings
+from duetime.testing import Simulation
 from tests.support.stage import NOON, Stage
 
 
@@ -140,7 +140,7 @@ def test_the_credentials_of_the_process_are_known() -> None:
 
 
 def test_what_was_made_known_is_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.core.redaction._known", set())
+    monkeypatch.setattr("duetime.engine.redaction._known", set())
     remember_secrets(["of-this-process", "short"])
     assert redacted("of-this-process is short") == "*** is short"
     many = [f"secret-number-{number}" for number in range(3000)]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller
-from duetime.kinds.builtin import TASKS, operator_tasks
-from duetime.kinds.context import TaskContext
-from duetime.kinds.loading import TaskModuleError, find_function, load, load_entry_points, locate
-from duetime.kinds.registry import DuplicateTask, InvalidTask, Registry, Task, default_registry, task
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.kinds.jobs.builtin import TASKS, operator_tasks
+from duetime.kinds.jobs.context import TaskContext
+from duetime.kinds.jobs.loading import TaskModuleError, find_function, load, load_entry_points, locate
+from duetime.kinds.jobs.registry import DuplicateTask, InvalidTask, Registry, Task, default_registry, task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Unresolvable
@@ -65,7 +65,9 @@ def test_the_bare_decorator_registers_for_everybody() -> None:
 
 def test_a_name_is_taken_once() -> None:
     registry = Registry(TASKS)
-    with pytest.raises(DuplicateTask, match=r"'echo' is registered twice: by duetime\.kinds\.builtin\.echo and by"):
+    with pytest.raises(
+        DuplicateTask, match=r"'echo' is registered twice: by duetime\.kinds\.jobs\.builtin\.echo and by"
+    ):
         registry.task(name="echo")(report)
 
 

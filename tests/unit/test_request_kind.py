@@ -13,26 +13,26 @@ import pytest
 from qstash import Receiver as Verifier
 from qstash.errors import SignatureError
 
-from duetime.core.clock import DAY, MINUTE, SECOND, Instant, SystemClock
-from duetime.core.drafting import Changes, NewSchedule
-from duetime.core.errors import InvalidInput
-from duetime.core.kind import Caller, StopReason, StopSignal, Work
-from duetime.core.model import RunId, RunStatus, Schedule, ScheduleId
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
-from duetime.core.policy.claiming import Claim
-from duetime.core.policy.creating import begin
-from duetime.core.policy.rows import new_run
-from duetime.core.policy.values import Policy, policy_from_json
-from duetime.core.requesting import Outgoing, body_of, dlq_id, failed_run, message_id, schedule_and_run
-from duetime.core.result import Ok, Result
-from duetime.core.scheduler import Scheduler
-from duetime.delivery.guard import Guard
-from duetime.delivery.hosts import Hosts
-from duetime.delivery.http import Http
-from duetime.delivery.requests import Requests
-from duetime.kinds.request import KEPT, KEPT_FOR_CALLBACK, RequestKind
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import DAY, MINUTE, SECOND, Instant, SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller, StopReason, StopSignal, Work
+from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleId
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.create import begin
+from duetime.engine.policy.options import Policy, policy_from_json
+from duetime.engine.policy.rows import new_run
+from duetime.engine.result import Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.requests.kind import KEPT, KEPT_FOR_CALLBACK, RequestKind
+from duetime.kinds.requests.sender import Requests
+from duetime.kinds.requests.wire import Outgoing, body_of, dlq_id, failed_run, message_id, schedule_and_run
+from duetime.net.client import Http
+from duetime.net.host_limits import Hosts
+from duetime.net.ssrf_guard import Guard
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 from tests.support.dialling import NOBODY, Dialler
 from tests.support.drafts import T0, every, once
 from tests.support.qstash import PlayedRequester

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.kinds.results import DEPTH, ERROR_LIMIT, LIMIT, encode, encode_whole, error_text
+from duetime.engine.encoding import DEPTH, ERROR_LIMIT, LIMIT, encode, encode_whole, error_text
 
 _leaves = st.one_of(
     st.none(),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime
-from duetime.core import engine
-from duetime.core.clock import DAY, Instant, SystemClock
-from duetime.core.store import RunQuery
-from duetime.kinds.registry import Registry
+from duetime.engine.clock import DAY, Instant, SystemClock
+from duetime.engine.store import RunQuery
+from duetime.engine.worker import threads as engine
+from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 
 

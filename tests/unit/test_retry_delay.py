@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND
-from duetime.core.errors import InvalidInput
-from duetime.kinds.retry_delay import LONGEST, LONGEST_TEXT, USUAL, read_formula, retry_delay
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
+from duetime.engine.errors import InvalidInput
+from duetime.kinds.requests.retry_delay import LONGEST, LONGEST_TEXT, USUAL, read_formula, retry_delay
 
 MILLISECOND = 1000
 

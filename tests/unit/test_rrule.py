@@ -9,9 +9,9 @@ from dateutil.rrule import rrulestr
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from duetime.core.clock import DAY, Instant, datetime_of, instant_of
-from duetime.core.errors import InvalidTrigger
-from duetime.core.triggers import (
+from duetime.engine.clock import DAY, Instant, datetime_of, instant_of
+from duetime.engine.errors import InvalidTrigger
+from duetime.engine.triggers import (
     RRuleTrigger,
     build_trigger,
     describe,
@@ -20,7 +20,7 @@ from duetime.core.triggers import (
     trigger_to_json,
     warnings_for,
 )
-from duetime.core.triggers.step_budget import TooManySteps
+from duetime.engine.triggers.step_budget import TooManySteps
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
 BEGIN = datetime(2026, 1, 1, 9, tzinfo=UTC)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from duetime.agents.environment import Secrets
-from duetime.core.clock import MINUTE, SystemClock
-from duetime.core.policy.claiming import Claim
-from duetime.faces.http.claims import Grant
-from duetime.faces.http.tokens import Tokens
+from duetime.engine.clock import MINUTE, SystemClock
+from duetime.engine.policy.claim import Claim
+from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
+from duetime.kinds.prompts.agents.environment import Secrets
+from duetime.security.claims import Grant
+from duetime.security.tokens import Tokens
 from duetime.settings import NotificationSettings, Settings
-from duetime.stores.sqlite import SqliteStore
-from duetime.wiring.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
 

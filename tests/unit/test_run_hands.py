@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from duetime.agents.heartbeat import BEAT, HeartbeatAgent
-from duetime.core.clock import SECOND, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Run
-from duetime.core.outcome import Outcome
-from duetime.core.policy.taking import LEFT
-from duetime.core.store import RunQuery
-from duetime.core.waking import Errand, Reply, Spent, run_holder
-from duetime.simulation import Simulation
-from duetime.wiring.hands import LetsGo, RunHands
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, run_holder
+from duetime.engine.outcome import Outcome
+from duetime.engine.policy.checkout import LEFT
+from duetime.engine.store import RunQuery
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.prompts.agent import Errand, Reply, Spent
+from duetime.kinds.prompts.agents.heartbeat import BEAT, HeartbeatAgent
+from duetime.kinds.prompts.inbox import LetsGo, RunHands
+from duetime.testing import Simulation
 from tests.support.agent import Agent
 from tests.support.hand import value_of
 from tests.support.waking import errand

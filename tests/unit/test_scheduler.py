@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, instant_of
-from duetime.core.drafting import Changes, Limits, NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.model import Schedule
-from duetime.core.result import Err, Ok, Result
-from duetime.core.scheduler import Scheduler
-from duetime.core.store import ScheduleQuery
-from duetime.kinds.builtin import TASKS
-from duetime.kinds.job import JobKind
-from duetime.kinds.notification import NotificationKind
-from duetime.kinds.registry import Registry
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SECOND, instant_of
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.validation import Changes, Limits, NewSchedule
+from duetime.kinds.jobs.builtin import TASKS
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.registry import Registry
+from duetime.kinds.notifications.kind import NotificationKind
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 
 ANN, BEN = Caller("ann"), Caller("ben")
 SetOff = Callable[[Scheduler, Caller, str], Result[Any]]

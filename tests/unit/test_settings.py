@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.core.errors import InvalidInput
+from duetime.engine.errors import InvalidInput
 from duetime.settings import load_settings
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import time
 
-from duetime.core.masking import masked_by_pattern
-from duetime.faces.masked import MASK, masked
-from duetime.faces.short_texts import LONGEST, shortened
-from duetime.faces.views import schedule_shape
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.redaction import masked_by_pattern
+from duetime.service.masking import MASK, masked
+from duetime.service.presenters import LONGEST, schedule_shape, shortened
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import every
 from tests.support.hand import create
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SystemClock
-from duetime.core.errors import StoreUnavailable
-from duetime.core.outcome import Retry
-from duetime.core.requesting import Outgoing
-from duetime.delivery.hosts import Hosts
-from duetime.delivery.requests import Requests
-from duetime.faces.http.qstash import keys as module
-from duetime.faces.http.qstash.keys import SigningKeys
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SystemClock
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.outcome import Retry
+from duetime.kinds.requests import signing_keys as module
+from duetime.kinds.requests.sender import Requests
+from duetime.kinds.requests.signing_keys import SigningKeys
+from duetime.kinds.requests.wire import Outgoing
+from duetime.net.host_limits import Hosts
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.tokens import SECRET
 
 OUTGOING = Outgoing("msg_1", "ada", "POST", "https://example.org/", {}, b"", 1.0, 5, 100)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.errors import StoreUnusable
-from duetime.core.model import WorkerId
-from duetime.core.standin import StandIn
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import StoreUnusable
+from duetime.engine.model import WorkerId
+from duetime.engine.worker.standby import StandIn
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 
 LEASE = 2.0
 START = Instant(1_772_323_200_000_000)

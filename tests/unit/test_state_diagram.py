@@ -11,16 +11,16 @@ from typing import Any
 import apsw
 import pytest
 
-from duetime.core.clock import SECOND, Instant
-from duetime.core.drafting import NewSchedule
-from duetime.core.model import RunId
-from duetime.core.outcome import Completed, Failed
-from duetime.core.policy import taking
-from duetime.core.policy.settling import Finished
-from duetime.core.result import Ok
-from duetime.kinds.registry import Registry
-from duetime.simulation import Simulation
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import RunId
+from duetime.engine.outcome import Completed, Failed
+from duetime.engine.policy import checkout as taking
+from duetime.engine.policy.record import Finished
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.registry import Registry
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import Simulation
 
 pytestmark = pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
 

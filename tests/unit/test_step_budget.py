@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from duetime.core.clock import HOUR, SECOND, Instant, instant_of
-from duetime.core.drafting import Changes, Limits, NewSchedule
-from duetime.core.kind import Caller
-from duetime.core.result import Err, Ok
-from duetime.core.scheduler import Scheduler
-from duetime.core.store import ScheduleQuery
-from duetime.core.triggers import RRuleTrigger, trigger_from_json
-from duetime.core.triggers.rrule import local_from
-from duetime.core.triggers.step_budget import TooManySteps, spend, step_budget
-from duetime.kinds.builtin import TASKS
-from duetime.kinds.job import JobKind
-from duetime.kinds.registry import Registry
-from duetime.simulation import SettableClock
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import HOUR, SECOND, Instant, instant_of
+from duetime.engine.kind import Caller
+from duetime.engine.result import Err, Ok
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.triggers import RRuleTrigger, trigger_from_json
+from duetime.engine.triggers.rrule import local_from
+from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
+from duetime.engine.validation import Changes, Limits, NewSchedule
+from duetime.kinds.jobs.builtin import TASKS
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.registry import Registry
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 
 ADA = Caller("ada")
 HOURS = ",".join(map(str, range(24)))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from duetime.core.clock import DAY, SECOND, Instant, SystemClock
-from duetime.core.store_clock import StoreClock, is_real
-from duetime.simulation import SettableClock
+from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
+from duetime.engine.worker.store_clock import StoreClock, is_real
+from duetime.testing import SettableClock
 from tests.support.drafts import T0
 
 MILLISECOND = SECOND // 1000

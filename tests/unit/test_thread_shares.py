@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.core.kind import LOCAL
-from duetime.core.thread_shares import ThreadShares
+from duetime.engine.kind import LOCAL
+from duetime.engine.worker.thread_shares import ThreadShares
 
 
 def shares(threads: int = 16, *, alone: bool = False) -> ThreadShares:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetime.core.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
-from duetime.core.errors import UnknownZone, UnreadableTime
-from duetime.core.times import ReadTime, format_local, iso_local, read_duration, read_time
-from duetime.core.wallclock import LATEST, wall_clock
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
+from duetime.engine.errors import UnknownZone, UnreadableTime
+from duetime.engine.times import ReadTime, format_local, iso_local, read_duration, read_time
+from duetime.engine.times.wall_clock import LATEST, wall_clock
 
 ZONE = "America/Los_Angeles"
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))  # a Monday, 10:30 in Los Angeles

@@ -11,19 +11,20 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from duetime.core.clock import DAY, HOUR, SECOND, Instant, instant_of
-from duetime.core.errors import InvalidInput, StoreUnavailable
-from duetime.core.kind import Caller, StopReason, StopSignal, Work
-from duetime.core.ledger import NOTHING, Cap, Left, Used, reached
-from duetime.core.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting
-from duetime.core.policy.claiming import Claim
-from duetime.core.times import format_local
-from duetime.core.triggers import OnceTrigger, trigger_to_json
-from duetime.core.waking import Access, Errand, Reply, Spent, run_holder
-from duetime.kinds.prompt import PromptKind
-from duetime.kinds.waking import Waker, Waking
-from duetime.stores.flow import FlowingStore
-from duetime.stores.sqlite import SqliteStore
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant, instant_of
+from duetime.engine.errors import InvalidInput, StoreUnavailable
+from duetime.engine.kind import Caller, StopReason, StopSignal, Work
+from duetime.engine.model import run_holder
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting
+from duetime.engine.policy.claim import Claim
+from duetime.engine.times import format_local
+from duetime.engine.triggers import OnceTrigger, trigger_to_json
+from duetime.engine.usage import NOTHING, Cap, Left, Used, reached
+from duetime.kinds.prompts.agent import Access, Errand, Reply, Spent
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.runner import Waker, Waking
+from duetime.stores.base import FlowingStore
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
 from tests.support.waking import prompts_for_nobody

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from duetime.agents.webhook import Answered, Unanswered, WebhookAgent, signature
-from duetime.core.clock import DAY, SECOND, Instant, SystemClock
-from duetime.core.errors import InvalidInput
-from duetime.core.outcome import Retry
-from duetime.core.waking import Access, Spent
-from duetime.delivery.http import Call, CallFailed, Http
-from duetime.simulation import SettableClock
+from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.outcome import Retry
+from duetime.kinds.prompts.agent import Access, Spent
+from duetime.kinds.prompts.agents.webhook import Answered, Unanswered, WebhookAgent, signature
+from duetime.net.client import Call, CallFailed, Http
+from duetime.testing import SettableClock
 from tests.support.receiver import Behaviour, Fault, Receiver
 from tests.support.waking import errand, failed, replied, succeeded
 

@@ -8,26 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from duetime.core.errors import InvalidInput
-from duetime.core.topics import is_topic
-from duetime.core.waking import INBOX
-from duetime.core.zones import known_zone
-from duetime.settings.checking import (
+from duetime.engine.errors import InvalidInput
+from duetime.engine.times.zones import known_zone
+from duetime.engine.topics import is_topic
+from duetime.settings.loading import (
+    Source,
+    fitted,
+    names_of,
+    read_file,
     refuse_unknown_proxies,
     refuse_what_cannot_wake,
     refuse_what_nobody_may_use,
 )
-from duetime.settings.fitting import Source, fitted, names_of, read_file
-from duetime.settings.locating import (
-    CONFIG,
-    Origin,
-    data_folder,
-    file_of,
-    find_file,
-    user_file,
-    with_absolute_paths,
-)
+from duetime.settings.locations import CONFIG, Origin, data_folder, file_of, find_file, user_file, with_absolute_paths
 from duetime.settings.sections import (
+    INBOX,
     LOCAL,
     QSTASH,
     AgentSettings,

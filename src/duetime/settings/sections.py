@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from duetime.core.delivering import ALERTS
-from duetime.core.ownership import ONLY_LOCAL
+from duetime.engine.delivery import ALERTS
+from duetime.engine.ownership import ONLY_LOCAL
 
 LOCAL = "local"
 QSTASH = "qstash"
 STANDING = "HEARTBEAT.md"
 """The file with the standing instructions of a heartbeat that names none."""
+
+INBOX = "inbox"
+"""The name of the agent that nobody runs: its prompts wait until a connected agent takes them."""
+HEARTBEAT = "heartbeat"
+"""The name by which prompts ask for the heartbeat; no other agent has it."""
 
 
 @dataclass(frozen=True, slots=True)

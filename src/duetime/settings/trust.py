@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from duetime.core.errors import DuetimeError
+from duetime.engine.errors import DuetimeError
 
 FILE = "duetime.toml"
 _LARGEST = 1024 * 1024
@@ -91,7 +91,7 @@ class TrustedFiles:
         return ""
 
     def add(self, found: Found) -> None:
-        from duetime.faces.http.private import make_private, replace_private
+        from duetime.security.private_files import make_private, replace_private
 
         if found.content is None or found.problem:
             raise CannotTrust(

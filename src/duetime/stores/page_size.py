@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from duetime.core.model import Run, Schedule
-from duetime.core.store import RunQuery, ScheduleQuery
+from duetime.engine.model import Run, Schedule
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.search import make_cursor
 
 Q = TypeVar("Q", ScheduleQuery, RunQuery)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from duetime.core.clock import HOUR, Instant
-from duetime.core.revocations import Revocation, Revocations
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.store_revocations import Revocation, Revocations
 
 FORGOTTEN = 500
 """Expired records that one revocation takes away at most."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from duetime.core.model import Definition, DueEntry, Progress, Run, RunId, Schedule, WorkerId
-from duetime.core.policy.claiming import Entry
-from duetime.core.policy.ending import Held
+from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, WorkerId
+from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.finish import Held
 
 DEFINITION = len(Definition._fields)
 RUN = len(Run._fields)

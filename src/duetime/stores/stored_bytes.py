@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from duetime.core.clock import HOUR, MINUTE, Instant
-from duetime.core.policy.creating import Draft
-from duetime.core.result import Err
+from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.policy.create import Draft
+from duetime.engine.result import Err
 
 _EACH: Final = 500
 """Bytes of a schedule besides its payload, about."""

@@ -1,0 +1,437 @@
+"""The one place that names concrete stores and kinds, and puts the parts together."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock, datetime_of
+from duetime.engine.delivery import Courier
+from duetime.engine.errors import InvalidInput, StoreUnusable
+from duetime.engine.kind import LOCAL, Caller, Kind
+from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.redaction import is_secret_name, remember_secrets, secrets_in
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Store
+from duetime.engine.store_revocations import Revocation, Revocations
+from duetime.engine.validation import Limits
+from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.kinds.jobs.builtin import TASKS, fetch_task, operator_tasks
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.loading import load, load_entry_points
+from duetime.kinds.jobs.registry import Registry, Task, default_registry
+from duetime.kinds.notifications.build import courier_of, notes_for_others
+from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.local import LocalNotifications
+from duetime.kinds.prompts.access import RunAccess, load_tokens, runs_under_way
+from duetime.kinds.prompts.build import agents_for, channel_names, channels_for, inboxes_of, prompt_kind
+from duetime.kinds.prompts.inbox import answered_later
+from duetime.kinds.requests.build import OpenedByUse
+from duetime.kinds.requests.kind import RequestKind
+from duetime.service.presenters import is_alive
+from duetime.service.services import Desk
+from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
+from duetime.settings.sections import QSTASH
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from duetime.engine.worker.threads import Engine
+    from duetime.kinds.notifications.qstash.service import QStashNotifications
+    from duetime.mcp.server import McpFace
+    from duetime.mcp.subscriptions import Watcher
+    from duetime.mcp.tool import Call
+    from duetime.security.tokens import Tokens
+    from duetime.service.owner_limits import OwnerLimits
+
+
+# What is revoked, for commands that work without a store until they need it.
+
+
+class RevocationsByUse(Revocations):
+    """Opens the store with the first question. Where a SQLite file is not there yet, nothing was revoked in it."""
+
+    def __init__(self, open_store: Callable[[], Store], file: Path | None) -> None:
+        """`file` is where a SQLite store would be."""
+        self._open, self._file = open_store, file
+        self._opened: Store | None = None
+
+    def _store(self) -> Store:
+        if self._opened is None:
+            store = self._open()
+            try:
+                store.migrate()
+            except BaseException:
+                store.close()
+                raise
+            self._opened = store
+        return self._opened
+
+    def _is_absent(self) -> bool:
+        return self._opened is None and self._file is not None and not self._file.exists()
+
+    def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
+        return self._store().revoke(revocations, now)
+
+    def revoked(self, first: str, second: str) -> list[str]:
+        return [] if self._is_absent() else self._store().revoked(first, second)
+
+    def signing_generation(self, owner: str) -> int:
+        return 0 if self._is_absent() else self._store().signing_generation(owner)
+
+    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
+        return self._store().rotate_signing_key(owner, now, least, limit)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+# The credentials of this process: what its settings and its environment hold of them.
+
+_SHORTEST_PART = 10
+"""Characters of a part of an address that may be a credential: services put theirs into the path."""
+
+
+def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+    yield from _of_settings(settings)
+    yield from secrets_in([settings.db])
+    for name, value in environment.items():
+        if is_secret_name(name) or name.upper().endswith("_KEY"):
+            yield value
+        elif "://" in value:  # the address of a database with its password
+            yield from secrets_in(value)
+
+
+def _of_settings(value: Any) -> Iterator[str]:
+    """Fields that are kept out of `repr` are those that hold credentials."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _of_settings(inner)
+    elif is_dataclass(value):
+        for each in fields(value):
+            held = getattr(value, each.name)
+            yield from _of_settings(held) if each.repr else _of_field(each.name, held)
+
+
+def _of_field(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):  # headers
+        yield from secrets_in({"headers": dict(value)})
+    elif not isinstance(value, str) or not value:
+        return
+    elif name == "body":
+        yield from secrets_in(value)
+    elif "://" in value:
+        yield from _of_address(value)
+    else:
+        yield value
+
+
+def _of_address(url: str) -> Iterator[str]:
+    """The whole, and every part but a plain host: `tgram://TOKEN/CHAT`, `https://hooks.example.org/services/TOKEN`."""
+    yield from (url, *secrets_in(url))
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    found = parts.path.split("/")
+    if parts.scheme not in ("http", "https"):
+        found.append(parts.netloc)
+    yield from (unquote(each) for each in found if len(each) >= _SHORTEST_PART)
+
+
+PRUNE_BATCH = 1000
+
+log = logging.getLogger("duetime.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The parts of one running Duetime."""
+
+    settings: Settings
+    clock: Clock
+    store: Store
+    registry: Registry
+    kinds: Mapping[str, Kind]
+    scheduler: Scheduler
+    courier: Courier
+    access: RunAccess
+    exchange_age: ExchangeAge
+    requests: OpenedByUse
+    remote: QStashNotifications | None = None
+    """Where notifications are kept elsewhere."""
+
+    def engine(self, *, session: bool = False) -> Engine:
+        import platform
+
+        from duetime.engine.worker.threads import Engine
+        from duetime.engine.worker.worker import WorkerOptions
+
+        options = WorkerOptions(
+            threads=self.settings.threads,
+            lease=self.settings.lease,
+            session=session,
+            name=f"{platform.node()}:{os.getpid()}",
+            known_schema=self.store.known_schema,
+            runs_per_hour=_budget(self.settings),
+            retention=self.settings.retention_days * DAY / SECOND or None,
+        )
+        if not session:
+            self.keep_heartbeat()
+        for problem in self.courier.problems():
+            log.error("%s; what is sent there fails until this is mended", problem)
+        if not session:
+            self._tell_of_others()
+        return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
+
+    def _tell_of_others(self) -> None:
+        for note in notes_for_others(self.scheduler, self.settings, self.courier, addresses=False):
+            log.warning("%s", note)
+
+    def keep_heartbeat(self) -> None:
+        """As the settings say, before this process works: a worker that lives by now is another one."""
+        from duetime.kinds.prompts.agents.heartbeat import keep_beat
+
+        alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
+        keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
+
+    def desk(self) -> Desk:
+        """What faces work with."""
+        here = LocalNotifications(self.scheduler, courier=self.courier, channels=partial(channel_names, self.settings))
+        if self.remote is not None and self.remote.problem is not None:
+            log.error("%s; no notification can be made until this is mended", self.remote.problem)
+        return Desk(self.scheduler, self.registry.describe, self.remote or here, inboxes_of(self.settings))
+
+    def close(self) -> None:
+        for kind in self.kinds.values():
+            kind.close()
+        if self.remote is not None:
+            self.remote.close()
+        self.store.close()
+
+
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    registry: Registry | None = None,
+    tasks: bool = True,
+    must_exist: bool = False,
+) -> App:
+    """Opens the store, brings its schema up to date and, unless they are not needed, loads the task modules.
+
+    `must_exist`: a store that was named and is not there is a mistake, not a new one.
+    """
+    clock = clock or SystemClock()
+    zone = local_zone(settings)
+    remember_secrets(secrets_of(settings, os.environ))
+    store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
+    try:
+        store.migrate()
+        if tasks:
+            load_entry_points()
+            load(settings.tasks, settings.origin.modules)
+        own = (*TASKS, fetch_task(settings), *_operator_tasks(store, settings, clock))
+        known = Registry(own, base=default_registry if registry is None else registry)
+        courier = courier_of(settings, clock)
+        access = RunAccess(settings, clock, zone)
+        requests = OpenedByUse(settings, store, clock)
+        kinds: dict[str, Kind] = {
+            kind.name: kind
+            for kind in (
+                JobKind(known),
+                prompt_kind(settings, store, clock, zone, access, lambda: scheduler),
+                NotificationKind(courier),
+                RequestKind(requests, clock),
+            )
+        }
+        scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
+    except BaseException:
+        store.close()
+        raise
+    remote = remote_notifications(settings, scheduler)
+    age = ExchangeAge(clock)
+    return App(settings, clock, store, known, kinds, scheduler, courier, access, age, requests, remote)
+
+
+def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:
+    """`QSTASH_TOKEN` and `QSTASH_URL`, which QStash's own tools know, serve where the settings name none."""
+    given = settings.notifications
+    if given.backend != QSTASH:
+        return None
+    from duetime.kinds.notifications.channels.ntfy import NtfyServer
+    from duetime.kinds.notifications.qstash.client import Account
+    from duetime.kinds.notifications.qstash.service import QStashNotifications
+
+    token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
+    account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
+    server = NtfyServer(given.server, given.prefix, given.token)
+    return QStashNotifications(scheduler, account, server, partial(channel_names, settings))
+
+
+def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
+    if is_postgres(url):
+        from duetime.stores.postgres.store import PostgresStore
+
+        return PostgresStore(url, clock)
+    if "://" in url and not url.startswith("sqlite://"):
+        scheme = url.split("://", 1)[0]
+        raise InvalidInput(f"db: {scheme}:// is not known; use a path, sqlite:///path or postgresql://…", field="db")
+    from duetime.stores.sqlite.store import MEMORY, SqliteStore
+
+    path = url.removeprefix("sqlite:///").removeprefix("sqlite://") or MEMORY
+    if path != MEMORY:
+        path = str(Path(path).expanduser())
+        if must_exist and not Path(path).exists():
+            raise StoreUnusable(f"there is no {path}; check --db")
+        if Path(path).is_relative_to(data_folder()):
+            _make_folder(Path(path).parent)
+    return SqliteStore(path, clock)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
+
+
+def _budget(settings: Settings) -> Budget | None:
+    """What the operator did not set is no limit of the operator's own work."""
+    limit = settings.max_runs_per_hour
+    return Budget(limit, frozenset({LOCAL}) if limit == RUNS_PER_HOUR else frozenset()) if limit else None
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        schedules=settings.max_schedules,
+        smallest_interval=int(settings.smallest_interval * SECOND),
+        payload_bytes=settings.max_payload_bytes,
+        stored_bytes=settings.max_stored_bytes or None,
+        depth=settings.max_depth,
+        runs_per_hour=None if settings.max_runs_per_hour == RUNS_PER_HOUR else settings.max_runs_per_hour or None,
+        pause_after=settings.pause_after,
+    )
+
+
+def _operator_tasks(store: Store, settings: Settings, clock: Clock) -> tuple[Task, ...]:
+    def backup() -> dict[str, Any]:
+        folder = settings.path_of_backups()
+        _make_folder(folder)
+        target = folder / f"duetime-{datetime_of(clock.now()):%Y%m%dT%H%M%S}.db"
+        store.backup(str(target))
+        return {"file": target.name, "bytes": target.stat().st_size}
+
+    def prune() -> dict[str, Any]:
+        return {"deleted": prune_history(store, clock, settings)}
+
+    return operator_tasks(backup, prune)
+
+
+def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
+    """In batches, so that no single transaction keeps the workers waiting."""
+    if not settings.retention_days:
+        return 0
+    before = Instant(clock.now() - int(settings.retention_days * DAY))
+    total = 0
+    while deleted := store.prune(before, PRUNE_BATCH):
+        total += deleted
+    return total
+
+
+def mcp_face(
+    families: Sequence[str], identify: Callable[[], Call], limits: OwnerLimits | None = None
+) -> tuple[McpFace, Watcher]:
+    """The SDK takes a second to import, so only commands that speak MCP pay for it."""
+    from importlib.metadata import version
+
+    from duetime.mcp.prompts import RECIPES
+    from duetime.mcp.server import McpFace, check_families, resources_of, tools_of
+    from duetime.mcp.subscriptions import Watcher
+
+    chosen = check_families(families)
+    resources = resources_of(chosen)
+    watcher = Watcher(resources, None if limits is None else limits.shares)
+    return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime"), limits), watcher
+
+
+def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
+    """With the store, which knows whether a run is under way, the tokens of runs are let in too. Without it the store
+    of the settings is opened as soon as somebody asks what was revoked."""
+    clock = clock or SystemClock()
+    if store is None:
+        return load_tokens(settings, clock, _revocations_by_use(settings, clock))
+    tokens = load_tokens(settings, clock, store)
+    tokens.is_under_way = runs_under_way(store)
+    tokens.revocations.take_over_files()
+    return tokens
+
+
+@contextmanager
+def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
+    """For one command, which leaves no store open."""
+    clock = SystemClock()
+    revocations = _revocations_by_use(settings, clock)
+    try:
+        yield load_tokens(settings, clock, revocations)
+    finally:
+        revocations.close()
+
+
+def _revocations_by_use(settings: Settings, clock: Clock) -> RevocationsByUse:
+    db = settings.path_of_db()
+    path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
+    return RevocationsByUse(lambda: open_store(db, clock), None if is_postgres(db) else Path(path).expanduser())
+
+
+def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
+    """Opens the dashboard at an address for whoever sits at this machine: once, and for a few minutes."""
+    from duetime.http.sessions import Sessions
+
+    return f"{url}/login?token={Sessions(tokens, clock or SystemClock()).link()}"
+
+
+def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette:
+    """The HTTP face. Without tokens every caller is the local owner."""
+    from importlib.metadata import version
+
+    from duetime.dashboard.login import no_page, sign_in_page
+    from duetime.dashboard.routes import web_routes
+    from duetime.http.app import http_app
+    from duetime.http.auth import by_token
+    from duetime.http.browser_sessions import Browsers
+    from duetime.http.calendar_feed import calendar_feed
+    from duetime.http.health import readiness
+    from duetime.http.limits import owner_shares
+    from duetime.http.metrics import Metrics
+    from duetime.http.sessions import Proofs, Sessions
+    from duetime.kinds.requests.qstash_api.routes import qstash_routes
+    from duetime.rest.application import api_routes
+    from duetime.rest.dependencies import House
+    from duetime.service.local import as_local
+    from duetime.service.owner_limits import OwnerLimits
+
+    desk, trusting = app.desk(), tokens is None
+    identify = partial(as_local if tokens is None else by_token, desk)
+    limits = OwnerLimits(owner_shares(app.settings))
+    face, watcher = mcp_face(app.settings.tools, identify, limits)
+    requests = qstash_routes(app.scheduler, lambda: identify().caller, app.requests.keys)
+    sessions = None if tokens is None else Sessions(tokens, app.clock)
+    browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
+    finish = answered_later(app.scheduler, app.kinds)
+    known_agents, known_channels = partial(agents_for, app.settings), partial(channels_for, app.settings)
+    house = House(desk, identify, finish, trusting, known_agents, known_channels)
+    metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
+    watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
+    watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
+    routes = [*api_routes(house, version("duetime"), limits), *watched, *requests, *web_routes(house, browsers)]
+    return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes, limits)

@@ -1,0 +1,1 @@
+"""Commands that move data: import, export, backup and the database itself."""

@@ -1,0 +1,96 @@
+"""`duetime export`: schedules as lines of JSON that `duetime import jsonl` reads back, or as a calendar."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duetime.app import App
+from duetime.cli.data import jsonl as exported
+from duetime.cli.runs.run import Kind, known_kind
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Schedule
+from duetime.engine.store import EVERY_ONE, ScheduleQuery
+from duetime.kinds.notifications.remote import notes_on_lists
+from duetime.security.private_files import replace_private
+from duetime.service.calls import LOCAL, taken
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.output import clean, escaped, plural
+from duetime.terminal.schedules.lookup import PAGE
+from duetime.terminal.typer_ext import PlainCommand, single
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def export(
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
+    ] = None,
+    kind: Kind = None,
+    ical: Annotated[bool, typer.Option("--ical", help="A calendar (.ics) instead.")] = False,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=3660, help="With --ical: how far what follows no rule is written out.")
+    ] = 30,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Write all schedules that may still fire, one JSON document on each line, or as a calendar.
+
+    Lines hold everything, secrets in payloads too. With --json it is one document.
+    """
+    known_kind(kind)
+    if ical and json_:
+        raise InvalidInput("--ical: and --json exclude each other; leave one of them out")
+    with opened(db) as room:
+        schedules = _living(room, kind)
+        shown = screen.progress(schedules, "writing")
+        text = _calendar(room, shown, days) if ical else _lines(shown, json_)
+        notes = [] if room.remote is None else notes_on_lists(room.remote, kind)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        _write(Path(output), text)
+        screen.note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
+    screen.warn(notes)
+
+
+def _living(room: App, kind: str | None) -> list[Schedule]:
+    query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
+    page = taken(room.scheduler.search(LOCAL, query))
+    found, total = list(page.items), page.total
+    with screen.bar("reading") as told:
+        while page.cursor is not None:
+            page = taken(room.scheduler.search(LOCAL, replace(query, cursor=page.cursor, count_to=0)))
+            found += page.items
+            told(len(found) / total)
+    return found
+
+
+def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
+    lines = map(exported.line_of, schedules)
+    if not json_:
+        return "".join(f"{escaped(line)}\n" for line in lines)
+    document = {"schedules": [json.loads(line) for line in lines]}
+    return f"{escaped(json.dumps(document, ensure_ascii=False, indent=2))}\n"
+
+
+def _calendar(room: App, schedules: Iterable[Schedule], days: int) -> str:
+    from duetime.service.calendar import calendar_of
+
+    return calendar_of(schedules, room.clock.now(), days=days).decode()
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, so that a full disk does not cost the old one."""
+    try:
+        replace_private(path, text)
+    except OSError as error:
+        raise InvalidInput(f"--output: {path} cannot be written ({error.strerror})") from error

@@ -1,0 +1,176 @@
+"""`duetime import`: schedules from a crontab, or from what `duetime export` wrote. Nothing is made without --yes."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from duetime.app import App
+from duetime.cli.data import import_plan as importing
+from duetime.cli.data import jsonl as exported
+from duetime.cli.data.crontab import Crontab, Entry, Remark, Way, read_crontab
+from duetime.cli.data.import_plan import Candidate, Outcome
+from duetime.engine.errors import InvalidInput
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.shell_task import MODULE, NAME
+from duetime.service.calls import LOCAL
+from duetime.settings import load_settings
+from duetime.terminal import output as screen
+from duetime.terminal.context import MEMORY, Db, Json, Tasks, Zone, again, opened, store_file, worker_warnings
+from duetime.terminal.errors import REFUSED
+from duetime.terminal.schedules.kind_view import headline
+from duetime.terminal.schedules.options import Rules, Telling
+from duetime.terminal.typer_ext import PlainCommand, bundled, group
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file; - reads standard input.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Import; otherwise it is only shown what would be imported.")]
+
+app = group("Bring schedules in: from a crontab, or from what `duetime export` wrote.")
+
+
+@app.command(cls=PlainCommand)
+@bundled
+def crontab(
+    file: File,
+    yes: Yes = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="A system crontab, such as /etc/crontab: a user stands before the command.")
+    ] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="With --system: whose lines; otherwise your own.")
+    ] = None,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Have a shell read those commands that only a shell understands.")
+    ] = False,
+    tz: Zone = None,
+    *,
+    rules: Rules,
+    telling: Telling,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Import the lines of a crontab as jobs that run commands. Only you can make such jobs, never an agent.
+
+    A worker runs them only where its settings name the module duetime.kinds.command among the tasks.
+    """
+    found = read_crontab(_text(file), Way(system, user or _me(), shell))
+    policy = rules.policy() | telling.policy()
+    with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as room:
+        candidates = _candidates(found.entries, tz, policy)
+        done = _import(room, candidates, found.problems, _notes(found), yes=yes, json_=json_)
+        if yes and candidates and not json_:
+            print("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
+            screen.warn(_missing_module(room) or worker_warnings(room, db, [MODULE]))
+    _leave(done)
+
+
+@app.command(cls=PlainCommand)
+def jsonl(
+    file: File,
+    yes: Yes = False,
+    tasks: Tasks = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Import what `duetime export` wrote. What is there already stays as it is."""
+    text = _text(file)
+    with opened(_place(db, yes), [*(tasks or ()), *_needed(text)] or None, load_tasks=True, making=True) as room:
+        candidates, problems = exported.read(room, text)
+        done = _import(room, candidates, problems, [], yes=yes, json_=json_)
+    _leave(done)
+
+
+def _place(db: str | None, yes: bool) -> str | None:
+    """Only to look, no store is made: one in memory takes the place of one that is not there."""
+    file = store_file(load_settings({"db": db}).path_of_db())
+    return db if yes or file is None or file.exists() else MEMORY
+
+
+def _import(
+    room: App,
+    candidates: Sequence[Candidate],
+    unreadable: Sequence[Remark],
+    notes: Sequence[Remark],
+    *,
+    yes: bool,
+    json_: bool,
+) -> Outcome:
+    found = importing.checked(room, candidates)
+    found = importing.carried_out(room, found) if yes else found
+    found = found._replace(problems=sorted([*found.problems, *unreadable]))
+    if json_:
+        screen.print_json(importing.outcome_view(room, found, notes, dry_run=not yes))
+    else:
+        importing.print_outcome(room, found, notes)
+        said = importing.summary(found)
+        print(f"\n{said[0].upper()}{said[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
+    return found
+
+
+def _leave(done: Outcome) -> None:
+    if done.problems:
+        raise typer.Exit(REFUSED)
+
+
+def _text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InvalidInput(f"FILE: {file} cannot be read: {reason}") from error
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+# -- crontab ----------------------------------------------------------------------------------------------------------
+
+
+def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, Any]) -> list[Candidate]:
+    """The key is the line itself, so that a crontab that is imported again adds only its new lines."""
+    seen: Counter[str] = Counter()
+    made = []
+    for entry in entries:
+        arguments: dict[str, Any] = {"argv": list(entry.argv)}
+        arguments |= {"stdin": entry.stdin} if entry.stdin else {}
+        arguments |= {"env": dict(entry.env)} if entry.env else {}
+        zone = entry.zone or tz
+        said = " ".join([zone or "", entry.expression, entry.command, entry.stdin])
+        seen[said] += 1
+        key = f"crontab:{hashlib.sha256(f'{said} {seen[said]}'.encode()).hexdigest()[:32]}"
+        payload = {"task": NAME, "args": [], "kwargs": arguments}
+        config = {"expression": entry.expression}
+        new = NewSchedule("job", headline(entry.command), "cron", config, payload, policy, zone, key)
+        made.append(Candidate(entry.line, entry.text, new, LOCAL))
+    return made
+
+
+def _notes(found: Crontab) -> list[Remark]:
+    about_lines = [Remark(entry.line, entry.text, entry.note) for entry in found.entries if entry.note]
+    return sorted([*found.notes, *about_lines])
+
+
+def _missing_module(room: App) -> list[str]:
+    """Said by the settings alone: what this command loaded for itself, no worker has."""
+    if MODULE in load_settings().tasks:
+        return []
+    return [
+        f'workers run commands only where they may: write tasks = ["{MODULE}"] into duetime.toml and start them again,'
+        f" or start one so: {again(room, 'worker', '--tasks', MODULE)}"
+    ]
+
+
+def _needed(text: str) -> list[str]:
+    """Commands that were exported come with the module that runs them, as they do from a crontab."""
+    return [MODULE] if f'"{NAME}"' in text else []

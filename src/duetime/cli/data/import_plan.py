@@ -1,0 +1,177 @@
+"""Bringing schedules in: each line is checked as a create would be, shown, and made only when somebody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from duetime.app import App
+from duetime.cli.data.crontab import Remark
+from duetime.engine.clock import Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.policy.create import Draft
+from duetime.engine.result import Err, Ok
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.notifications.remote import refusal_of
+from duetime.service.calls import taken
+from duetime.service.presenters import instant_view, reads_as
+from duetime.terminal import output as screen
+from duetime.terminal.errors import in_a_file
+from duetime.terminal.output import ahead, plural
+
+BATCH = 100
+"""Schedules that share a commit."""
+NEW, PRESENT, IMPORTED = "new", "there already", "imported"
+
+
+class Candidate(NamedTuple):
+    line: int
+    text: str
+    new: NewSchedule
+    """With a key, so that bringing in the same line twice makes one schedule."""
+    caller: Caller
+    paused: bool = False
+    next: Instant | None = None
+    """Where it was moved to by hand, if it was."""
+    present: Schedule | None = None
+    """The very same schedule, where it is brought back to the store that it came from."""
+    fits: Callable[[Draft], str | None] = lambda _draft: None
+    """What is wrong with what would be made of it."""
+
+
+class Row(NamedTuple):
+    candidate: Candidate
+    status: str
+    trigger: str
+    next: Instant | None
+    id: str | None = None
+
+
+class Outcome(NamedTuple):
+    rows: list[Row]
+    problems: list[Remark]
+
+
+def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
+    """What would be made, and what would be refused."""
+    found = Outcome([], [])
+    for each in candidates:
+        before = Ok(each.present) if each.present is not None else room.scheduler.made_before(each.caller, each.new)
+        if isinstance(before, Ok):
+            definition, progress = before.value
+            found.rows.append(Row(each, PRESENT, definition.trigger, progress.next, definition.public_id))
+            continue
+        draft = before or _draft(room, each)
+        if isinstance(draft, Err):
+            found.problems.append(Remark(each.line, each.text, _reason(draft)))
+        else:
+            found.rows.append(Row(each, NEW, draft.definition.trigger, draft.first))
+    return found
+
+
+def _draft(room: App, candidate: Candidate) -> Draft | Err:
+    """What would be made of it. What is kept elsewhere is not made here, where nobody would look for it."""
+    refusal = None if room.remote is None else refusal_of(room.remote, candidate.new.kind)
+    drafts = refusal or room.scheduler.drafts(candidate.caller, [candidate.new])
+    if isinstance(drafts, Err):
+        return drafts
+    (draft,) = drafts.value
+    wrong = candidate.fits(draft)
+    return draft if wrong is None else Err("invalid", wrong)
+
+
+def _reason(err: Err) -> str:
+    if err.code == "key_reused":
+        return "it was imported before, in another form; delete that one first"
+    return in_a_file(err)
+
+
+def carried_out(room: App, found: Outcome) -> Outcome:
+    """Makes what is new, many in one commit, with a bar on a terminal; what the store refuses is told by its line."""
+    done = Outcome([row for row in found.rows if row.status != NEW], list(found.problems))
+    fresh = [row for row in found.rows if row.status == NEW]
+    for batch in screen.progress(list(_batches(fresh)), "importing"):
+        made = room.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
+        if isinstance(made, Ok):
+            done.rows.extend(_finished(room, row, each) for row, each in zip(batch, made.value, strict=True))
+            continue
+        for row in batch:
+            one = room.scheduler.create(row.candidate.caller, row.candidate.new)
+            if isinstance(one, Err):
+                done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(one)))
+            else:
+                done.rows.append(_finished(room, row, one.value))
+    return Outcome(sorted(done.rows, key=_line), sorted(done.problems))
+
+
+def _line(row: Row) -> int:
+    return row.candidate.line
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """One after the other, as long as the owner is the same."""
+    batch: list[Row] = []
+    for row in rows:
+        if batch and (len(batch) == BATCH or batch[0].candidate.caller != row.candidate.caller):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def _finished(room: App, row: Row, made: Schedule) -> Row:
+    candidate, id = row.candidate, made.definition.public_id
+    if candidate.next is not None and candidate.next != made.progress.next:
+        moved = room.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
+        passed = candidate.next <= room.clock.now()  # while others were imported: then it goes on by its rule
+        made = made if isinstance(moved, Err) and passed else taken(moved)
+    if candidate.paused:
+        taken(room.scheduler.pause(candidate.caller, id))
+    return row._replace(status=IMPORTED, next=made.progress.next, id=id)
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def print_outcome(room: App, found: Outcome, notes: Sequence[Remark]) -> None:
+    now, zone = room.clock.now(), room.scheduler.zone
+    if found.rows:
+        rows = [
+            [row.candidate.line, row.status, ahead(row.next, now), row.candidate.new.name, _when(row, zone)]
+            for row in found.rows
+        ]
+        screen.table(["LINE", "STATUS", "NEXT", "WHAT", "WHEN"], rows, whole=2)
+    for heading, remarks in (("Not imported", found.problems), ("Notes", notes)):
+        if remarks:
+            print(f"\n{heading}:")
+            screen.table(["LINE", "TEXT", "REASON"], remarks, fold=True)
+
+
+def _when(row: Row, zone: str) -> str:
+    return reads_as(row.trigger).replace(f" ({zone})", "")
+
+
+def summary(found: Outcome) -> str:
+    counts = {status: sum(row.status == status for row in found.rows) for status in (NEW, IMPORTED, PRESENT)}
+    words = [f"{plural(number, 'schedule')} {status}" for status, number in counts.items() if number]
+    words += [f"{plural(len(found.problems), 'line')} not imported"] if found.problems else []
+    return ", ".join(words) or "nothing to import"
+
+
+def outcome_view(room: App, found: Outcome, notes: Sequence[Remark], *, dry_run: bool) -> dict[str, Any]:
+    zone = room.scheduler.zone
+    rows = [
+        {
+            "line": row.candidate.line,
+            "status": row.status,
+            "id": row.id,
+            "name": row.candidate.new.name,
+            "reads_as": reads_as(row.trigger),
+            "next": instant_view(row.next, zone),
+        }
+        for row in found.rows
+    ]
+    problems = [each._asdict() for each in found.problems]
+    return {"dry_run": dry_run, "schedules": rows, "problems": problems, "notes": [each._asdict() for each in notes]}

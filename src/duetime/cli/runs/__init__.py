@@ -1,0 +1,1 @@
+"""Commands that show runs and upcoming times."""

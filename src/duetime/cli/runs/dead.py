@@ -1,0 +1,194 @@
+"""`duetime dead`: what failed for good or was lost, until somebody has it tried again or forgets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from duetime.app import App
+from duetime.cli.runs.run import OVER, Kind, found_run, known_kind, over, payload_of, print_run, run_number, whole_view
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Run, Schedule
+from duetime.engine.result import Err, Result
+from duetime.engine.store import RunQuery
+from duetime.kinds.notifications import cli_remote as notify_elsewhere
+from duetime.service.calls import LOCAL, taken
+from duetime.terminal import output as screen
+from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, worker_warnings
+from duetime.terminal.errors import REFUSED
+from duetime.terminal.output import counted, plural, relative
+from duetime.terminal.typer_ext import PlainCommand, group
+
+PAGE = 500
+Chosen = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Numbers, as `dead list` shows them.")]
+Everything = Annotated[bool, typer.Option("--all", help="Every one, or every one of --kind.")]
+
+app = group("Dead letters: runs of every kind that failed for good, or were lost.")
+
+
+@app.command("list", cls=PlainCommand)
+def list_(
+    kind: Kind = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """List what failed for good or was lost, and nobody has dealt with; the newest first."""
+    with opened(db) as room:
+        page = taken(room.scheduler.runs(LOCAL, replace(_query(kind), limit=limit, cursor=cursor)))
+        letters = [(run, room.scheduler.schedule_of(LOCAL, run)) for run in page.items]
+        zone, now = room.scheduler.zone, room.clock.now()
+        how = _what_to_do(room, letters)
+        notes = [] if kind not in (None, "notification") else notify_elsewhere.notes_on_failures(room)
+    if json_:
+        views = [whole_view(run, schedule, zone) for run, schedule in letters]
+        more = {"notes": notes} if notes else {}
+        screen.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
+        return
+    if not letters:
+        print("Nothing failed, or it was dealt with." if not notes else "Nothing is dead here.")
+    else:
+        rows = [_row(run, schedule, now) for run, schedule in letters]
+        screen.table(
+            ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
+        )
+        shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
+        print(f"{counted(page)} in all{shown}. {how}")
+    for note in notes:
+        print(note)
+
+
+@app.command(cls=PlainCommand)
+def show(
+    run: Annotated[int, typer.Argument(metavar="RUN", help="A number, as `dead list` shows it.")],
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Show one: what it was about, and how each attempt failed."""
+    with opened(db) as room:
+        print_run(room, found_run(room, run, _where(room)), json_)
+
+
+@app.command(cls=PlainCommand)
+def retry(
+    run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
+) -> None:
+    """Put back in line: the same run, with the same id, so that a receiver can tell. Exit code 4 when one is refused.
+    --all leaves out what belongs to schedules that were deleted or cancelled."""
+    with opened(db) as room:
+        done, kinds, refused = _each(room, run, everything, kind, room.scheduler.retry, "putting back in line")
+        warnings = _idle(room, db, kinds)
+        if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
+            refused = [item for item in refused if item[1].details.get("state") not in OVER]
+            what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
+            warnings.append(f"left out: {what}; {again(room, 'dead', 'list')} marks them, dead forget takes them off")
+    _tell("retried", "Put back in line", "put back in line", done, refused, warnings, json_)
+
+
+@app.command(cls=PlainCommand)
+def forget(
+    run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
+) -> None:
+    """Take off this list what nobody needs to deal with any more. It stays in the history."""
+    with opened(db) as room:
+        done, _, refused = _each(room, run, everything, kind, room.scheduler.dismiss, "forgetting")
+    _tell("forgotten", "Forgotten", "forgotten", done, refused, [], json_)
+
+
+# -- one or all -----------------------------------------------------------------------------------------------------
+
+
+def _query(kind: str | None) -> RunQuery:
+    return RunQuery(kind=known_kind(kind), status="dead")
+
+
+def _where(room: App) -> str:
+    return again(room, "dead", "list")
+
+
+def _idle(room: App, db: str | None, kinds: Iterable[str]) -> list[str]:
+    """Said once, however many kinds there are that nobody takes."""
+    told = [warning for kind in kinds for warning in worker_warnings(room, db, kind=kind)]
+    return list(dict.fromkeys(told))
+
+
+class Dealt(NamedTuple):
+    done: list[int]
+    kinds: set[str]
+    """Of those."""
+    refused: list[tuple[int, Err]]
+
+
+def _each(
+    room: App,
+    given: list[str] | None,
+    everything: bool,
+    kind: str | None,
+    change: Callable[[Any, int], Result[Run]],
+    doing: str,
+) -> Dealt:
+    if bool(given) == everything:
+        raise InvalidInput("give the numbers of runs, or --all")
+    query = _query(kind)
+    numbers = [run_number(text, "`dead list`") for text in given or ()]
+    chosen = _every(room, query) if everything else [found_run(room, id, _where(room)).id for id in numbers]
+    dealt = Dealt([], set(), [])
+    for id in screen.progress(chosen, doing):
+        result = change(LOCAL, id)
+        if isinstance(result, Err):
+            dealt.refused.append((id, result))
+        else:
+            dealt.done.append(id)
+            dealt.kinds.add(result.value.kind)
+    return dealt
+
+
+def _what_to_do(room: App, letters: list[tuple[Run, Schedule | None]]) -> str:
+    alive = [run for run, schedule in letters if over(schedule) is None]
+    if alive:
+        return f"Try again: {again(room, 'dead', 'retry', str(alive[0].id))}"
+    return f"Take off this list: {again(room, 'dead', 'forget', '--all')}"
+
+
+def _every(room: App, query: RunQuery) -> list[int]:
+    """As they were at the beginning: what fails again meanwhile is not tried a second time."""
+    found: list[int] = []
+    query = replace(query, limit=PAGE, count_to=0)
+    while True:
+        page = taken(room.scheduler.runs(LOCAL, query))
+        found += [run.id for run in page.items]
+        if page.cursor is None:
+            return found
+        query = replace(query, cursor=page.cursor)
+
+
+def _tell(
+    key: str,
+    verb: str,
+    participle: str,
+    done: list[int],
+    refused: list[tuple[int, Err]],
+    warnings: list[str],
+    json_: bool,
+) -> None:
+    if json_:
+        errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
+        screen.print_json({key: done, "refused": errors, "warnings": warnings})
+    else:
+        print(f"{verb}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
+        screen.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
+        screen.warn(warnings)
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+def _row(run: Run, schedule: Schedule | None, now: Instant) -> list[object]:
+    subject = over(schedule) or (schedule and schedule.definition.subject) or "-"
+    what = payload_of(schedule).get("message", run.name)
+    failed = relative(run.finished or run.due, now)
+    return [run.id, failed, run.attempt or "-", run.kind, subject, what, run.error or run.status]

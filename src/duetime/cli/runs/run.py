@@ -1,0 +1,160 @@
+"""`duetime run`: single runs of every kind, whoever carries them out."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from duetime.app import App
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.result import Err
+from duetime.engine.store import RunQuery
+from duetime.engine.times import format_local
+from duetime.service.calls import LOCAL, Refused, taken
+from duetime.service.masking import masked_payload
+from duetime.service.presenters import attempt_view
+from duetime.terminal import output as screen
+from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened
+from duetime.terminal.output import clean, counted, local_time, run_document
+from duetime.terminal.schedules.tables import print_runs, said_of
+from duetime.terminal.typer_ext import PlainCommand, group
+
+# One run, of whatever kind: found by its number, shown with what it was about, and as programs read it.
+
+KINDS = ("job", "prompt", "notification", "request")
+Kind = Annotated[
+    str | None, typer.Option("--kind", metavar="KIND", help="job, prompt, notification or request; otherwise all.")
+]
+OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
+"""Schedules of which nothing runs any more."""
+
+
+def known_kind(kind: str | None) -> str | None:
+    if kind is not None and kind not in KINDS:
+        raise InvalidInput(f"--kind: there is no {kind!r}; there are {', '.join(KINDS)}")
+    return kind
+
+
+def run_number(text: str, where: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise InvalidInput(f"RUN: {text[:40]!r} is not a number; {where} shows them")
+    return int(text)
+
+
+def found_run(room: App, id: int, where: str) -> Run:
+    run = room.scheduler.run(LOCAL, id)
+    if run is None:
+        raise Refused(Err("not_found", f"there is no run {id}; {where} shows those there are"))
+    return run
+
+
+def over(schedule: Schedule | None) -> str | None:
+    """Why nothing of it can run again, where that is so."""
+    state = ScheduleState.DELETED if schedule is None else schedule.progress.state
+    return state if state in OVER else None
+
+
+def payload_of(schedule: Schedule | None) -> dict[str, Any]:
+    definition = None if schedule is None else schedule.definition
+    found = {} if definition is None else masked_payload(definition.kind, json.loads(definition.payload))
+    return found if isinstance(found, dict) else {}
+
+
+def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
+    about = {"kind": run.kind, "owner": run.owner, "name": run.name, "can_retry": over(schedule) is None}
+    if schedule is None:
+        return run_document(run, zone) | about | {"schedule": None, "to": None, "payload": None}
+    definition = schedule.definition
+    where = {"schedule": definition.public_id, "to": definition.subject, "payload": payload_of(schedule)}
+    return run_document(run, zone) | about | where
+
+
+def print_run(room: App, run: Run, json_: bool) -> None:
+    schedule, zone = room.scheduler.schedule_of(LOCAL, run), room.scheduler.zone
+    if json_:
+        attempts = [attempt_view(each, zone) for each in room.scheduler.attempts(LOCAL, run.id)]
+        screen.print_json(whole_view(run, schedule, zone) | {"attempts": attempts})
+        return
+    screen.facts([
+        (run.kind, f"{run.name}  (run {run.id})"),
+        ("status", screen.status_text(run.status)),
+        ("owner", run.owner),
+        ("schedule", "deleted" if schedule is None else schedule.definition.public_id),
+        ("due", format_local(run.due, zone)),
+        *((name, _shown(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
+    ])  # fmt: skip
+    print()
+    print_runs(room, [run])
+
+
+def _shown(value: object) -> object:
+    return screen.block(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+LIVING = "live"
+STATUSES = (*(status.value for status in RunStatus), LIVING)
+Number = Annotated[int, typer.Argument(metavar="RUN", min=1, help="A number, as `run list` shows it.")]
+
+app = group("Single runs: list them, show one, or stop it. `dead` has those that failed.")
+
+
+@app.command("list", cls=PlainCommand)
+def list_(
+    kind: Kind = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", metavar="STATUS", help="Such as running, waiting, failed; live: all that may change."),
+    ] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """List runs of every kind, the newest first."""
+    if status is not None and status not in STATUSES:
+        raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
+    with opened(db) as room:
+        query = RunQuery(kind=known_kind(kind), status=status, limit=limit, cursor=cursor)
+        page, zone = taken(room.scheduler.runs(LOCAL, query)), room.scheduler.zone
+        if json_:
+            views = [whole_view(run, room.scheduler.schedule_of(LOCAL, run), zone) for run in page.items]
+            screen.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
+        elif not page.items:
+            print("There are none.")
+        else:
+            rows = [_row(run, zone) for run in page.items]
+            headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
+            screen.table(headings, rows, whole=3, spare={"KIND": 20})
+            if len(page.items) < page.total:
+                print(f"{len(page.items)} of {counted(page)}; --limit shows more")
+
+
+def _row(run: Run, zone: str) -> list[object]:
+    return [run.id, screen.status_text(run.status), local_time(run.due, zone), run.kind, run.name, said_of(run)]
+
+
+@app.command(cls=PlainCommand)
+def show(run: Number, db: Db = None, json_: Json = False) -> None:
+    """Show one: what it is about, what came of it, and every attempt."""
+    with opened(db) as room:
+        print_run(room, found_run(room, run, again(room, "run", "list")), json_)
+
+
+@app.command(cls=PlainCommand)
+def stop(run: Number, db: Db = None, json_: Json = False) -> None:
+    """Stop one run, and nothing else of its schedule. One that has not begun is over at once; one that runs is asked to
+    stop. Exit code 4 when it has ended already."""
+    with opened(db) as room:
+        found_run(room, run, again(room, "run", "list", "--status", LIVING))
+        taken(room.scheduler.cancel_run(LOCAL, run))
+        ended = found_run(room, run, again(room, "run", "list"))
+        if json_:
+            schedule = room.scheduler.schedule_of(LOCAL, ended)
+            screen.print_json(whole_view(ended, schedule, room.scheduler.zone) | {"stopping": ended.status in LIVE})
+        elif ended.status in LIVE:
+            print(f"Run {ended.id} of {clean(ended.name)} was asked to stop.")
+        else:
+            print(f"Run {ended.id} of {clean(ended.name)} is {ended.status}.")

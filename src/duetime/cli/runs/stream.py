@@ -1,0 +1,171 @@
+"""What happens in a store, as it happens: a line for every run that ends, is tried again, or takes its time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from duetime.app import App
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import LIVE, Run, RunId, RunStatus
+from duetime.engine.store import RunQuery
+from duetime.service.calls import LOCAL, taken
+from duetime.terminal import output as screen
+from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
+
+PAGE = 500
+"""Runs that one look takes in; of more than that, made since the last one, the oldest are only counted."""
+LONG = 1 * SECOND
+"""A run that takes longer than this is said to be running."""
+MORE = "more"
+NAME = 16
+"""Columns that a name has at least, so that what is said of most stands in one line below the other."""
+ROOMY = 100
+"""Columns from which there is room for how long a run took, beside what came of it."""
+
+
+class Tail:
+    """Looks at the new and the living runs again and again, and tells which of them have news."""
+
+    def __init__(self, room: App, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
+        self._room, self._kinds, self._long = room, kinds, long
+        self._seen: dict[RunId, tuple[str, int]] = {}
+        self._open: set[RunId] = set()
+        self._top = room.store.newest_run()
+        self.unseen = 0
+        """How many were too many to be looked at one by one, since somebody last asked."""
+        self.news()
+
+    def news(self) -> list[tuple[str, Run]]:
+        now = self._room.clock.now()
+        found = self._look()
+        changed = []
+        for run in sorted(found.values(), key=lambda run: run.finished or now):
+            word = _word(run, now, self._long)
+            if word is not None and self._seen.get(run.id) != (word, run.attempt):
+                self._seen[run.id] = (word, run.attempt)
+                changed.append((word, run))
+        self._open = {run.id for run in found.values() if run.status in LIVE}
+        self._seen = {id: seen for id, seen in self._seen.items() if id in self._open}
+        return changed
+
+    def _look(self) -> dict[RunId, Run]:
+        """What is new, what lives (an old run too, when somebody had it tried again), and what lived a moment ago."""
+        before, self._top = self._top, self._room.store.newest_run()
+        fresh = self._runs(RunQuery(above=before, limit=PAGE)) if self._top > before else []
+        if len(fresh) == PAGE:
+            self.unseen += max(0, fresh[-1].id - before - 1)
+        found = {run.id: run for run in (*fresh, *self._runs(RunQuery(status="live", limit=PAGE)))}
+        gone = tuple(self._open - set(found))
+        return found | {run.id: run for run in (self._runs(RunQuery(ids=gone, limit=len(gone))) if gone else ())}
+
+    def _runs(self, query: RunQuery) -> list[Run]:
+        return taken(self._room.scheduler.runs(LOCAL, replace(query, kinds=self._kinds, count_to=0))).items
+
+    def lately(self, number: int) -> list[tuple[str, Run]]:
+        """The last ones that have ended or live, oldest first, as if they had just been seen."""
+        now = self._room.clock.now()
+        words = [(_word(run, now, self._long), run) for run in reversed(self._runs(RunQuery(limit=number)))]
+        return [(word, run) for word, run in words if word is not None]
+
+
+def _word(run: Run, now: Instant, long: int) -> str | None:
+    """What there is to say about a run; nothing while it only stands in line."""
+    if run.status == RunStatus.RUNNING:
+        return "running" if run.started is not None and now - run.started > long else None
+    if run.status == RunStatus.PENDING:
+        return "retry" if run.attempt and run.error else None
+    return None if run.status == RunStatus.QUEUED else run.status
+
+
+class Stream:
+    """Prints the news; on a terminal a last line below them says what comes next."""
+
+    def __init__(
+        self, room: App, *, json_: bool, bar: bool, kinds: tuple[str, ...] = (), long: int = LONG, last: int = 0
+    ) -> None:
+        self._room, self._json, self._kinds = room, json_, kinds
+        self._tail = Tail(room, kinds=kinds, long=long)
+        self.counts: Counter[str] = Counter()
+        self._console = None if json_ else screen.console()
+        self._live: Any = None
+        if bar and self._console is not None and self._console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        for word, run in self._tail.lately(last) if last else ():
+            self._print(word, run)
+
+    def refresh(self) -> None:
+        for word, run in self._tail.news():
+            if word != "running":
+                self.counts[word] += 1
+            self._print(word, run)
+        if self._tail.unseen:
+            self._tell_unseen(self._tail.unseen)
+            self._tail.unseen = 0
+        if self._live is not None:
+            bar = screen.safe(self._next(), "dim")
+            bar.no_wrap, bar.overflow = True, "ellipsis"
+            self._live.update(bar, refresh=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _print(self, word: str, run: Run) -> None:
+        if self._console is None:
+            view = run_document(run, self._room.scheduler.zone)
+            screen.print_json_line({"event": word, "kind": run.kind, "name": run.name, **view})
+            return
+        moment = run.finished or run.started or self._room.clock.now()
+        line = screen.safe(clock_time(moment, self._room.scheduler.zone), "dim")
+        line.append(f"  {word:<9}", screen.STYLES.get(word, ""))
+        terminal = self._console.is_terminal
+        name = shortened(clean(run.name)) if terminal else clean(run.name)
+        line.append(f"  {name:<{NAME}}", "bold")
+        if self._console.width >= ROOMY:
+            line.append(f"  {_measures(run):<20}", "dim")
+        line.append(f"  {clean(_said(word, run))}", screen.STYLES.get(word, "") if run.error else "")
+        self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
+
+    def _tell_unseen(self, number: int) -> None:
+        self.counts[MORE] += number
+        if self._console is None:
+            screen.print_json_line({"event": MORE, "runs": number})
+        else:
+            self._console.print(screen.safe(f"... and {plural(number, 'run')} more, too many to show", "dim"))
+
+    def _next(self) -> str:
+        now = self._room.clock.now()
+        wanted = (each for each in self._room.scheduler.coming(LOCAL, None, 20) if self._is_shown(each.definition.kind))
+        found = list(islice(wanted, 3))
+        coming = [
+            f"{shortened(clean(each.definition.name))} {relative(each.progress.next or now, now)}" for each in found
+        ]
+        return f"Ctrl-C stops  |  next: {', '.join(coming) or 'nothing'}  |  {self.summary()}"
+
+    def _is_shown(self, kind: str) -> bool:
+        return not self._kinds or kind in self._kinds
+
+    def summary(self) -> str:
+        return ", ".join(f"{number:,} {word}" for word, number in sorted(self.counts.items())) or "nothing yet"
+
+
+def _measures(run: Run) -> str:
+    if run.started is None:
+        return ""
+    late = f"{span(run.started - run.due)} late" if run.attempt <= 1 else f"attempt {run.attempt}"
+    return late if run.finished is None else f"{span(run.finished - run.started)}, {late}"
+
+
+def _said(word: str, run: Run) -> str:
+    if word == "retry":
+        return f"{run.error}"
+    if run.last is not None:
+        return f"{plural(abs(run.number), 'occurrence')}: {run.error}"
+    return outcome(run)

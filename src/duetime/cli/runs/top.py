@@ -1,0 +1,234 @@
+"""`duetime top`: workers, what runs, what comes next and what failed, looked at again and again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from duetime.app import App
+from duetime.cli.serve.shutdown import StopButton
+from duetime.engine.clock import Instant
+from duetime.engine.model import Run, Schedule, WorkerId, WorkerRow
+from duetime.engine.store import Health, RunQuery
+from duetime.service.calls import LOCAL, taken
+from duetime.service.presenters import coming_shape, instant_view, is_alive, reads_as, worker_shape
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.output import ahead, clean, clock_time, plural, relative, run_document, shortened, span
+from duetime.terminal.typer_ext import PlainCommand, single
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+# What `duetime top` shows: read from the store at one moment, then laid out for a terminal of any size.
+
+MOST = 50
+"""Rows of one part: more than any screen has."""
+_RESERVED = 14
+"""Lines that headings, the first line and the blanks between the parts take."""
+_FEWEST = 1
+NARROW = 72
+"""Columns of a screen below which what is said least often gives way to what is said most."""
+
+
+class Part(NamedTuple):
+    title: str
+    nothing: str
+    """Said where there are no rows."""
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+class Frame(NamedTuple):
+    now: Instant
+    zone: str
+    store: str
+    health: Health
+    workers: Sequence[WorkerRow]
+    running: Sequence[Run]
+    held: Counter[WorkerId | None]
+    next: Sequence[Schedule]
+    failed: Sequence[Run]
+
+
+def frame_of(room: App) -> Frame:
+    scheduler, now = room.scheduler, room.clock.now()
+    running = taken(scheduler.runs(LOCAL, RunQuery(status="running", limit=1000, count_to=0))).items
+    return Frame(
+        now=now,
+        zone=scheduler.zone,
+        store=room.store.url,
+        health=room.store.health(now),
+        workers=sorted(scheduler.workers(), key=lambda worker: (not is_alive(worker, now), worker.id)),
+        running=sorted(running, key=lambda run: run.started or now)[:MOST],
+        held=Counter(run.worker for run in running),
+        next=scheduler.coming(LOCAL, None, MOST),
+        failed=taken(scheduler.runs(LOCAL, RunQuery(status="dead", limit=MOST, count_to=0))).items,
+    )
+
+
+def frame_view(frame: Frame) -> dict[str, Any]:
+    now, zone, health = frame.now, frame.zone, frame.health
+    return {
+        "at": instant_view(now, zone),
+        "store": frame.store,
+        "schedules": health.schedules,
+        "due": health.due,
+        "overdue": health.overdue,
+        "workers": [worker_shape(each, now, zone) | {"running": frame.held[each.id]} for each in frame.workers],
+        "running": [_run_shape(run, zone) | {"worker": run.worker} for run in frame.running],
+        "next": [coming_shape(each.progress.next or now, each, zone) for each in frame.next],
+        "failed": [_run_shape(run, zone) for run in frame.failed],
+    }
+
+
+def _run_shape(run: Run, zone: str) -> dict[str, Any]:
+    return {"kind": run.kind, "name": run.name, "owner": run.owner} | run_document(run, zone)
+
+
+# -- layout -----------------------------------------------------------------------------------------------------------
+
+
+def laid_out(frame: Frame, lines: int) -> RenderableType:
+    """So many lines at most: each part gives up rows before any of them disappears."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts = [_workers(frame), _running(frame), _next(frame), _failed(frame)]
+    shown: list[RenderableType] = [_first_line(frame)]
+    for (title, nothing, columns, rows), room in zip(
+        parts, _shares([len(part[3]) for part in parts], lines), strict=True
+    ):
+        more = f"  {len(rows)} in all" if len(rows) > room else ""
+        shown += [Text(), Text(f"{title}{more}", style="bold")]
+        shown.append(_grid(columns, rows[:room]) if rows else screen.safe(nothing, "dim"))
+    return Group(*shown)
+
+
+def _grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
+    """A narrow screen has room for when, what and the last word alone."""
+    if screen.width() >= NARROW:
+        return screen.grid(columns, rows)
+    return screen.grid([*columns[:2], columns[-1]], [[*row[:2], row[-1]] for row in rows])
+
+
+def _shares(wanted: Sequence[int], lines: int) -> list[int]:
+    """What rows each part gets: as many as it has, else an equal share of what the shorter ones leave."""
+    left = max(lines - _RESERVED, len(wanted) * _FEWEST)
+    shares = [0] * len(wanted)
+    for place, number in enumerate(sorted(range(len(wanted)), key=lambda each: wanted[each])):
+        shares[number] = min(wanted[number], left // (len(wanted) - place))
+        left -= shares[number]
+    return shares
+
+
+def _first_line(frame: Frame) -> RenderableType:
+    health = frame.health
+    oldest = "" if health.oldest_due is None else f", the oldest by {span(frame.now - health.oldest_due)}"
+    late = f"{health.overdue:,} overdue{oldest}" if health.overdue else "nothing overdue"
+    words = f"{clock_time(frame.now, frame.zone)}  {plural(health.schedules, 'schedule')}, {late}  {clean(frame.store)}"
+    line = screen.safe(words, "bold yellow" if health.overdue and not _alive(frame) else "bold")
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _alive(frame: Frame) -> int:
+    return sum(is_alive(worker, frame.now) for worker in frame.workers)
+
+
+def _workers(frame: Frame) -> Part:
+    rows = []
+    for worker in frame.workers:
+        alive = is_alive(worker, frame.now)
+        state = screen.safe("alive" if alive else "silent", "green" if alive else "bold red")
+        lease = f"{span(worker.lease)} lease, beat {relative(worker.seen, frame.now)}"
+        stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
+        rows.append([state, shortened(worker.name), frame.held[worker.id], lease, stays, _lanes(worker)])
+    nothing = "None, so nothing fires: start one with `duetime worker`."
+    return Part("WORKERS", nothing, ["STATE", "NAME", "RUNS", "LEASE", "SINCE", "LANES"], rows)
+
+
+def _lanes(worker: WorkerRow) -> str:
+    """The kinds that it takes; that each has lanes of its own for what is delicate is no news."""
+    return ", ".join(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
+
+
+def _running(frame: Frame) -> Part:
+    since = [span(frame.now - (run.started or frame.now)) for run in frame.running]
+    rows = [
+        [run.id, shortened(run.name), run.kind, run.attempt, run.report or "", length]
+        for run, length in zip(frame.running, since, strict=True)
+    ]
+    return Part("RUNNING", "Nothing.", ["RUN", "NAME", "KIND", "TRY", "SAYS", "FOR"], rows)
+
+
+def _next(frame: Frame) -> Part:
+    rows = [
+        [ahead(progress.next, frame.now), shortened(each.name), each.kind, _rule(each.trigger, frame.zone)]
+        for each, progress in frame.next
+    ]
+    return Part("NEXT", "Nothing.", ["WHEN", "NAME", "KIND", "RULE"], rows)
+
+
+def _rule(trigger: str, zone: str) -> str:
+    return reads_as(trigger).replace(f" ({zone})", "")
+
+
+def _failed(frame: Frame) -> Part:
+    rows = [
+        [relative(run.finished or run.due, frame.now), shortened(run.name), run.kind, run.error or run.status]
+        for run in frame.failed
+    ]
+    return Part("FAILED LATELY", "Nothing.", ["WHEN", "NAME", "KIND", "ERROR"], rows)
+
+
+ENDLESS = 10_000
+"""Lines where nobody looks: what goes to a file is never left out."""
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Between two looks.")
+    ] = 1.0,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Watch the store until Ctrl-C. Where nobody could watch, in a file or with --json, it is printed once."""
+    with opened(db) as room:
+        if json_:
+            screen.print_json(frame_view(frame_of(room)))
+            return
+        console = screen.console()
+        if once or not console.is_terminal:
+            console.print(laid_out(frame_of(room), ENDLESS if not console.is_terminal else console.height))
+            return
+        button = StopButton()
+        with button.installed():
+            (_print_again if console.is_dumb_terminal else _watch)(room, console, button, interval)
+
+
+def _watch(room: App, console: Console, button: StopButton, interval: float) -> None:
+    from rich.live import Live
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(laid_out(frame_of(room), console.height), refresh=True)
+            if button.asked.wait(interval):
+                return
+
+
+def _print_again(room: App, console: Console, button: StopButton, interval: float) -> None:
+    """A terminal that cannot move its cursor gets one below the other."""
+    while True:
+        console.print(laid_out(frame_of(room), console.height))
+        if button.asked.wait(interval):
+            return
+        console.print()

@@ -1,0 +1,1 @@
+"""Commands that run a server, a worker or an MCP connection."""

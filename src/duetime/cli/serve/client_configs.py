@@ -1,0 +1,144 @@
+"""What to paste into which client. HTTP carries the local token; stdio needs none."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from duetime.engine.errors import InvalidInput
+
+NAME = "duetime"
+MCP_REMOTE = "mcp-remote@0.15.1"
+"""One version that was looked at: it is handed the token, and without a version each start may fetch another one."""
+ALL = "all"
+"""Stands for every client."""
+
+
+class Reach(NamedTuple):
+    """How a client gets here."""
+
+    url: str
+    token: str | None
+    command: Sequence[str]
+    """What a client starts for stdio: absolute, since a desktop application has a path of its own."""
+    header: Sequence[str] = ()
+    """What prints the header with the token, for a client that asks a program for it."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+
+class Client(NamedTuple):
+    title: str
+    where: str
+    http: Callable[[Reach], str]
+    stdio: Callable[[Reach], str]
+
+
+def _servers(key: str, entry: dict[str, Any], *, wide: bool) -> str:
+    return json.dumps({key: {NAME: entry}}, indent=2 if wide else None)
+
+
+def _headed(reach: Reach, entry: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "headers": reach.headers} if reach.headers else entry
+
+
+def _started(reach: Reach) -> dict[str, Any]:
+    return {"command": reach.command[0], "args": list(reach.command[1:])}
+
+
+def _claude_code(reach: Reach) -> str:
+    """A command line stays in the history of a shell, so that the token is none of it: Claude Code asks for the header
+    whenever it connects."""
+    entry = {"type": "http", "url": reach.url}
+    if reach.token is not None:
+        entry["headersHelper"] = shlex.join(reach.header)
+    return shlex.join(["claude", "mcp", "add-json", NAME, json.dumps(entry)])
+
+
+def _claude_desktop(reach: Reach) -> str:
+    """It starts programs only; `mcp-remote` carries HTTP. On Windows a blank inside an argument would split it."""
+    args = ["-y", MCP_REMOTE, reach.url]
+    if reach.token is None:
+        return _servers("mcpServers", {"command": "npx", "args": args}, wide=True)
+    args += ["--header", "Authorization:${DUETIME_AUTHORIZATION}"]
+    env = {"DUETIME_AUTHORIZATION": f"Bearer {reach.token}"}
+    return _servers("mcpServers", {"command": "npx", "args": args, "env": env}, wide=True)
+
+
+def _codex(reach: Reach) -> str:
+    lines = [f"[mcp_servers.{NAME}]", f"url = {json.dumps(reach.url)}"]
+    if reach.headers:
+        pairs = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in reach.headers.items())
+        lines.append(f"http_headers = {{ {pairs} }}")
+    return "\n".join(lines)
+
+
+CLIENTS = {
+    "claude-code": Client(
+        "Claude Code",
+        "run",
+        _claude_code,
+        lambda reach: shlex.join(["claude", "mcp", "add", NAME, "--", *reach.command]),
+    ),
+    "claude-desktop": Client(
+        "Claude Desktop",
+        "claude_desktop_config.json (Settings, Developer, Edit Config)",
+        _claude_desktop,
+        lambda reach: _servers("mcpServers", _started(reach), wide=False),
+    ),
+    "cursor": Client(
+        "Cursor",
+        "~/.cursor/mcp.json",
+        lambda reach: _servers("mcpServers", _headed(reach, {"url": reach.url}), wide=True),
+        lambda reach: _servers("mcpServers", _started(reach), wide=False),
+    ),
+    "vscode": Client(
+        "VS Code",
+        ".vscode/mcp.json",
+        lambda reach: _servers("servers", _headed(reach, {"type": "http", "url": reach.url}), wide=True),
+        lambda reach: _servers("servers", {"type": "stdio", **_started(reach)}, wide=False),
+    ),
+    "codex": Client(
+        "Codex",
+        "~/.codex/config.toml",
+        _codex,
+        lambda reach: shlex.join(["codex", "mcp", "add", NAME, "--", *reach.command]),
+    ),
+    "gemini": Client(
+        "Gemini CLI",
+        "~/.gemini/settings.json",
+        lambda reach: _servers("mcpServers", _headed(reach, {"httpUrl": reach.url}), wide=True),
+        lambda reach: _servers("mcpServers", _started(reach), wide=False),
+    ),
+    "opencode": Client(
+        "opencode",
+        "opencode.json",
+        lambda reach: _servers("mcp", _headed(reach, {"type": "remote", "url": reach.url, "enabled": True}), wide=True),
+        lambda reach: _servers("mcp", {"type": "local", "command": list(reach.command), "enabled": True}, wide=False),
+    ),
+}
+
+
+def known_client(name: str) -> Client:
+    if name not in CLIENTS:
+        raise InvalidInput(f"--print-config: there is no client {name!r}; there are {', '.join([*CLIENTS, ALL])}")
+    return CLIENTS[name]
+
+
+def instructions(reach: Reach) -> str:
+    """For all clients: a heading, what to paste, and in one line how to do without a server."""
+    parts = [
+        f"{client.title}: {client.where}\n{_short(client.http(reach))}\n  or, over stdio: {client.stdio(reach)}\n"
+        for client in CLIENTS.values()
+    ]
+    return "\n".join(parts)
+
+
+def _short(text: str) -> str:
+    """JSON in one line: seven clients have to fit on a screen."""
+    lines = [json.dumps(json.loads(text))] if text.startswith("{") else text.splitlines()
+    return "\n".join(f"  {line}" for line in lines)

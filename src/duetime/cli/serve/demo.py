@@ -1,0 +1,98 @@
+"""The schedules of the demo: each shows one thing, and most fire within seconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from duetime.app import App
+from duetime.engine.clock import SECOND
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.result import Err
+from duetime.engine.validation import NewSchedule
+from duetime.service.calls import LOCAL, Refused, taken
+from duetime.settings import Settings
+
+DB = ".duetime/demo.db"
+LOG = ".duetime/demo.log"
+MODULE = "duetime.cli.serve.demo_tasks"
+
+
+class Sample(NamedTuple):
+    name: str
+    shows: str
+    payload: dict[str, Any]
+    trigger: tuple[str, dict[str, Any]]
+    policy: dict[str, Any]
+    kind: str = "job"
+
+
+def _task(task: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"task": task, "kwargs": arguments}
+
+
+SAMPLES = (
+    Sample("welcome", "a one-off", _task("demo_greet", name="Duetime"), ("once", {"run_at": "in 2 seconds"}), {}),
+    Sample("heartbeat", "an interval", _task("demo_beat"), ("interval", {"seconds": 5}), {}),
+    Sample("tens", "cron with seconds, async def", _task("demo_wait"), ("cron", {"expression": "*/10 * * * * *"}), {}),
+    Sample(
+        "primes",
+        "a task in its own process",
+        _task("demo_primes", below=100_000),
+        ("interval", {"seconds": 15, "start": "in 3 seconds"}),
+        {"timeout": 10 * SECOND},
+    ),
+    Sample(
+        "flaky",
+        "a failure, and its retry",
+        _task("demo_flaky"),
+        ("interval", {"seconds": 20, "start": "in 4 seconds"}),
+        {"max_attempts": 3, "backoff": 2 * SECOND},
+    ),
+    Sample("unlucky", "a failure for good", _task("demo_unlucky"), ("once", {"run_at": "in 5 seconds"}), {}),
+    Sample(
+        "drink-water",
+        "a notification",
+        {"message": "A glass of water, now.", "topic": "demo", "title": "Drink water"},
+        ("interval", {"seconds": 30, "start": "in 8 seconds"}),
+        {},
+        "notification",
+    ),
+    Sample(
+        "briefing",
+        "a prompt for an agent",
+        {"prompt": "Read my calendar and write five lines: what matters today, and what I am likely to forget."},
+        ("cron", {"expression": "30 7 * * 1-5"}),
+        {},
+        "prompt",
+    ),
+)
+
+
+def demo_settings(settings: Settings, db: str | None) -> Settings:
+    """A store of its own in a folder of its own, unless one is named on the command line; and the sample tasks."""
+    if db is None:
+        Path(DB).parent.mkdir(exist_ok=True)
+    return replace(settings, db=db or DB, tasks=(*settings.tasks, MODULE))
+
+
+def plant(room: App) -> list[Schedule]:
+    """Makes the samples, or finds them: their keys keep a second demo from making them again."""
+    news = [
+        NewSchedule(
+            each.kind, each.name, *each.trigger, each.payload, each.policy,
+            idempotency_key=f"demo:{each.name}",
+        )
+        for each in SAMPLES
+    ]  # fmt: skip
+    made = room.scheduler.create_many(LOCAL, news)
+    if isinstance(made, Err) and made.code == "key_reused":
+        raise Refused(
+            Err(made.code, "this file holds the samples of another version; delete it, or choose another --db")
+        )
+    schedules = taken(made)
+    for schedule in schedules:
+        if schedule.progress.state == ScheduleState.ENDED:  # the one-off of an earlier demo
+            room.scheduler.run_now(LOCAL, schedule.definition.public_id)
+    return schedules

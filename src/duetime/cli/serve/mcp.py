@@ -1,0 +1,176 @@
+"""`duetime mcp`: MCP over stdin and stdout, for clients that start their servers themselves."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from duetime.terminal.context import Db, Tasks, Tools
+from duetime.terminal.errors import OK
+from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import PlainCommand, single
+
+if TYPE_CHECKING:
+    from duetime.app import App
+    from duetime.engine.worker.standby import StandIn
+    from duetime.mcp.stdio import Wire
+    from duetime.mcp.tool import Call
+    from duetime.service.services import Desk
+    from duetime.settings import Settings
+
+PATIENCE = 0.1
+"""Seconds for what runs to end when the client goes."""
+
+DEADLINE = 0.7
+"""Seconds after which the process ends, whatever still hangs: a client that waits in vain kills."""
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
+    """Serve one agent over stdin and stdout. What it schedules stays; `service install` has it fire always."""
+    if sys.stdin.isatty():
+        print(
+            "This speaks MCP over stdin and stdout, for a client that starts it; people want `duetime serve`.",
+            file=sys.stderr,
+        )
+    gc.disable()  # a fifth of the time until the first answer would go into looking for garbage that is not there
+    from duetime.mcp.stdio import claim
+
+    wire = claim()
+    leaving = Leaving()
+    leaving.on_signals()
+    _serve({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}, wire, leaving)
+    leaving.now()
+
+
+def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
+    """Imports here, where a signal is heard already: the SDK takes a second."""
+    from functools import partial
+
+    from duetime.app import build, mcp_face
+    from duetime.engine.worker.standby import StandIn
+    from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN
+    from duetime.mcp.stdio import serve_stdio
+
+    _log_to_standard_error()
+    if RUN_FOLDER in os.environ:  # where its worker found its settings and tasks
+        os.chdir(os.environ[RUN_FOLDER])
+    settings = _with_nothing_of_the_folder(settings_for(flags))
+    room = build(settings)
+    stand_in = StandIn(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
+    leaving.tidies(room, stand_in)
+    face, watcher = mcp_face(settings.tools, _identify(room, stand_in))
+    gc.freeze()
+    gc.enable()
+    if RUN_TOKEN not in os.environ:  # a server for one run of an agent goes with it: it takes on no work
+        stand_in.start()
+    serve_stdio(face, watcher, wire)
+
+
+def _with_nothing_of_the_folder(settings: Settings) -> Settings:
+    """A client starts this in whatever folder is open: unless that is trusted, nothing is read from it by a name that
+    was said elsewhere."""
+    from dataclasses import replace
+
+    from duetime.kinds.prompts.access import RUN_FOLDER
+    from duetime.settings.locations import config_folder
+
+    origin, heartbeat = settings.origin, settings.heartbeat
+    if origin.here or RUN_FOLDER in os.environ:
+        return settings
+    instructions = str(config_folder() / heartbeat.instructions)  # an absolute one stays as it is
+    modules = None if origin.modules == "." else origin.modules
+    return replace(
+        settings, origin=origin._replace(modules=modules), heartbeat=replace(heartbeat, instructions=instructions)
+    )
+
+
+def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
+    from duetime.kinds.prompts.access import RUN_TOKEN
+    from duetime.service.local import as_local
+
+    desk = room.desk()
+    token = os.environ.get(RUN_TOKEN)
+    if token is not None:
+        return _for_a_run(room, desk, token)
+
+    def identify() -> Call:
+        # Whether anything would fire is only known once this process has looked for other workers.
+        stand_in.decided.wait(1.0)
+        return as_local(desk)
+
+    return identify
+
+
+def _for_a_run(room: App, desk: Desk, token: str) -> Callable[[], Call]:
+    """The agent that a prompt woke: with its owner and depth, and as long as its run is under way."""
+    import mcp_types as types
+    from mcp.shared.exceptions import MCPError
+
+    from duetime.app import tokens_of
+    from duetime.http.auth import call_of
+    from duetime.security.claims import InvalidToken
+
+    tokens = tokens_of(room.settings, room.clock, room.store)
+
+    def identify() -> Call:
+        try:
+            return call_of(desk, tokens.verify(token))
+        except InvalidToken as problem:
+            raise MCPError(types.INVALID_REQUEST, f"Nothing was done: {problem.message}.") from None
+
+    return identify
+
+
+def _log_to_standard_error() -> None:
+    from duetime.terminal.logs import SafeFormatter, limit_repeats
+
+    handler = logging.StreamHandler(sys.stderr)
+    limit_repeats(handler).setFormatter(SafeFormatter())
+    logging.basicConfig(handlers=[handler])
+    logging.getLogger("duetime").setLevel(logging.INFO)
+
+
+class Leaving:
+    """Ends the process once and soon, whoever asks for it: a signal, or the end of the input.
+
+    The thread that reads the input cannot be interrupted, and a task may hang; neither is waited for.
+    """
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._parts: tuple[App, StandIn] | None = None
+        threading.Thread(target=self._wait, name="duetime-leaving", daemon=True).start()
+
+    def tidies(self, room: App, stand_in: StandIn) -> None:
+        self._parts = (room, stand_in)
+
+    def on_signals(self) -> None:
+        """Clients send SIGINT and, shortly after, SIGTERM: the second one changes nothing."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._asked.set())
+
+    def now(self) -> None:
+        self._asked.set()
+        threading.Event().wait()  # for the other thread to end the process
+
+    def _wait(self) -> None:
+        self._asked.wait()
+        tidying = threading.Thread(target=self._tidy, name="duetime-tidying", daemon=True)
+        tidying.start()
+        tidying.join(DEADLINE)
+        os._exit(OK)
+
+    def _tidy(self) -> None:
+        if self._parts is not None:
+            room, stand_in = self._parts
+            stand_in.stop(PATIENCE)
+            room.close()

@@ -1,0 +1,177 @@
+"""`duetime serve`: the dashboard, the API and MCP over HTTP, and a worker in the same process."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duetime.app import App, build, sign_in_link, tokens_at_hand, tokens_of, web
+from duetime.cli.runs.stream import Stream
+from duetime.cli.serve import demo as demonstration
+from duetime.cli.serve.client_configs import ALL, CLIENTS, Reach, instructions, known_client
+from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
+from duetime.cli.serve.worker import farewell, greet
+from duetime.engine.errors import InvalidInput
+from duetime.http.addresses import url_for
+from duetime.kinds.prompts.access import header_command, stdio_command
+from duetime.settings import Settings
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, Tasks, Tools, program
+from duetime.terminal.errors import FAILED, OK
+from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import PlainCommand, single
+
+if TYPE_CHECKING:
+    from duetime.http.server import HttpServer
+    from duetime.security.tokens import Tokens
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def serve(
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen; 127.0.0.1 unless set.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="8765 unless set; 0 takes a free one.")] = None,
+    db: Db = None,
+    tasks: Tasks = None,
+    tools: Tools = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1000, help="Runs at a time.")] = None,
+    lease: Annotated[float | None, typer.Option(min=1, help="Seconds of silence after which others take over.")] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no tokens; only on a loopback address.")] = False,
+    print_config: Annotated[
+        str | None,
+        typer.Option("--print-config", metavar="CLIENT", help="Print what to tell a client (or all)."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no link that signs in.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Sample tasks on a SQLite file, shown live.")] = False,
+    json_: Json = False,
+) -> None:
+    """Serve people in a browser and agents over MCP, and run what is due. Ctrl-C stops; a second one stops at once."""
+    flags = {
+        "host": host,
+        "port": port,
+        "db": db,
+        "tasks": tuple(tasks) if tasks else None,
+        "tools": tools,
+        "threads": threads,
+        "lease": lease,
+    }
+    settings = settings_for(flags)
+    if demo:
+        settings = demonstration.demo_settings(settings, db)
+    if print_config is not None:
+        _print_one(settings, print_config, no_auth)
+        return
+    raise typer.Exit(_opened(settings, no_auth=no_auth, demo=demo, quiet=quiet, json_=json_))
+
+
+def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
+    from duetime.http.limits import connection_limits
+    from duetime.http.server import HttpServer, listen, url_of
+
+    with listen(settings.host, settings.port, only_loopback=no_auth) as bound:
+        room = build(settings)
+        try:
+            tokens = None if no_auth else tokens_of(settings, store=room.store)
+            if tokens is not None:
+                tokens.local()  # made by now, so that it is there for whoever is told to use it
+            log_to(demonstration.LOG if demo else None)
+            _log_the_server()
+            http = HttpServer(web(room, tokens, _own_names(settings.host)), bound, connection_limits(settings))
+            if tokens is not None:  # without tokens nobody could tell an agent's run from a person
+                room.access.url = settings.url or f"{url_of(bound)}/mcp"  # others may reach it by another name
+            return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
+        finally:
+            room.close()
+
+
+def _own_names(host: str) -> tuple[str, ...]:
+    """An address that is listened on may be called by its name; one that means all of them is no name."""
+    return () if host in ("0.0.0.0", "::", "") else (host,)  # noqa: S104 - compared, not bound
+
+
+def _log_the_server() -> None:
+    """What the web server and the SDK have to say goes where our own messages go."""
+    ours = logging.getLogger("duetime")
+    for name in ("uvicorn", "mcp", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = ours.handlers
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+
+
+def _serve(room: App, http: HttpServer, introduce: Callable[[], None], demo: bool, json_: bool) -> int:
+    button = StopButton()
+    engine = room.engine()
+    stream = None
+    with button.installed():
+        try:
+            engine.start()
+            http.start()
+            introduce()
+            samples = demonstration.plant(room) if demo else []
+            greet(room, engine.worker.name, samples, json_)
+            stream = Stream(room, json_=json_, bar=True) if demo else None
+            while not button.asked.wait(LOOK if stream else 0.5) and engine.failure is None and http.serving:
+                if stream is not None:
+                    stream.refresh()
+            http.ask_to_stop()
+            left = drain(engine, room.settings, stream, json_)
+            http.stop()
+        except StoppedAtOnce:
+            leave_at_once(engine, stream)
+        except BaseException:
+            engine.stop(0)
+            raise
+        finally:
+            if stream is not None:
+                stream.close()
+    failure = engine.failure or http.failure
+    if failure is not None:
+        raise failure
+    farewell(stream, left, demo_db=room.settings.db if demo else None, json_=json_)
+    return FAILED if left else OK
+
+
+# -- what to paste -------------------------------------------------------------------------------------------------
+
+
+def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:
+    from duetime.http.server import url_of
+
+    url = url_of(bound)
+    if json_:
+        facts = {"url": f"{url}/mcp", "dashboard": f"{url}/", "health": f"{url}/healthz", "auth": tokens is not None}
+        screen.print_json_line({"event": "serving", **facts})
+        return
+    if tokens is None or quiet:
+        print(f"Dashboard: {url}/")
+    else:
+        print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")
+    asked = "with tokens" if tokens is not None else "WITHOUT tokens: whoever reaches this address is let in"
+    print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
+    if not ipaddress.ip_address(bound.getsockname()[0]).is_loopback:
+        words = "others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"
+        screen.warn([words])
+    first, *others = CLIENTS
+    how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
+    print(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n", flush=True)
+
+
+def _print_one(settings: Settings, name: str, no_auth: bool) -> None:
+    told = instructions if name == ALL else known_client(name).http
+    if settings.port == 0:
+        raise InvalidInput("--print-config: needs the port that is served; give --port")
+    token = None if no_auth else _local_token(settings)
+    url = f"{url_for(settings.host, settings.port)}/mcp"
+    print(told(Reach(url, token, stdio_command(settings), header_command(settings))))
+
+
+def _local_token(settings: Settings) -> str:
+    with tokens_at_hand(settings) as tokens:
+        return tokens.local()

@@ -1,0 +1,119 @@
+"""How a long-running command is stopped: the first signal drains, the second one leaves at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from duetime.cli.runs.stream import Stream
+from duetime.engine.clock import SECOND
+from duetime.settings import Settings
+from duetime.terminal.errors import INTERRUPTED
+from duetime.terminal.logs import SafeFormatter, format_the_last_resort, limit_repeats
+from duetime.terminal.output import clean, span
+
+if TYPE_CHECKING:
+    from duetime.engine.worker.threads import Engine
+
+LOOK = 0.2
+"""Seconds between two looks at the store while it is shown live."""
+
+
+class StoppedAtOnce(KeyboardInterrupt):
+    """The second signal."""
+
+
+class Flag:
+    """Raised by a signal, waited for by the main thread. An Event would not do: a signal that comes while the thread is
+    inside its `wait` finds its lock held by the very code that it interrupts, and would wait for ever."""
+
+    def __init__(self) -> None:
+        self._raised = False
+        self._here, self._there = os.pipe()
+
+    def set(self) -> None:
+        if not self._raised:
+            self._raised = True
+            os.write(self._there, b".")
+
+    def is_set(self) -> bool:
+        return self._raised
+
+    def wait(self, timeout: float) -> bool:
+        if not self._raised:
+            poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+            poll.register(self._here, select.POLLIN)
+            poll.poll(timeout * 1000)
+        return self._raised
+
+    def close(self) -> None:
+        os.close(self._here)
+        os.close(self._there)
+
+
+class StopButton:
+    """The first signal asks, the second one interrupts whatever is being waited for."""
+
+    def __init__(self) -> None:
+        self.asked = Flag()
+
+    def __call__(self, _number: int, _frame: Any) -> None:
+        if self.asked.is_set():
+            raise StoppedAtOnce
+        self.asked.set()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self.asked.close()
+
+
+def log_to(path: str | None) -> None:
+    """Traces of failed tasks are for the operator: on standard error, or in a file beside a demo."""
+    if path is not None:
+        Path(path).parent.mkdir(exist_ok=True)
+    handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
+    limit_repeats(handler).setFormatter(SafeFormatter())
+    format_the_last_resort()
+    logger = logging.getLogger("duetime")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def drain(engine: Engine, settings: Settings, stream: Stream | None, json_: bool) -> int:
+    held = [clean(item.claim.definition.name) for item in list(engine.worker.hands.values()) if item.begun]
+    if stream is not None:
+        stream.close()
+    if not json_:
+        waiting = f", waiting at most {settings.drain:g} s for {', '.join(held[:5])}" if held else ""
+        more = f" and {len(held) - 5} more" if len(held) > 5 else ""
+        print(f"Stopping{waiting}{more} ...", flush=True)
+    left = engine.stop(settings.drain)
+    if stream is not None and engine.failure is None:
+        stream.refresh()
+    return left
+
+
+def leave_at_once(engine: Engine, stream: Stream | None) -> NoReturn:
+    """Nothing is waited for, not even threads; what was running is taken over when the lease is over."""
+    if stream is not None:
+        stream.close()
+    left = len(engine.worker.hands)
+    lease = span(int(engine.options.lease * SECOND))
+    print(f"Stopped at once. Unfinished runs: {left}; another worker takes them over after {lease}.", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)

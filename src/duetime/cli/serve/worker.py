@@ -1,0 +1,138 @@
+"""`duetime worker`: runs what is due until it is told to stop."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from duetime.app import App, build
+from duetime.cli.runs.stream import Stream
+from duetime.cli.serve import demo
+from duetime.cli.serve import demo as demonstration
+from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.redaction import without_password
+from duetime.engine.times import format_local
+from duetime.service.calls import LOCAL
+from duetime.service.presenters import schedule_view
+from duetime.settings import Settings
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, Tasks, program, version
+from duetime.terminal.errors import FAILED, OK
+from duetime.terminal.output import clean, coming, plural
+from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import PlainCommand, single
+
+# What a worker says when it begins and when it has stopped.
+
+
+def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
+    now, zone = room.clock.now(), room.scheduler.zone
+    health = room.store.health(now)
+    names = [task.name for task in room.registry]
+    store = f"{health.details.get('engine', '')}, {health.details.get('file') or room.store.url}"
+    if json_:
+        facts = {"worker": name, "store": store, "schema": health.schema, "timezone": zone}
+        counts = {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
+        screen.print_json_line({"event": "started", **facts, "tasks": names, **counts})
+        return
+    first = next(iter(room.scheduler.coming(LOCAL, None, 1)), None)
+    waiting = f"{plural(health.schedules, 'schedule')}, {health.overdue:,} due now"
+    if first is not None:
+        waiting += f"; next: {first.definition.name}, {coming(first.progress.next, zone, now)}"
+    print(f"Duetime {version()}, worker {clean(name)}")
+    screen.facts([
+        ("store", store),
+        ("zone", f"{zone}, now {format_local(now, zone)}"),
+        ("tasks", ", ".join(names)),
+        ("work", waiting),
+        ("stop", "Ctrl-C waits for what runs; a second one stops at once"),
+    ])  # fmt: skip
+    if samples:
+        pairs = zip(demo.SAMPLES, samples, strict=True)
+        rows = [(made.definition.name, sample.shows, _when(made, zone)) for sample, made in pairs]
+        print()
+        screen.table(["SAMPLE", "SHOWS", "WHEN"], rows)
+    print(flush=True)
+
+
+def _when(schedule: Schedule, zone: str) -> str:
+    """A sample that somebody paused, cancelled or deleted stays so."""
+    state = schedule.progress.state
+    resting = state in (ScheduleState.PAUSED, ScheduleState.CANCELLED, ScheduleState.DELETED)
+    return state if resting else str(schedule_view(schedule, zone)["reads_as"]).split(" (")[0]
+
+
+def farewell(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool) -> None:
+    counts = dict(stream.counts) if stream is not None else {}
+    if json_:
+        screen.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
+        return
+    if left:
+        print(f"Stopped; {plural(left, 'run')} did not end in time and will be taken over by another worker.")
+    else:
+        print("Stopped; everything is recorded.")
+    if stream is not None:
+        print(stream.summary())
+    if demo_db is not None:
+        db = without_password(demo_db)
+        print(f"\nEverything is kept in {clean(db)}; traces of failures are in {demo.LOG}. Try next:")
+        for line in (("job", "list", "--db", db), ("next", "0 9 * * 1-5"), ("doctor", "--db", db)):
+            print(f"  {program(*line)}")
+        add = ("job", "add", "hello", "--task", "echo", "--arg", "hi", "--at", "in 20 seconds", "--db", db)
+        again = ("serve", "--demo", *(() if db == demo.DB else ("--db", db)))
+        print(f"  {program(*add)}\n  {program(*again)}")
+
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def worker(
+    tasks: Tasks = None,
+    db: Db = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1000, help="Runs at a time.")] = None,
+    lease: Annotated[float | None, typer.Option(min=1, help="Seconds of silence after which others take over.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Sample tasks on a SQLite file, shown live.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Show every run, for trying things out.")] = False,
+    json_: Json = False,
+) -> None:
+    """Run what is due. Ctrl-C waits for what runs and stops; a second Ctrl-C stops at once."""
+    flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
+    settings = settings_for(flags)
+    if demo:
+        settings = demonstration.demo_settings(settings, db)
+    room = build(settings)
+    try:
+        log_to(demonstration.LOG if demo else None)
+        code = _work(room, settings, demo=demo, live=live, json_=json_)
+    finally:
+        room.close()
+    raise typer.Exit(code)
+
+
+def _work(room: App, settings: Settings, *, demo: bool, live: bool, json_: bool) -> int:
+    button = StopButton()
+    engine = room.engine()
+    stream = Stream(room, json_=json_, bar=False) if live and not demo else None
+    with button.installed():
+        samples = demonstration.plant(room) if demo else []
+        greet(room, engine.worker.name, samples, json_)
+        if demo:
+            stream = Stream(room, json_=json_, bar=True)
+        try:
+            engine.start()
+            while not button.asked.wait(LOOK if stream else 1.0) and engine.failure is None:
+                if stream is not None:
+                    stream.refresh()
+            left = drain(engine, settings, stream, json_)
+        except StoppedAtOnce:
+            leave_at_once(engine, stream)
+        finally:
+            if stream is not None:
+                stream.close()
+    if engine.failure is not None:
+        raise engine.failure
+    farewell(stream, left, demo_db=settings.db if demo else None, json_=json_)
+    return FAILED if left else OK

@@ -1,0 +1,248 @@
+"""`duetime init`: a few questions, and a `duetime.toml` that answers them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from duetime.cli.setup import init_choices, toml_text
+from duetime.engine.clock import SystemClock
+from duetime.engine.delivery import INBOX
+from duetime.engine.errors import InvalidInput
+from duetime.engine.result import Err
+from duetime.kinds.notifications.checks import alerts_warning, place_of_alerts
+from duetime.kinds.prompts.kind import REMINDERS
+from duetime.service.calls import Refused
+from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
+from duetime.settings.trust import ADVICE, TrustedFiles, read_found
+from duetime.terminal import output as screen
+from duetime.terminal.context import Json, program
+from duetime.terminal.output import clean
+from duetime.terminal.questions import agreed, somebody_there
+from duetime.terminal.typer_ext import PlainCommand, single
+
+HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
+_TRUST_FIRST = "so it is not changed; look at it, then run `duetime trust` first"
+_NO_AGENT = "none; prompts wait until a connected agent takes them"
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def init(
+    inbox: Annotated[bool, typer.Option("--inbox", help="Notifications go to the built-in inbox.")] = False,
+    ntfy: Annotated[
+        str | None, typer.Option("--ntfy", metavar="URL", help="Notifications go to this ntfy server: https://ntfy.sh.")
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Before every topic. For ntfy.sh an unguessable one is made.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Of the ntfy server; - reads it from standard input.")
+    ] = None,
+    channel: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=URL", help="Another place, by an Apprise URL; the topic NAME goes there."),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", "--tz", metavar="ZONE", help="An IANA zone; otherwise the machine's.")
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Woken by prompts: inbox, claude, codex, gemini, goose, opencode."),
+    ] = None,
+    user: Annotated[
+        bool, typer.Option("--user", help="Write your own settings file, which serves in every folder.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask: flags say it, and what they leave out stays.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Ask where notifications go, the time zone and the agent, and write duetime.toml, which is trusted then. What it
+    says already is kept."""
+    path = _place(user)
+    before = _read(path)
+    settings = load_settings(environment=_only(path)) if before else Settings()
+    flagged = inbox or any(each is not None for each in (ntfy, prefix, token, channel, timezone, agent))
+    if yes or json_ or flagged:
+        token = sys.stdin.read().strip() if token == "-" else token  # noqa: S105 - a dash, not a password
+        choices = init_choices.from_flags(
+            settings,
+            inbox=inbox, server=ntfy, prefix=prefix, token=token, channel=channel, zone=timezone, agent=agent,
+        )  # fmt: skip
+    else:
+        if not somebody_there():
+            raise InvalidInput("there is nobody here to ask; say --yes, with the flags that duetime init --help shows")
+        print(f"Settings for Duetime, kept in {clean(path)}. Enter takes what stands in brackets.")
+        choices = init_choices.from_questions(settings)
+    changes = choices.changes(settings)
+    if changes and (yes or _may_replace(path, before, changes, json_)):
+        _write(path, _changed(path, before, changes))
+    elif changes:
+        print("Nothing was changed.")
+        return
+    _tell(path, changes, load_settings(environment=_only(path)) if path.exists() else settings, json_)
+
+
+def _place(user: bool) -> Path:
+    """A file of this folder is changed, and so trusted, only by somebody who trusts what it says already."""
+    if user:
+        return user_file()
+    if os.environ.get(CONFIG):
+        return Path(os.environ[CONFIG])
+    found = read_found(Path(FILE))
+    refusal = "" if found is None else TrustedFiles(data_folder()).refusal(found)
+    if refusal:
+        raise Refused(Err("not_possible", f"{FILE} {refusal.replace(ADVICE, _TRUST_FIRST)}"))
+    return Path(FILE)
+
+
+def _only(path: Path) -> dict[str, str]:
+    """The file alone: what stands in the environment is not for the file."""
+    return {CONFIG: str(path.absolute())}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+
+
+def _may_replace(path: Path, before: str, changes: dict[toml_text.Path, Any], json_: bool) -> bool:
+    """Asks where something else stands in the file; what is only added takes nothing away."""
+    replaced = [".".join(name) for name in changes if _stands(tomllib.loads(before), name)]
+    if not replaced:
+        return True
+    if json_:
+        raise Refused(Err("not_possible", f"{path} says otherwise for {', '.join(replaced)}; --yes replaces it"))
+    return agreed(f"\n{clean(path)} says otherwise for {clean(', '.join(replaced))}. Replace it?")
+
+
+def _stands(document: Any, path: toml_text.Path) -> bool:
+    for name in path:
+        if not isinstance(document, dict) or name not in document:
+            return False
+        document = document[name]
+    return True
+
+
+def _changed(path: Path, before: str, changes: dict[toml_text.Path, Any]) -> str:
+    try:
+        return toml_text.with_values(before or HEADING, changes)
+    except toml_text.CannotChange:
+        names = ", ".join(".".join(name) for name in changes)
+        raise InvalidInput(f"{path} is written in a way that is not changed here; set {names} in it yourself") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Beside the old one first, and checked there: a file that cannot be used never takes its place."""
+    made = path.with_name(f"{path.name}.new")
+    try:
+        made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made.unlink(missing_ok=True)
+        made.touch(mode=0o600)
+        made.write_text(text, encoding="utf-8")
+        load_settings(environment=_only(made))
+        if path == Path(FILE):
+            _trust(path, made)
+        made.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _trust(path: Path, made: Path) -> None:
+    """Before it takes its place: in a folder where it cannot be trusted, nothing is written."""
+    found = read_found(made)
+    assert found is not None  # it was written a moment ago
+    TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
+
+
+# -- what people should know now --------------------------------------------------------------------------------------
+
+
+def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, json_: bool) -> None:
+    subscribe = _addresses(settings)
+    following = [_keeps_running(), ("notify", "send", "It works", "--topic", _topic(settings, changes))]
+    stays = alerts_warning(settings)
+    warnings = [*_taken_out(changes), *_problems(settings), *([stays] if stays else [])]
+    if json_:
+        facts = {"file": str(path), "written": [".".join(name) for name in changes], "subscribe": subscribe}
+        screen.print_json(facts | {"next": [program(*words) for words in following], "warnings": warnings})
+        return
+    verb = f"Wrote {clean(path)}; only you can read it." if changes else f"{clean(path)} says all of this already."
+    print(f"\n{verb}\n")
+    screen.facts([
+        ("notifications", _where(settings)),
+        *([("alerts", place_of_alerts(settings))] if settings.channels else []),
+        ("time zone", settings.timezone or "the machine's"),
+        ("agent", _NO_AGENT if settings.agent == INBOX else settings.agent),
+    ])  # fmt: skip
+    if subscribe:
+        width = max(map(len, subscribe.values()))
+        print("\nOn your phone, install the app ntfy and subscribe to")
+        for topic, address in subscribe.items():
+            print(f"  {clean(address):<{width}}   {'reminders' if topic == REMINDERS else _WHAT_NEEDS_YOU}")
+        print(f"and to {clean(_address(settings, 'TOPIC'))} for any other topic that you use.")
+    print("\nNext:")
+    for words in following:
+        print(f"  {program(*words)}")
+    screen.warn(warnings)
+
+
+_WHAT_NEEDS_YOU = "what needs you: something failed, or a limit is reached"
+
+
+def _address(settings: Settings, topic: str) -> str:
+    return f"{settings.notifications.server.rstrip('/')}/{settings.notifications.prefix}{topic}"
+
+
+def _addresses(settings: Settings) -> dict[str, str]:
+    topics = [topic for topic in (REMINDERS, settings.notifications.alerts) if topic not in (INBOX, *settings.channels)]
+    return {topic: _address(settings, topic) for topic in topics} if settings.notifications.server else {}
+
+
+def _topic(settings: Settings, changes: Mapping[toml_text.Path, Any]) -> str:
+    """Where a first message shows that it works: the channel that was just set up, if one was."""
+    new = (path[1] for path in changes if path[0] == "channels")
+    return next(new, REMINDERS if settings.notifications.server else next(iter(settings.channels), REMINDERS))
+
+
+def _where(settings: Settings) -> str:
+    server, names = settings.notifications.server, sorted(settings.channels)
+    rest = f"{server}, topics that begin with {settings.notifications.prefix or 'nothing'}" if server else "the inbox"
+    return f"{', '.join(names)}; other topics: {rest}" if names else rest
+
+
+def _keeps_running() -> tuple[str, ...]:
+    managed = sys.platform == "darwin" or shutil.which("systemctl") is not None
+    return ("service", "install") if managed else ("serve",)
+
+
+def _taken_out(changes: Mapping[toml_text.Path, Any]) -> list[str]:
+    if ("notifications", "server") not in changes or changes.get(("notifications", "token")) != "":
+        return []
+    return ["the token of the server before was taken out, for this one must not see it; --token gives it its own"]
+
+
+def _problems(settings: Settings) -> list[str]:
+    from duetime.kinds.notifications.build import courier_of
+
+    courier = courier_of(replace(settings, threads=1), SystemClock())
+    try:
+        return courier.problems()
+    finally:
+        courier.close()

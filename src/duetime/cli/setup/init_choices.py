@@ -1,0 +1,195 @@
+"""What `duetime init` is told: by flags, or by answers to questions. Each question begins with what is set already."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from duetime.cli.setup.toml_text import Path
+from duetime.engine.delivery import INBOX
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.times.zones import known_zone
+from duetime.engine.topics import is_topic
+from duetime.kinds.prompts.agents.presets import PRESETS
+from duetime.settings import Settings, local_zone
+from duetime.terminal.questions import ask, ask_secret, choose
+
+PUBLIC = "https://ntfy.sh"
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+_LENGTH = 12
+"""Of 31 letters each: more than anybody can try on a server that limits requests, and still typed into a phone."""
+
+
+class Choices(NamedTuple):
+    """None leaves a setting as it is."""
+
+    server: str | None = None
+    prefix: str | None = None
+    token: str | None = None
+    channel: tuple[str, str] | None = None
+    zone: str | None = None
+    agent: str | None = None
+
+    def changes(self, settings: Settings) -> dict[Path, Any]:
+        """By the names of the settings; only what differs from what is set."""
+        wanted: dict[Path, Any] = {}
+        if self.zone is not None and self.zone != settings.timezone:
+            wanted["timezone",] = self.zone
+        if self.agent is not None and self.agent != settings.agent:
+            wanted["agent",] = self.agent
+        now = settings.notifications
+        token = "" if self.token is None and self.server and _elsewhere(self.server, now.server) else self.token
+        for name, value in (("server", self.server), ("prefix", self.prefix), ("token", token)):
+            if value is not None and value != getattr(now, name):
+                wanted["notifications", name] = value
+        if self.channel is not None:
+            name, url = self.channel
+            if name not in settings.channels or settings.channels[name].url != url:
+                wanted["channels", name, "url"] = url
+        if self.agent is not None and self.agent in PRESETS and self.agent not in settings.agents:
+            wanted["agents", self.agent, "preset"] = self.agent
+        return wanted
+
+
+def _elsewhere(server: str, before: str) -> bool:
+    """A token was given for one server; no other one may see it."""
+    new, old = urlsplit(server), urlsplit(before)
+    return (new.scheme, new.netloc.lower()) != (old.scheme, old.netloc.lower())
+
+
+def unguessable_prefix() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH)) + "-"
+
+
+def is_public(server: str) -> bool:
+    return urlsplit(server).hostname == urlsplit(PUBLIC).hostname
+
+
+def found_presets() -> list[str]:
+    return [name for name in PRESETS if shutil.which(name)]
+
+
+# -- flags ----------------------------------------------------------------------------------------------------------
+
+
+def from_flags(
+    settings: Settings,
+    *,
+    inbox: bool,
+    server: str | None,
+    prefix: str | None,
+    token: str | None,
+    channel: str | None,
+    zone: str | None,
+    agent: str | None,
+) -> Choices:
+    if inbox and server:
+        raise InvalidInput("--inbox: and --ntfy exclude each other; leave one of them out")
+    if inbox:
+        server = ""
+    if server and prefix is None and is_public(server) and not settings.notifications.prefix:
+        prefix = unguessable_prefix()
+    _refuse("--ntfy", server and _server_problem(server, prefix or "", token or ""))
+    _refuse("--timezone", zone and _zone_problem(zone))
+    _refuse("--agent", agent and _agent_problem(agent, settings))
+    missing = local_zone(settings) if zone is None and not settings.timezone else zone
+    return Choices(server, prefix, token, None if channel is None else _pair(channel), missing, agent)
+
+
+def _refuse(option: str, problem: str | None) -> None:
+    if problem:
+        raise InvalidInput(f"{option}: {problem}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, url = text.partition("=")
+    if not equals or not url.strip():
+        raise InvalidInput("--channel: write it as NAME=URL, such as phone=tgram://bottoken/ChatID")
+    _refuse("--channel", _name_problem(name.strip()))
+    return name.strip(), url.strip()
+
+
+# -- questions ------------------------------------------------------------------------------------------------------
+
+
+def from_questions(settings: Settings) -> Choices:
+    choices = _where(settings)
+    zone = ask("\nTime zone in which times are read and shown", local_zone(settings), _zone_problem)
+    return choices._replace(zone=zone, agent=_which_agent(settings))
+
+
+def _where(settings: Settings) -> Choices:
+    now = settings.notifications
+    options = {
+        INBOX: "the built-in inbox: `duetime inbox` shows them, and nothing leaves this machine",
+        "ntfy.sh": "ntfy.sh: on your phone, without an account",
+        "ntfy": "an ntfy server of your own",
+        "apprise": "somewhere else, by an Apprise URL: mail, Slack, Telegram, Discord, the desktop ...",
+    }
+    set_up = INBOX if not now.server else "ntfy.sh" if is_public(now.server) else "ntfy"
+    match choose("Where should notifications go?", options, set_up):
+        case "ntfy.sh":
+            return _with_prefix(settings, PUBLIC)
+        case "ntfy":
+            own = "" if is_public(now.server) else now.server
+            server = ask("Its address, such as https://ntfy.example.org", own, _server_problem)
+            token = ask_secret("Its token, if it asks for one (it is not shown)")
+            return _with_prefix(settings, server)._replace(token=token or None)
+        case "apprise":
+            name = ask("A name for it, which is the topic that goes there", "phone", _name_problem)
+            url = ask_secret("The Apprise URL (it is not shown)")
+            _refuse("the Apprise URL", None if url else "is empty")
+            return Choices(channel=(name, url))
+        case _:
+            return Choices(server="" if now.server else None)
+
+
+def _with_prefix(settings: Settings, server: str) -> Choices:
+    proposed = settings.notifications.prefix
+    if is_public(server):
+        print("\nWhoever guesses a topic of a public server can read it, so yours begin with letters nobody guesses.")
+        proposed = proposed or unguessable_prefix()
+    prefix = ask("They begin with", proposed, lambda text: _server_problem(server, text))
+    return Choices(server=server, prefix=prefix if prefix or settings.notifications.prefix else None)
+
+
+def _which_agent(settings: Settings) -> str | None:
+    options = {INBOX: "none: prompts wait until a connected agent takes them"}
+    options |= {name: f"{PRESETS[name].title} ({name}), which is installed here" for name in found_presets()}
+    options |= {name: f"{name}, from your settings" for name in settings.agents}
+    if len(options) == 1:
+        return None
+    default = settings.agent if settings.agent in options else INBOX
+    return choose("Which agent should a due prompt wake?", options, default)
+
+
+# -- what is wrong with an answer -------------------------------------------------------------------------------------
+
+
+def _server_problem(server: str, prefix: str = "", token: str = "") -> str | None:
+    from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of
+
+    problem = problem_of(NtfyServer(server, prefix, token))
+    return None if problem is None else problem.partition(": ")[2]
+
+
+def _zone_problem(zone: str) -> str | None:
+    try:
+        known_zone(zone)
+    except DuetimeError as error:
+        return error.message
+    return None
+
+
+def _name_problem(name: str) -> str | None:
+    if is_topic(name) and name != INBOX:
+        return None
+    return f"lowercase letters and digits, joined by hyphens, and not {INBOX}: such as phone"
+
+
+def _agent_problem(agent: str, settings: Settings) -> str | None:
+    known: Mapping[str, object] = {INBOX: None, **PRESETS, **settings.agents}
+    return None if agent in known else f"there is no {agent!r}; there are {', '.join(known)}"

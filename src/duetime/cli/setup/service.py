@@ -1,0 +1,214 @@
+"""`duetime service`: have the system keep `duetime serve` running, so that what is scheduled always fires."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from duetime.cli.setup.service_units import PrivateFile, Unit, launchd_agent, systemd_unit
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.redaction import without_password
+from duetime.security.private_files import VARIABLE, replace_private
+from duetime.settings import PREFIX, environment_names
+from duetime.settings.locations import config_folder
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, Tasks, Tools, program
+from duetime.terminal.errors import FAILED
+from duetime.terminal.output import clean
+from duetime.terminal.questions import agreed
+from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import PlainCommand, group
+
+app = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+_HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
+KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+"""What a service has to know of this environment, besides the settings: where programs and where its own data are."""
+
+
+class NoManager(DuetimeError):
+    """There is nothing here that keeps a service running."""
+
+    code = "no_manager"
+
+
+@app.command(cls=PlainCommand)
+def install(
+    db: Db = None,
+    tasks: Tasks = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Where to serve; 8765 unless set.")] = None,
+    tools: Tools = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    json_: Json = False,
+) -> None:
+    """Show the file, write it, and start the service. It runs in this folder, with its duetime.toml."""
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
+    secret = db is not None and without_password(db) != db
+    started = _command(settings.origin.file, None if secret else db, tasks, port, tools)
+    unit = _unit(started, {f"{PREFIX}DB": db} if db is not None and secret else {})
+    warnings = [_HIDDEN] if VARIABLE in os.environ else []
+    if not json_:
+        print(f"{clean(unit.path)}:\n\n{unit.text}")
+        if unit.private.variables:
+            names = ", ".join(unit.private.variables)
+            print(f"{clean(unit.private.path)}, which only you can read, holds {names}.\n")
+        screen.warn(warnings)
+    if dry_run:
+        _show("Would then run", unit.load, json_, {**_about(unit), "installed": False, "warnings": warnings})
+        return
+    _need(unit)
+    if not yes and not _agreed("Write this file and start the service?", json_):
+        print("Nothing was changed.")
+        return
+    for command in unit.renew if unit.path.exists() else ():
+        _asked(command)
+    _write(unit)
+    for command in unit.load:
+        _run(command)
+    if json_:
+        screen.print_json({**_about(unit), "installed": True, "note": unit.after, "warnings": warnings})
+        return
+    print(f"Installed and started. {unit.after}")
+    print(f"To connect a client: {program('serve', '--print-config', 'claude-code', *_given('--port', port))}")
+
+
+@app.command(cls=PlainCommand)
+def status(json_: Json = False) -> None:
+    """Whether the service is installed and runs. Exit code 1 when it does not."""
+    unit = _unit(())
+    installed = unit.path.exists()
+    running = installed and shutil.which(unit.manager) is not None and _asked(unit.state)
+    if json_:
+        screen.print_json({"installed": installed, "running": running, "file": str(unit.path)})
+    else:
+        word = "runs" if running else "is installed, but does not run" if installed else "is not installed"
+        print(f"The service {word} ({clean(unit.path)}).")
+    if not running:
+        raise typer.Exit(FAILED)
+
+
+@app.command(cls=PlainCommand)
+def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) -> None:
+    """Stop the service and remove its file. Schedules and their store stay."""
+    unit = _unit(())
+    if not unit.path.exists():
+        if json_:
+            screen.print_json({"file": str(unit.path), "removed": False})
+        else:
+            print(f"The service is not installed ({clean(unit.path)}).")
+        return
+    if dry_run:
+        _show("Would run", unit.unload, json_, {"file": str(unit.path), "removed": False})
+        if not json_:
+            print(f"and remove {clean(unit.path)}")
+        return
+    _need(unit)
+    if not yes and not _agreed(f"Stop the service and remove {clean(unit.path)}?", json_):
+        print("Nothing was changed.")
+        return
+    for command in unit.unload:
+        _run(command)
+    unit.path.unlink()
+    unit.private.path.unlink(missing_ok=True)
+    for command in unit.forget:
+        _asked(command)
+    if json_:
+        screen.print_json({"file": str(unit.path), "removed": True})
+    else:
+        print("The service is stopped and removed.")
+
+
+def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
+    """`--quiet`, so that no token ends up in a journal. The settings file is named: whoever installs a service has
+    agreed to it, and a change of it needs no further word."""
+    named = [part for each in tasks or () for part in ("--tasks", each)]
+    given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
+    return [sys.executable, "-P", "-m", "duetime", "serve", "--quiet", *_given("--config", file or None), *given]
+
+
+def _given(option: str, value: object) -> list[str]:
+    return [] if value is None else [option, str(value)]
+
+
+def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Unit:
+    """`given` are settings that must not stand in a command line."""
+    kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
+    private = PrivateFile(config_folder() / "service.env", {**_settings_here(), **(given or {})})
+    try:
+        if sys.platform == "darwin":
+            return launchd_agent(command, Path.cwd(), kept, private)
+        if sys.platform.startswith("linux"):
+            return systemd_unit(command, Path.cwd(), kept, private)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    raise NoManager(f"services are made for Linux and macOS; have {program('serve')} started when this machine starts")
+
+
+def _settings_here() -> dict[str, str]:
+    """What this environment sets. The secret that signs tokens is left out: the data folder has one."""
+    return {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
+
+
+def _need(unit: Unit) -> None:
+    if shutil.which(unit.manager) is None:
+        raise NoManager(
+            f"there is no {unit.manager} on this machine; have its own supervisor keep {program('serve', '--quiet')} "
+            "running, or see the file above with --dry-run"
+        )
+
+
+def _write(unit: Unit) -> None:
+    """For its owner alone."""
+    try:
+        unit.path.parent.mkdir(parents=True, exist_ok=True)
+        if unit.private.variables:
+            unit.private.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_private(unit.private.path, unit.private.text)
+        else:
+            unit.private.path.unlink(missing_ok=True)
+        replace_private(unit.path, unit.text)
+    except OSError as error:
+        raise NoManager(f"{unit.path} cannot be written ({error.strerror})") from error
+
+
+def _agreed(question: str, json_: bool) -> bool:
+    if json_:
+        raise InvalidInput("--json: asks nothing; say --yes, or look with --dry-run")
+    return agreed(question, "say --yes, or look with --dry-run")
+
+
+def _about(unit: Unit) -> dict[str, Any]:
+    about = {"file": str(unit.path), "text": unit.text}
+    return about | ({"private": str(unit.private.path)} if unit.private.variables else {})
+
+
+def _show(words: str, commands: Sequence[Sequence[str]], json_: bool, facts: dict[str, Any]) -> None:
+    lines = [shlex.join(command) for command in commands]
+    if json_:
+        screen.print_json(facts | {"commands": lines})
+    else:
+        print(f"{words}: {'; '.join(lines)}")
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise NoManager(
+            f"`{shlex.join(command)}` failed: {said}; mend that and repeat it, or run duetime serve yourself"
+        )
+
+
+def _asked(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,242 @@
+"""`duetime token`: who may call over HTTP. A token is printed once, where it was asked for, and kept nowhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from duetime.app import sign_in_link, tokens_at_hand
+from duetime.engine.clock import SECOND, Instant, SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import LOCAL
+from duetime.engine.result import Err
+from duetime.engine.times import iso_local
+from duetime.http.addresses import url_for
+from duetime.security.claims import Grant, InvalidToken
+from duetime.security.private_files import read_private
+from duetime.security.tokens import Record, Tokens, unverified
+from duetime.service.calls import Refused
+from duetime.settings import load_settings, local_zone
+from duetime.terminal import output as screen
+from duetime.terminal.context import Json, duration
+from duetime.terminal.errors import REFUSED
+from duetime.terminal.output import READABLE, clean
+from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import PlainCommand, group
+
+PROGRAM = "program"
+"""What a token is for that no browser and no calendar holds."""
+
+app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
+
+
+@contextmanager
+def _tokens() -> Iterator[tuple[Tokens, str]]:
+    settings = settings_for()
+    with tokens_at_hand(settings) as tokens:
+        yield tokens, local_zone(settings)
+
+
+def _topics_of(owner: str) -> str:
+    """What an owner subscribes to on the ntfy server, where its topics are not those of `local`."""
+    from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
+
+    given = load_settings().notifications
+    if owner == LOCAL or not given.server:
+        return ""
+    return address_of(NtfyServer(given.server, given.prefix), "TOPIC", owner)
+
+
+def _instant(seconds: int, zone: str) -> str:
+    return iso_local(Instant(seconds * SECOND), zone)
+
+
+@app.command(cls=PlainCommand)
+def issue(
+    email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="Whose token it is.")],
+    expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 12h or 30d.")] = "30d",
+    owner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose schedules it sees, if not those of the address: a team's.")
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", "--tz", metavar="ZONE", help="Where they live, such as Europe/Berlin.")
+    ] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", metavar="SCOPE", help="`operator` sees all owners.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Make a token. It is shown once; `token list` knows its id, with which it can be revoked."""
+    life = duration(expires_in, "--expires-in")
+    with _tokens() as (tokens, zone):
+        made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
+        grant = tokens.read(made)
+    topics = _topics_of(grant.owner)
+    if json_:
+        screen.print_json({"token": made, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
+        return
+    print(made)
+    if topics:
+        print(clean(f"their phone subscribes to {topics}, with a topic in place of TOPIC"), file=sys.stderr)
+    words = f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}"
+    print(clean(words), file=sys.stderr)
+
+
+@app.command(cls=PlainCommand)
+def header(
+    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="With the token.")] = None,
+    _json: Json = False,
+) -> None:
+    """Print the header with this machine's token, or with that of a file, for a client that asks a program for it.
+    It is JSON in any case."""
+    if file is None:
+        with _tokens() as (tokens, _):
+            kept: str | None = tokens.local()
+    else:
+        kept = read_private(Path(file).expanduser())
+    if not kept or not kept.strip():
+        raise InvalidInput(f"--file: there is no token in {file}; start `duetime serve`, which makes one")
+    screen.print_json_line({"Authorization": f"Bearer {kept.strip()}"})
+
+
+@app.command(cls=PlainCommand)
+def link(
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
+    json_: Json = False,
+) -> None:
+    """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
+    settings = settings_for({"host": host, "port": port})
+    with tokens_at_hand(settings) as tokens:
+        made = sign_in_link(url_for(settings.host, settings.port), tokens)
+    if json_:
+        screen.print_json({"link": made})
+    else:
+        print(made)
+
+
+@app.command(cls=PlainCommand)
+def calendar(
+    owner: Annotated[str, typer.Option(metavar="NAME", help="Whose schedules the feed shows.")] = LOCAL,
+    expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 365d.")] = "365d",
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
+    json_: Json = False,
+) -> None:
+    """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
+    settings = settings_for({"host": host, "port": port})
+    with tokens_at_hand(settings) as at_hand:
+        tokens = at_hand.of_calendars()
+        made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
+    address = f"{url_for(settings.host, settings.port)}/calendar/{made}.ics"
+    grant = tokens.read(made)
+    if json_:
+        screen.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
+        return
+    print(address)
+    print(clean(f"read-only; `duetime token revoke {grant.id}` ends it"), file=sys.stderr)
+
+
+@app.command(cls=PlainCommand)
+def show(
+    token: Annotated[str, typer.Argument(help="The token, or - to read it from standard input.")],
+    json_: Json = False,
+) -> None:
+    """Decode a token, and say whether it is valid here or why it is not. Exit code 4 when it is not."""
+    text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
+    text = text.strip()
+    header, claims = unverified(text)
+    with _tokens() as (tokens, zone):
+        try:
+            grant, problem = tokens.verify(text), None
+        except InvalidToken as error:
+            grant, problem = None, error.message
+    if json_:
+        facts: dict[str, Any] = {"valid": problem is None, "problem": problem, "header": header, "claims": claims}
+        screen.print_json(facts if grant is None else facts | _grant_view(grant, zone))
+    else:
+        screen.facts([
+            ("valid", "yes" if problem is None else f"no: {problem}"),
+            *((name, _readable(name, value, zone)) for name, value in claims.items()),
+            ("alg", header.get("alg")),
+        ])  # fmt: skip
+    if problem is not None:
+        raise typer.Exit(REFUSED)
+
+
+def _readable(name: str, value: object, zone: str) -> object:
+    if name in ("iat", "exp", "nbf") and type(value) is int and 0 <= value < 2**36:
+        return _instant(value, zone)
+    return value
+
+
+@app.command("list", cls=PlainCommand)
+def list_(json_: Json = False) -> None:
+    """The tokens that were issued here, oldest first; also those that browsers and calendar feeds hold."""
+    now = SystemClock().now() // SECOND
+    with _tokens() as (tokens, zone):
+        views = [_record_view(record, zone, now) for record in tokens.issued()]
+    if json_:
+        screen.print_json({"tokens": views, "count": len(views)})
+    elif not views:
+        print("No token was issued yet.")
+    else:
+        headings = ["ID", "FOR", "STATUS", "EXPIRES", "SUBJECT", "OWNER", "SCOPE"]
+        screen.table(headings, [_row(view) for view in views], whole=4, spare={"SCOPE": READABLE, "OWNER": READABLE})
+
+
+def _row(view: dict[str, Any]) -> list[object]:
+    owner = "-" if view["owner"] == view["subject"] else view["owner"]
+    day = view["expires"].partition("T")[0]
+    return [view["id"], view["for"], view["status"], day, view["subject"], owner, view["scope"] or "-"]
+
+
+@app.command(cls=PlainCommand)
+def revoke(
+    id: Annotated[str, typer.Argument(help="As `token list` shows it.")],
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="Also where another machine issued it.")] = False,
+    json_: Json = False,
+) -> None:
+    """End a token before its time, on every machine that shares the store."""
+    with _tokens() as (tokens, _):
+        known = anywhere or any(record.id == id for record in tokens.records())
+        if not known and not tokens.is_revoked(id):
+            words = f"no token with the id {id!r} was issued here; `token list` shows them, --anywhere takes any"
+            raise Refused(Err("not_found", words))
+        fresh = tokens.revoke(id)
+    if json_:
+        screen.print_json({"id": id, "revoked": True, "before": not fresh})
+    else:
+        print(f"Token {clean(id)} is revoked." if fresh else f"Token {clean(id)} was revoked before.")
+
+
+def _grant_view(grant: Grant, zone: str) -> dict[str, Any]:
+    return {
+        "id": grant.id,
+        "subject": grant.subject,
+        "owner": grant.owner,
+        "timezone": grant.zone,
+        "scope": " ".join(grant.scopes),
+        "issued": _instant(grant.issued, zone),
+        "expires": _instant(grant.expires, zone),
+    }
+
+
+def _record_view(record: Record, zone: str, now: int) -> dict[str, Any]:
+    status = "revoked" if record.revoked else "expired" if record.expires <= now else "valid"
+    return {
+        "id": record.id,
+        "for": record.purpose or PROGRAM,
+        "status": status,
+        "subject": record.subject,
+        "owner": record.owner,
+        "timezone": record.zone,
+        "scope": " ".join(record.scopes),
+        "issued": _instant(record.issued, zone),
+        "expires": _instant(record.expires, zone),
+    }

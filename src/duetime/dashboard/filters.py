@@ -1,0 +1,168 @@
+"""How values stand on a page: text of strangers visibly, instants in the viewer's zone, spans in words.
+
+Everything that a template prints goes through `visible`, so that nothing which hides or turns text around gets by.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
+
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.errors import DuetimeError
+from duetime.engine.times.zones import known_zone
+from duetime.service.text import UNSAFE, ahead, compact, gist, plural, relative, span
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LAYOUT = "\n\t"
+_LONGEST_URL = 2000
+
+
+def visible(value: Any) -> Any:
+    """Of text, every character that would hide or turn others around, by its number; markup of our own stays."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else UNSAFE.sub(_named, value)
+
+
+def _named(match: re.Match[str]) -> str:
+    return match[0] if match[0] in _LAYOUT else f"⟨U+{ord(match[0]):04X}⟩"
+
+
+def as_typed(value: object) -> Markup:
+    """For what a form sends back: escaped as all is, and otherwise unchanged."""
+    return escape("" if value is None else str(value))
+
+
+def pretty(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def gist_of(run: dict[str, Any]) -> str:
+    return gist(run["error"], run["report"], run["result"])
+
+
+def linked(value: object) -> Markup:
+    """A link where the whole text is an address of the web; anything else is only text."""
+    text = str(value)
+    if not is_web_address(text):
+        return escape(visible(text))
+    return Markup('<a href="{}" rel="noopener noreferrer nofollow">{}</a>').format(text, visible(text))
+
+
+def is_web_address(text: str) -> bool:
+    if len(text) > _LONGEST_URL or UNSAFE.search(text) or any(letter.isspace() or letter in '"<>\\' for letter in text):
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+# -- time -----------------------------------------------------------------------------------------------------------
+
+
+def instant_from(iso: str) -> Instant:
+    return instant_of(datetime.fromisoformat(iso))
+
+
+def day_words(moment: datetime, today: datetime) -> str:
+    days = (moment.date() - today.date()).days
+    if days in (-1, 0, 1):
+        return ("Yesterday", "Today", "Tomorrow")[days + 1]
+    year = "" if moment.year == today.year else f" {moment.year}"
+    return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]}{year}"
+
+
+def clock_words(moment: datetime) -> str:
+    return moment.strftime("%H:%M:%S" if moment.second else "%H:%M")
+
+
+def local_words(instant: Instant, zone: str, now: Instant) -> str:
+    """`Today 15:30`, `Mon 16 Nov 09:00`: short, and without doubt about the day."""
+    there = known_zone(zone)
+    moment, today = datetime_of(instant).astimezone(there), datetime_of(now).astimezone(there)
+    return f"{day_words(moment, today)} {clock_words(moment)}"
+
+
+@pass_context
+def when(context: Context, iso: str | None) -> Markup:
+    """An instant on the viewer's clock."""
+    if iso is None:
+        return Markup('<span class="faint">never</span>')
+    return _time(iso, local_words(instant_from(iso), context["zone"], context["now"]), context)
+
+
+@pass_context
+def away(context: Context, iso: str | None) -> Markup:
+    """How far an instant is from now; a script keeps it true while the page is open."""
+    if iso is None:
+        return Markup('<span class="faint">never</span>')
+    return _time(iso, relative(instant_from(iso), context["now"]), context, "ticks")
+
+
+@pass_context
+def countdown(context: Context, iso: str) -> Markup:
+    return _time(iso, ahead(instant_from(iso), context["now"]), context, "ticks countdown")
+
+
+def _time(iso: str, words: str, context: Context, classes: str = "") -> Markup:
+    full = datetime_of(instant_from(iso)).astimezone(known_zone(context["zone"]))
+    title = f"{full:%Y-%m-%d %H:%M:%S} {full.tzname()}"
+    return Markup('<time datetime="{}" title="{}" class="{}">{}</time>').format(iso, title, classes, words)
+
+
+@pass_context
+def there(context: Context, iso: str | None, zone: str | None) -> Markup:
+    """The same instant on the schedule's own clock, where that shows another time than the viewer's."""
+    if iso is None or zone is None or zone == context["zone"]:
+        return Markup("")
+    try:
+        theirs = datetime_of(instant_from(iso)).astimezone(known_zone(zone))
+    except DuetimeError:
+        return Markup("")
+    own = datetime_of(instant_from(iso)).astimezone(known_zone(context["zone"]))
+    if theirs.utcoffset() == own.utcoffset():
+        return Markup("")
+    day = "" if theirs.date() == own.date() else f"{_DAYS[theirs.weekday()]} "
+    return Markup('<span class="there">{}{} {}</span>').format(day, clock_words(theirs), zone)
+
+
+def took(started: str | None, finished: str | None) -> str:
+    if started is None or finished is None:
+        return "\u2013"
+    return span(instant_from(finished) - instant_from(started))
+
+
+def late(run: dict[str, Any]) -> str:
+    """How long after its instant a run began; a few milliseconds are nothing to talk about."""
+    if run["started"] is None or run["attempt"] > 1 or run["cause"] != "trigger":
+        return ""
+    behind = instant_from(run["started"]) - instant_from(run["due"])
+    return f"{span(behind)} late" if behind >= SECOND else ""
+
+
+FILTERS = {
+    "as_typed": as_typed,
+    "away": away,
+    "compact": compact,
+    "countdown": countdown,
+    "gist": gist_of,
+    "late": late,
+    "linked": linked,
+    "plural": plural,
+    "path": lambda text: quote(str(text), safe=""),
+    "pretty": pretty,
+    "span": span,
+    "there": there,
+    "twice": lambda text: (text, text),
+    "when": when,
+}
+"""By these names templates know them."""

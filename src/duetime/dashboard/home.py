@@ -1,0 +1,83 @@
+"""The first page: what runs, what is due next, what went wrong, and who does the work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from duetime.dashboard.queries import Most, coming_row, runs, seen_in
+from duetime.dashboard.request import Visit
+from duetime.dashboard.timeline.axis import Zoom, window
+from duetime.dashboard.timeline.charts import chart
+from duetime.engine.clock import DAY, MINUTE
+from duetime.engine.model import RunId, RunStatus
+from duetime.engine.store import RunQuery
+from duetime.rest.errors import taken
+from duetime.service.presenters import View, run_shapes, worker_shape
+
+HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
+HORIZON_HEIGHT: Final = 56
+AROUND: Final = Most(schedules=500, runs=500, all_until=False)
+"""Less than a timeline looks at: this page is read again whenever something happens."""
+SOON: Final = 9
+LIVE: Final = 12
+LATEST: Final = 8
+LOOKED_BACK: Final = 100
+"""Runs among which those of one schedule that ended alike are told together: a frequent one must not hide the rest."""
+TROUBLE: Final = 5
+LOOKED_AT: Final = 40
+"""Runs that failed or were missed, of which those of one schedule are told together."""
+LATELY: Final = 20_000
+"""Runs, of all owners, among which those that were missed are looked for."""
+NEWS: Final = 7 * DAY
+"""How long what was missed needs attention: nobody can run it any more, nor dismiss it."""
+COUNTED: Final = 99
+WORKERS: Final = 20
+
+
+def now_page(visit: Visit) -> Response:
+    live = runs(visit, status="live", limit=LIVE + 1)
+    dead = taken(visit.scheduler.runs(visit.caller, RunQuery(status="dead", limit=LOOKED_AT, count_to=COUNTED)))
+    view = window(HORIZON, visit.zone, visit.now)
+    seen = seen_in(visit, view, AROUND)
+    workers = visit.scheduler.workers() if visit.operates else []
+    return visit.page(
+        "now.html",
+        live=live[:LIVE],
+        more_live=len(live) > LIVE,
+        trouble=_by_schedule(run_shapes(visit.scheduler, dead.items, visit.zone, brief=True) + _missed(visit), TROUBLE),
+        failed=f"{dead.total}" if dead.total_exact else f"{COUNTED}+",
+        coming=[
+            coming_row(visit, each.progress.next, each)
+            for each in visit.scheduler.coming(visit.caller, None, SOON)
+            if each.progress.next is not None
+        ],
+        latest=_by_schedule(runs(visit, limit=LOOKED_BACK), LATEST),
+        horizon=view,
+        chart=chart(seen.density, HORIZON_HEIGHT, visit.now),
+        in_an_hour=sum(each.total() for each in seen.density.totals()[0]),
+        more_coming=seen.more_schedules,
+        about=seen.density.about,
+        here=view.place(visit.now),
+        workers=[worker_shape(each, visit.now, visit.zone) for each in workers[:WORKERS]],
+    )
+
+
+def _missed(visit: Visit) -> list[View]:
+    lately = RunId(max(0, visit.scheduler.store.newest_run() - LATELY))
+    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=TROUBLE, count_to=0)
+    found = taken(visit.scheduler.runs(visit.caller, query)).items
+    fresh = [run for run in found if (run.last or run.due) > visit.now - NEWS]
+    return run_shapes(visit.scheduler, fresh, visit.zone, brief=True)
+
+
+def _by_schedule(found: list[View], most: int) -> list[tuple[View, int]]:
+    """The latest of each schedule and outcome, with how many like it there are."""
+    latest: dict[tuple[object, str], View] = {}
+    numbers: dict[tuple[object, str], int] = {}
+    for run in sorted(found, key=lambda run: -run["run_id"]):
+        alike = (run["schedule"] or run["name"], run["status"])
+        latest.setdefault(alike, run)
+        numbers[alike] = numbers.get(alike, 0) + 1
+    return [(run, numbers[alike] - 1) for alike, run in latest.items()][:most]

@@ -1,0 +1,118 @@
+"""Signing in: by the link that `duetime serve` prints, or with a token that is pasted; and signing out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Scope
+
+from duetime.dashboard.request import Form, Visit, form_of
+from duetime.dashboard.templates import is_https, render
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
+from duetime.http.browser_sessions import Browsers, cookie_name, is_own, is_page
+from duetime.http.sessions import SESSION_LIFE, Sessions
+from duetime.security.claims import InvalidToken
+
+LONGEST = 4096
+
+SessionFor = Callable[[str], str]
+
+
+def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
+    """At the address that was asked for, so that one gets there after signing in."""
+    goal = _asked_for(scope) if goal is None else goal
+    answer = render(scope, "sign_in.html", status, problem=problem, goal=goal)
+    answer.headers["WWW-Authenticate"] = 'Bearer realm="duetime"'
+    return answer
+
+
+def _asked_for(scope: Scope) -> str:
+    if scope["method"] != "GET":
+        return "/"
+    query = scope["query_string"].decode("ascii", "replace")
+    return _goal(quote(scope["path"]) + (f"?{query}" if query else ""))
+
+
+def _goal(given: str) -> str:
+    """A page of ours with whatever it was asked; nothing that a browser could take for another site."""
+    path = given.partition("?")[0]
+    fits = is_page(path) and "//" not in path and "\\" not in path and len(given) <= LONGEST
+    return given if fits else "/"
+
+
+def no_page(scope: Scope, status: int) -> Response:
+    """Where somebody strayed to in a browser. Nobody is known here, so that it says the same to all."""
+    return render(scope, "no_page.html", status)
+
+
+class Signing:
+    def __init__(self, browsers: Browsers) -> None:
+        self._browsers = browsers
+
+    async def show(self, request: Request) -> Response:
+        """The link itself signs in, once. A HEAD of somebody who only looks where it leads uses up nothing."""
+        given = request.query_params.get("token", "")
+        sessions = self._browsers.sessions
+        if sessions is None:
+            return _go("/")
+        if not given or request.method != "GET":
+            return sign_in_page(request.scope, status=200)
+        return await run_in_threadpool(self._enter, request, sessions.by_link, given, "/")
+
+    async def enter(self, request: Request) -> Response:
+        """A token that was pasted. Nobody has a session yet, so all that is asked is that the form was ours."""
+        sessions = self._browsers.sessions
+        form = form_of(request.headers.get("content-type", ""), await request.body())
+        if sessions is None or form is None or not is_own(request.headers):
+            return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
+        goal = _goal(form.one("goal"))
+        given = form.one("token").strip().removeprefix("Bearer ").strip()
+        return await run_in_threadpool(self._enter, request, _any(sessions), given, goal)
+
+    def _enter(self, request: Request, session_for: SessionFor, given: str, goal: str) -> Response:
+        try:
+            token = session_for(given[:LONGEST])
+        except InvalidToken as problem:
+            words = f"{problem.message[:1].upper()}{problem.message[1:]}."
+            return sign_in_page(request.scope, words, goal=goal)
+        except (StoreUnavailable, StoreUnusable):
+            words = "The store cannot be reached just now; try again in a moment."
+            return sign_in_page(request.scope, words, 503, goal=goal)
+        answer = _go(goal)
+        answer.set_cookie(
+            cookie_name(request.headers),
+            token,
+            max_age=SESSION_LIFE // 1_000_000,
+            httponly=True,
+            samesite="strict",
+            secure=is_https(request.scope),
+        )
+        return answer
+
+
+def _any(sessions: Sessions) -> SessionFor:
+    """What people paste may be the token in the link as well."""
+
+    def session_for(given: str) -> str:
+        return sessions.by_link(given) if given.count(".") == 2 and len(given) < 80 else sessions.by_token(given)
+
+    return session_for
+
+
+def sign_out(visit: Visit, _form: Form) -> Response:
+    """The cookie is taken away, and what it held serves nobody any more."""
+    if visit.browsers.sessions is not None and visit.session is not None:
+        visit.browsers.sessions.end(visit.session)
+    answer = _go("/login")
+    answer.delete_cookie(cookie_name(Headers(scope=visit.request.scope)), httponly=True, samesite="strict")
+    return answer
+
+
+def _go(path: str) -> Response:
+    headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+    return RedirectResponse(path, 303, headers)

@@ -1,0 +1,197 @@
+"""One request of a browser: who asks, in which zone, and how a page or a refusal is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from duetime.dashboard.flash import notice_of
+from duetime.dashboard.templates import render
+from duetime.engine.clock import Instant
+from duetime.engine.encoding import clean_text
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import Caller
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.times.zones import known_zone
+from duetime.http.browser_sessions import SESSION, Browsers
+from duetime.mcp.tool import Call
+from duetime.rest.dependencies import House
+from duetime.rest.errors import Refused, answer_of, refuse
+
+ZONE_COOKIE = "duetime_zone"
+FIELD = "csrf"
+"""The field of every form that holds the proof."""
+BACK = "back"
+"""The field of those that change what a list shows: the list's own filters and page."""
+MOST_FIELDS = 2000
+LONGEST_PARAMETER = 500
+FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True)
+class Visit:
+    request: Request
+    house: House
+    browsers: Browsers
+    call: Call
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.call.scheduler
+
+    @property
+    def caller(self) -> Caller:
+        return self.call.caller
+
+    @property
+    def operates(self) -> bool:
+        """Whether the machinery is shown as well."""
+        return self.caller.operator or self.house.trusting
+
+    @cached_property
+    def now(self) -> Instant:
+        return self.scheduler.clock.now()
+
+    @cached_property
+    def zone(self) -> str:
+        """The browser's own, once a script has said it."""
+        try:
+            return known_zone(self.request.cookies[ZONE_COOKIE]).key
+        except (KeyError, DuetimeError):
+            return self.call.zone
+
+    @property
+    def session(self) -> str | None:
+        """None where a program came with a token."""
+        session: str | None = self.request.scope.get(SESSION)
+        return session
+
+    def asked(self, name: str) -> str:
+        """A parameter of the address, as far as any store can look for it; empty where it is absent."""
+        return clean_text(self.request.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
+
+    def place(self, *names: str) -> str:
+        """Those parameters as they stand in the address: a form that brings them along leads back to the same list."""
+        return urlencode({name: self.asked(name) for name in names if self.asked(name)})
+
+    def page(self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any) -> Response:
+        """`alarms`: those of the desk, for which it asks the store, unless they are given."""
+        shared = {
+            "now": self.now,
+            "zone": self.zone,
+            "path": self.request.url.path,
+            "reloads": self.request.method == "GET",
+            "operator": self.caller.operator,
+            "operates": self.operates,
+            "owner": self.caller.owner,
+            "signed_in": self.browsers.sessions is not None,
+            "proof": self.browsers.proofs.of(self.session or ""),
+            "notice": notice_of(self.request),
+            "alarms": self.call.desk.warnings() if alarms is None else alarms,
+        }
+        return render(self.request.scope, template, status, **{**shared, **values})
+
+    def go(self, path: str, **parameters: object) -> Response:
+        """To another page, after something was done: to load that one again does nothing twice."""
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})
+
+
+class Form:
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+
+    def one(self, name: str) -> str:
+        return next((value for field, value in self._pairs if field == name), "")
+
+    def all(self, name: str) -> list[str]:
+        return [value for field, value in self._pairs if field == name]
+
+    def back(self, *names: str) -> dict[str, str]:
+        """Where the form was sent from: of that address, what is known to belong there."""
+        try:
+            pairs = parse_qsl(self.one(BACK), max_num_fields=len(names))
+        except ValueError:
+            return {}
+        return {name: value[:LONGEST_PARAMETER] for name, value in pairs if name in names}
+
+
+Show = Callable[[Visit], Response]
+Act = Callable[[Visit, Form], Response]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Pages:
+    """Makes endpoints of plain functions, which run in threads as the core does."""
+
+    def __init__(self, house: House, browsers: Browsers) -> None:
+        self._house, self._browsers = house, browsers
+
+    def show(self, view: Show) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            return await run_in_threadpool(answered, view, self._visit(request))
+
+        return endpoint
+
+    def act(self, action: Act) -> Endpoint:
+        """Every change goes through here, and so none without the proof of a form of ours."""
+
+        async def endpoint(request: Request) -> Response:
+            visit = self._visit(request)
+            form = form_of(request.headers.get("content-type", ""), await request.body())
+            return await run_in_threadpool(answered, lambda visit: self._acted(visit, form, action), visit)
+
+        return endpoint
+
+    def _acted(self, visit: Visit, form: Form | None, action: Act) -> Response:
+        if form is None:
+            raise refuse("not_json", "a form was expected here")
+        if visit.session is None or not self._browsers.proofs.fits(visit.session, form.one(FIELD)):
+            raise refuse("foreign", "this form is out of date or came from another site; go back, reload and try again")
+        return action(visit, form)
+
+    def _visit(self, request: Request) -> Visit:
+        return Visit(request, self._house, self._browsers, self._house.identify())
+
+
+def form_of(content_type: str, body: bytes) -> Form | None:
+    if content_type.partition(";")[0].strip().lower() != FORM:
+        return None
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        return None
+    return Form([(name, value.replace("\r\n", "\n")) for name, value in pairs])
+
+
+def answered(view: Show, visit: Visit) -> Response:
+    try:
+        return view(visit)
+    except Refused as refused:
+        return refusal_page(visit, refused.err)
+    except DuetimeError as error:
+        return refusal_page(visit, Err(error.code, error.message))
+
+
+_STATUSES = {"foreign": 403}
+_AWAY = "The store cannot be reached just now; try again in a moment."
+
+
+def refusal_page(visit: Visit, err: Err) -> Response:
+    """With the status that the API would give; a store that is away may not even be asked whether workers live."""
+    status = _STATUSES.get(err.code) or answer_of(err).status_code
+    away = status == 503
+    return visit.page("refusal.html", status, alarms=[] if away else None, words=_AWAY if away else err.message)
+
+
+def at(public_id: str, *more: str) -> str:
+    """The address of a schedule's page."""
+    return "/".join(["/schedules", quote(public_id, safe=""), *more])

@@ -1,0 +1,208 @@
+"""The forms in which a schedule is made and edited, with a preview of its times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any, Final
+from zoneinfo import available_timezones
+
+from starlette.responses import Response
+
+from duetime.dashboard import form_fields as fields
+from duetime.dashboard.form_fields import Values
+from duetime.dashboard.queries import schedule_at
+from duetime.dashboard.request import Form, Visit, at
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err
+from duetime.engine.validation import Changes, NewSchedule, fingerprint
+from duetime.kinds.notifications.remote import refusal_of
+from duetime.kinds.prompts.reassign import with_another_agent
+from duetime.rest.errors import answer_of
+from duetime.service.presenters import View, preview_view, schedule_shape
+
+TITLES: Final = {"job": "Run a task", "prompt": "Wake an agent", "notification": "Tell a person"}
+FIRST: Final[Values] = {
+    "when": "once",
+    "run_at": "in 1 hour",
+    "every": "15",
+    "unit": "minutes",
+    "expression": "0 9 * * 1-5",
+}
+LONGEST_NAME: Final = 80
+LONGEST_KEY: Final = 64
+LOOK: Final = "look"
+"""What a script asks for while somebody types: only the preview, as the whole form would show it."""
+SHOWN: Final = 5
+
+
+def new_page(visit: Visit) -> Response:
+    kind = visit.asked("kind") if visit.asked("kind") in fields.KINDS else fields.KINDS[0]
+    empty = fields.read(Form([]), kind)
+    return _form(visit, kind, empty | FIRST | {"timezone": visit.zone}, key=token_hex(8))
+
+
+def create(visit: Visit, form: Form) -> Response:
+    kind = form.one("kind") if form.one("kind") in fields.KINDS else fields.KINDS[0]
+    values, key = fields.read(form, kind), form.one("key")[:LONGEST_KEY]
+    if form.one("intent") == LOOK:
+        return _explained(visit, values)
+    if form.one("intent") == "preview":
+        return _form(visit, kind, values, key=key)
+    try:
+        refusal = refusal_of(visit.call.desk.notifications, kind)
+        made = refusal or visit.scheduler.create(visit.caller, _new(visit, kind, values, key))
+    except DuetimeError as error:
+        made = _err(error)
+    if isinstance(made, Err):
+        return _form(visit, kind, values, made, key=key)
+    return visit.go(at(made.value.definition.public_id), did="created")
+
+
+def _new(visit: Visit, kind: str, values: Values, key: str) -> NewSchedule:
+    """The same form sent twice is one wish; changed before it is sent again, it is another."""
+    timing = fields.timing(values)
+    new = NewSchedule(
+        kind=kind,
+        name=values["name"].strip() or _first_words(values, kind),
+        trigger_type=timing.type,
+        trigger_config=timing.config,
+        payload=fields.payload(kind, values, {}),
+        policy=fields.policy(values),
+        timezone=values["timezone"].strip() or visit.zone,
+    )
+    return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
+
+
+def _first_words(values: Values, kind: str) -> str:
+    """Of what it says or does, where it has no name of its own; without any, that is what is missing."""
+    said = {"job": "task", "prompt": "prompt", "notification": "message"}[kind]
+    words = values.get("title", "").split() or values[said].split()
+    if not words:
+        raise InvalidInput(f"{said}: must not be empty", field=said)
+    return " ".join(words)[:LONGEST_NAME]
+
+
+# -- editing --------------------------------------------------------------------------------------------------------
+
+
+def edit_page(visit: Visit) -> Response:
+    schedule = schedule_at(visit)
+    kind = schedule.definition.kind
+    return _form(visit, kind, fields.values_of(schedule, _usual(visit, kind)), schedule=schedule)
+
+
+def save(visit: Visit, form: Form) -> Response:
+    schedule = schedule_at(visit)
+    kind, public_id = schedule.definition.kind, schedule.definition.public_id
+    values = fields.read(form, kind)
+    version = form.one("version")
+    if form.one("intent") == LOOK:
+        return _explained(visit, values)
+    if form.one("intent") == "preview":
+        return _form(visit, kind, values, schedule=schedule, version=version)
+    try:
+        changes = _changes(schedule, values, version, _usual(visit, kind))
+        if changes is None:
+            return visit.go(at(public_id), did="unchanged")
+        changes = with_another_agent(visit.scheduler, visit.caller, schedule, changes)
+        saved = visit.scheduler.edit(visit.caller, public_id, changes)
+    except DuetimeError as error:
+        saved = _err(error)
+    if isinstance(saved, Err):
+        return _form(visit, kind, values, saved, schedule=schedule, version=version)
+    return visit.go(at(public_id), did="saved")
+
+
+def _usual(visit: Visit, kind: str) -> View:
+    return fields.usual_policy(visit.scheduler, kind)
+
+
+def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> Changes | None:
+    """Only what differs from what the form was filled with, so that the rest keeps its finer points."""
+    before, kind = fields.values_of(schedule, usual), schedule.definition.kind
+    given: dict[str, Any] = {}
+    if values["name"] != before["name"]:
+        given["name"] = values["name"].strip()
+    if fields.differing(before, values, ("timezone", *fields.TRIGGER)):
+        timing = fields.timing(values)
+        zone = values["timezone"].strip() or None
+        given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": zone}
+    if kind in fields.PAYLOAD and fields.differing(before, values, fields.PAYLOAD[kind]):
+        given["payload"] = fields.payload(kind, values, json.loads(schedule.definition.payload))
+    if changed := fields.differing(before, values, fields.POLICY):
+        given["policy"] = fields.changed_policy(values, changed, usual)
+    fits = version.isascii() and version.isdigit() and len(version) < 19
+    return Changes(**given, version=int(version) if fits else 0) if given else None
+
+
+# -- the form itself ------------------------------------------------------------------------------------------------
+
+
+def _form(
+    visit: Visit,
+    kind: str,
+    values: Values,
+    err: Err | None = None,
+    *,
+    schedule: Schedule | None = None,
+    version: str | None = None,
+    key: str = "",
+) -> Response:
+    """With what was typed, whatever was wrong with it; what cannot be made here is said before anybody types."""
+    status = 200 if err is None else answer_of(err).status_code
+    foreseen = refusal_of(visit.call.desk.notifications, kind) if schedule is None else None
+    told = err or foreseen
+    owner = visit.caller.owner if schedule is None else schedule.definition.owner
+    return visit.page(
+        "form.html",
+        status,
+        kind=kind,
+        titles=TITLES,
+        values=values,
+        problem=None if told is None else told.message,
+        wrong=None if err is None else err.details.get("field"),
+        preview=_preview(visit, values),
+        it=None if schedule is None else schedule_shape(schedule, visit.zone),
+        version=version or (str(schedule.definition.version) if schedule is not None else ""),
+        key=key,
+        tasks=visit.call.desk.tasks(visit.caller) if kind == "job" else [],
+        agents=visit.house.agents(owner),
+        usual_agent=_usual_agent(visit, owner) if kind == "prompt" else "",
+        channels=visit.house.channels(owner),
+        zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
+        units=fields.UNITS,
+        policy_names=fields.POLICY,
+        how_is_set=any(values[name] for name in fields.POLICY if name != "deliver_to" or kind != "prompt"),
+    )
+
+
+def _usual_agent(visit: Visit, owner: str) -> str:
+    """Who is meant where a prompt names nobody, as the kind itself says."""
+    return visit.scheduler.kinds["prompt"].prepare({"prompt": "who?"}, visit.caller._replace(owner=owner)).subject
+
+
+def _explained(visit: Visit, values: Values) -> Response:
+    return visit.page(
+        "preview.html", alarms=(), preview=_preview(visit, values)
+    )  # asked for with every pause in typing
+
+
+def _preview(visit: Visit, values: Values) -> View:
+    zone = values["timezone"].strip() or visit.zone
+    try:
+        timing = fields.timing(values)
+        shown = visit.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN)
+    except DuetimeError as error:
+        shown = _err(error)
+    if isinstance(shown, Err):
+        return {"problem": shown.message}
+    view = preview_view(shown.value.english, shown.value.instants, shown.value.warnings, zone)
+    return view | {"problem": None}
+
+
+def _err(error: DuetimeError) -> Err:
+    field = getattr(error, "field", None)
+    return Err(error.code, error.message, {} if field is None else {"field": field})

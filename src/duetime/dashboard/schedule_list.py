@@ -1,0 +1,107 @@
+"""The list of schedules: found by filters, page by page, and changed many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from duetime.dashboard.request import Form, Visit
+from duetime.dashboard.timeline.charts import KINDS, SPARKS, Spark, sparks
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule, ScheduleId, ScheduleState
+from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import COUNTED, ScheduleQuery
+from duetime.engine.store_stats import Trace
+from duetime.kinds.notifications.remote import notes_on_lists
+from duetime.rest.errors import refuse, taken
+from duetime.service.presenters import View, schedule_shape
+
+PAGE: Final = 50
+STATUSES: Final = ("pending", "running", "paused", "failed", "completed", "cancelled", "broken")
+ORDERS: Final = {"newest": "Newest first", "oldest": "Oldest first", "next": "What fires next"}
+MOST_CHOSEN: Final = 200
+FILTERS: Final = ("text", "kind", "status", "owner", "order")
+PLACE: Final = (*FILTERS, "cursor")
+"""What is looked at: the same again after something was done."""
+
+Change = Callable[[Scheduler, Caller, str], Result[Any]]
+BULK: Final[dict[str, tuple[str, Change]]] = {
+    "pause": ("paused", Scheduler.pause),
+    "resume": ("resumed", Scheduler.resume),
+    "cancel": ("cancelled", Scheduler.cancel),
+}
+
+
+def schedules_page(visit: Visit) -> Response:
+    asked = {name: visit.asked(name) for name in FILTERS}
+    page = taken(visit.scheduler.search(visit.caller, _query(visit, asked)))
+    shapes = [_row(item, visit.zone) for item in page.items]
+    given = {name: value for name, value in asked.items() if value}
+    return visit.page(
+        "schedules.html",
+        rows=list(zip(shapes, pictures_of(visit, page.items), strict=True)),
+        asked=asked,
+        notes=notes_on_lists(visit.call.desk.notifications, asked["kind"] or None),
+        filtered=any(name != "order" for name in given) or asked["order"] == "next",
+        kinds=[kind for kind in KINDS if kind in visit.scheduler.kinds],
+        statuses=STATUSES,
+        orders=ORDERS,
+        total=f"{page.total:,}" if page.total_exact else f"more than {COUNTED:,}",
+        total_number=page.total,
+        next_page=None if page.cursor is None else "?" + urlencode({**given, "cursor": page.cursor}),
+        first_page="?" + urlencode(given) if visit.asked("cursor") else None,
+        back=visit.place(*PLACE),
+    )
+
+
+def _row(schedule: Schedule, zone: str) -> View:
+    """Nothing counts down to an instant at which one that is paused will not fire."""
+    shape = schedule_shape(schedule, zone, brief=True)
+    return shape if schedule.progress.state == ScheduleState.ACTIVE else shape | {"next_run": None}
+
+
+def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
+    return ScheduleQuery(
+        owner=(asked["owner"] or None) if visit.caller.operator else visit.caller.owner,
+        kind=asked["kind"] or None,
+        status=asked["status"] or None,
+        text=asked["text"] or None,
+        newest_first=asked["order"] != "oldest",
+        firing=asked["order"] == "next",
+        limit=PAGE,
+        cursor=visit.asked("cursor") or None,
+        count_to=COUNTED,
+    )
+
+
+def pictures_of(visit: Visit, schedules: list[Schedule]) -> list[Spark]:
+    """One question for the last runs of all of them."""
+    of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
+    for trace in visit.scheduler.store.traces(list(of), SPARKS):
+        of[trace.schedule].append(trace)
+    return [sparks(of[each.definition.id], visit.now, visit.zone) for each in schedules]
+
+
+# -- many at a time -------------------------------------------------------------------------------------------------
+
+
+def bulk(visit: Visit, form: Form) -> Response:
+    """What ends a schedule for good is asked again first."""
+    action, ids = form.one("action"), list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
+    if action not in BULK:
+        raise refuse("invalid", "choose what to do: pause, resume or cancel")
+    back = form.back(*PLACE)
+    if not ids:
+        return visit.go("/schedules", **back, did="nothing")
+    if action == "cancel" and not form.one("sure"):
+        found = [each for id in ids if (each := visit.scheduler.find(visit.caller, id)) is not None]
+        rows = [schedule_shape(each, visit.zone, brief=True) for each in found]
+        return visit.page("sure_many.html", rows=rows, back=urlencode(back))
+    word, change = BULK[action]
+    results = [change(visit.scheduler, visit.caller, id) for id in ids]
+    failed = sum(isinstance(result, Err) for result in results)
+    return visit.go("/schedules", **back, did=word, number=len(results) - failed, failed=failed)

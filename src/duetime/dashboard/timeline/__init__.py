@@ -1,0 +1,1 @@
+"""The timeline page and its charts."""

@@ -1,0 +1,152 @@
+"""The stretch of time that a timeline shows: its bins, and its axis on the viewer's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of
+from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
+from duetime.engine.times.zones import known_zone
+
+
+class Zoom(NamedTuple):
+    """How much lies ahead, how much of the past stands beside it, and how fine it is."""
+
+    name: str
+    words: str
+    ahead: int
+    behind: int
+    step: int
+    tick: int
+    """Seconds of the wall clock between two labels."""
+
+
+ZOOMS: Final = {
+    zoom.name: zoom
+    for zoom in (
+        Zoom("1h", "1 hour", 1 * HOUR, 20 * MINUTE, 1 * MINUTE, 600),
+        Zoom("6h", "6 hours", 6 * HOUR, 2 * HOUR, 5 * MINUTE, 3600),
+        Zoom("24h", "24 hours", 24 * HOUR, 8 * HOUR, 15 * MINUTE, 2 * 3600),
+        Zoom("7d", "7 days", 7 * DAY, 2 * DAY, 1 * HOUR, 12 * 3600),
+    )
+}
+USUAL: Final = "24h"
+
+
+LETTER: Final = 6.5
+"""Pixels of a letter of the axis, about."""
+
+
+class Tick(NamedTuple):
+    at: float
+    """In hundredths of the whole width."""
+    words: str
+    major: bool
+
+
+class Day(NamedTuple):
+    start: float
+    width: float
+    words: str
+    odd: str
+    """`23 hours` or `25 hours`, where clocks change; else nothing."""
+
+    def has_room(self, pixels: int, words: str) -> bool:
+        """Whether a label fits below it, in a drawing so many pixels wide."""
+        return LETTER * len(words) + 8 <= pixels * self.width / 100
+
+
+class Window(NamedTuple):
+    zoom: Zoom
+    start: Instant
+    end: Instant
+    zone: str
+
+    @property
+    def bins(self) -> int:
+        return -((self.start - self.end) // self.zoom.step)
+
+    def bin_of(self, instant: Instant) -> int:
+        return (instant - self.start) // self.zoom.step
+
+    def begin_of(self, bin: int) -> Instant:
+        return Instant(self.start + bin * self.zoom.step)
+
+    def place(self, instant: Instant) -> float:
+        return round(100 * (instant - self.start) / (self.end - self.start), 3)
+
+    def moved(self, by: int) -> Instant:
+        return Instant(min(max(self.start + by, 0), LATEST - 2 * (self.end - self.start)))
+
+    # -- the axis -------------------------------------------------------------------------------------------------
+
+    def days(self, now: Instant) -> list[Day]:
+        """Whole days on the viewer's clock, cut at both ends; midnight itself may be left out, or a day."""
+        edges = [_begin_of_day(_day_of(self.start, self.zone), self.zone)]
+        days = []
+        while edges[-1] < self.end:
+            day = _day_of(edges[-1], self.zone)
+            edges.append(_begin_of_day(day + 1, self.zone))
+            start, end = edges[-2:]
+            words = _day_words(start, self.zone, now, short=self.zoom.step >= HOUR)
+            days.append(Day(*self._within(start, end), words, _odd(end - start)))
+        return days
+
+    def _within(self, start: Instant, end: Instant) -> tuple[float, float]:
+        left, right = self.place(max(start, self.start)), self.place(min(end, self.end))
+        return left, round(right - left, 3)
+
+    def ticks(self) -> list[Tick]:
+        shown = [instant for instant in self._walls(self.zoom.tick) if self.start <= instant < self.end]
+        return [Tick(self.place(each), *_hour(each, self.zone, self.zoom.tick)) for each in shown]
+
+    def _walls(self, every: int) -> Iterator[Instant]:
+        """Instants at which the wall clock shows a multiple of so many seconds, beginning with the day's first. An
+        hour that comes twice is there twice, one that is left out is not."""
+        clock = wall_clock(self.zone)
+        t = clock.first_reach(_day_of(self.start, self.zone) * DAY_SECONDS)
+        end = self.end // SECOND
+        while t < end:
+            local = t + clock.stretch(t).offset
+            if local % every == 0:
+                yield Instant(t * SECOND)
+            stretch = clock.stretch(t)
+            following = t + every - local % every
+            t = stretch.hi if t < stretch.hi < following else following
+
+
+def window(zoom: Zoom, zone: str, now: Instant, start: Instant | None = None) -> Window:
+    """Begins on a step of the viewer's wall clock: of now the following one, so that all that lies ahead is in it (what
+    comes at noon every day, a few minutes after noon) and a little less of the past."""
+    wanted = (now - zoom.behind + zoom.step if start is None else start) // SECOND
+    offset, step = wall_clock(zone).stretch(wanted).offset, zoom.step // SECOND
+    begin = Instant(((wanted + offset) // step * step - offset) * SECOND)
+    return Window(zoom, begin, Instant(begin + zoom.behind + zoom.ahead), zone)
+
+
+def _day_of(instant: Instant, zone: str) -> int:
+    t = instant // SECOND
+    return (t + wall_clock(zone).stretch(t).offset) // DAY_SECONDS
+
+
+def _begin_of_day(day: int, zone: str) -> Instant:
+    return Instant(wall_clock(zone).first_reach(day * DAY_SECONDS) * SECOND)
+
+
+def _day_words(midnight: Instant, zone: str, now: Instant, *, short: bool) -> str:
+    days = _day_of(midnight, zone) - _day_of(now, zone)
+    if days == 0 or (days in (-1, 1) and not short):
+        return ("Yesterday", "Today", "Tomorrow")[days + 1]
+    moment = datetime_of(midnight).astimezone(known_zone(zone))
+    return f"{moment:%a} {moment.day}" if short else f"{moment:%a} {moment.day} {moment:%b}"
+
+
+def _odd(length: int) -> str:
+    return "" if length == DAY else f"{length / HOUR:g} hours"
+
+
+def _hour(instant: Instant, zone: str, tick: int) -> tuple[str, bool]:
+    """Every third label has room on a phone; of those that are half a day apart, none."""
+    moment = datetime_of(instant).astimezone(known_zone(zone))
+    return f"{moment:%H:%M}", tick < DAY_SECONDS // 2 and (moment.hour * 3600 + moment.minute * 60) % (3 * tick) == 0

@@ -1,0 +1,169 @@
+"""How much is due when: occurrences counted into bins, at a cost that has a bound however many there are.
+
+What repeats more often than the bins are wide is counted by division where the trigger allows it. Everything else is
+walked, each schedule so many steps at most; what lies beyond is estimated from its pace so far, and marked as such.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from duetime.dashboard.timeline.axis import Window
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Run, Schedule, ScheduleId
+from duetime.engine.policy.options import policy_from_json
+from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
+from duetime.engine.triggers.step_budget import TooManySteps, step_budget
+
+STEPS: Final = 200_000
+"""Of all walks together."""
+FEWEST, MOST = 32, 5_000
+"""Steps of one walk."""
+
+
+@dataclass
+class Row:
+    """One schedule within the window."""
+
+    id: str | None
+    name: str
+    kind: str
+    bins: Counter[int] = field(default_factory=Counter)
+    """Of what is to come."""
+    past: dict[int, Counter[str]] = field(default_factory=dict)
+    about: bool = False
+    """Its numbers are an estimate."""
+
+    @property
+    def total(self) -> int:
+        return self.bins.total() + sum(each.total() for each in self.past.values())
+
+    @property
+    def first(self) -> int:
+        return min([*self.bins, *self.past])
+
+
+@dataclass
+class Density:
+    window: Window
+    rows: dict[ScheduleId, Row] = field(default_factory=dict)
+
+    def add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
+        with step_budget(STEPS + STEPS // 4):
+            self._add_coming(schedules, now)
+
+    def _add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
+        share = min(MOST, max(FEWEST, STEPS // max(1, len(schedules))))
+        known: dict[tuple[str, str, Instant | None, int], tuple[Counter[int], bool]] = {}
+        for schedule in schedules:
+            definition, progress = schedule
+            alike = (definition.trigger, definition.policy, progress.next, progress.run_count)
+            if alike not in known:  # thousands that fire together cost one walk
+                known[alike] = _counted(schedule, self.window, now, share)
+            bins, about = known[alike]
+            if bins:
+                row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
+                self.rows[definition.id] = row
+
+    def add_past(self, runs: Iterable[Run], ids: Mapping[ScheduleId, str]) -> None:
+        for run in runs:
+            spread = _spread(run, self.window)
+            if not spread:
+                continue
+            row = self.rows.setdefault(run.schedule, Row(ids.get(run.schedule), run.name, run.kind))
+            for bin, number in spread.items():
+                row.past.setdefault(bin, Counter())[run.status] += number
+
+    @property
+    def about(self) -> bool:
+        return any(row.about for row in self.rows.values())
+
+    def totals(self) -> tuple[list[Counter[str]], list[Counter[str]]]:
+        """For every bin: what is to come by kind, what was by outcome."""
+        coming = [Counter[str]() for _ in range(self.window.bins)]
+        past = [Counter[str]() for _ in range(self.window.bins)]
+        for row in self.rows.values():
+            for bin, number in row.bins.items():
+                coming[bin][row.kind] += number
+            for bin, outcomes in row.past.items():
+                past[bin].update(outcomes)
+        return coming, past
+
+    def busiest(self, count: int) -> list[Row]:
+        """Those with the most occurrences, in the order in which they first appear."""
+        rows = sorted(self.rows.values(), key=lambda row: -row.total)[:count]
+        return sorted(rows, key=lambda row: (row.first, row.name))
+
+
+def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tuple[Counter[int], bool]:
+    """What a schedule has ahead in a window, and whether that is an estimate."""
+    first = schedule.progress.next
+    try:
+        trigger = trigger_from_json(schedule.definition.trigger)
+        most = policy_from_json(schedule.definition.policy).max_runs
+    except DuetimeError:
+        return Counter(), False
+    due = None if first is None else max(first, now)  # one that is overdue is due now
+    if due is None or due >= window.end:
+        return Counter(), False
+    after = max(due, Instant(window.start - 1))  # in a later window the first may come at its very begin
+    bins = Counter({window.bin_of(due): 1} if due >= window.start else {})
+    if most is None and isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
+        return bins + _divided(trigger, window, after), False
+    try:
+        if most is None:
+            return _walked(trigger, window, after, share, bins)
+        between = trigger.count(due, after, share)
+        left = max(0, most - schedule.progress.run_count - 1 - between)
+        bins, about = _walked(trigger, window, after, min(share, left), bins, bounded=left <= share)
+        return bins, about or between > share
+    except TooManySteps:
+        return bins, True
+
+
+def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counter[int]:
+    begin = max(0, window.bin_of(after))
+    edges = [Instant(max(after, window.begin_of(bin) - 1)) for bin in range(begin, window.bins + 1)]
+    pairs = enumerate(pairwise(edges), begin)
+    return +Counter({bin: trigger.count(low, high) for bin, (low, high) in pairs if high > low})
+
+
+def _walked(
+    trigger: Trigger, window: Window, after: Instant, steps: int, bins: Counter[int], *, bounded: bool = False
+) -> tuple[Counter[int], bool]:
+    start, step, end = window.start, window.zoom.step, window.end
+    following, last = trigger.next_after(after), after
+    for _ in range(steps):
+        if following is None or following >= end:
+            return bins, False
+        bins[(following - start) // step] += 1
+        last, following = following, trigger.next_after(following)
+    if bounded or following is None or following >= end:
+        return bins, False
+    _estimate(bins, window, last, (last - after) / steps)
+    return bins, True
+
+
+def _estimate(bins: Counter[int], window: Window, after: Instant, pace: float) -> None:
+    """Evenly over the rest, as it went so far."""
+    done = 0
+    begin = window.bin_of(after)
+    for bin in range(begin, window.bins):
+        upto = min(window.begin_of(bin + 1), window.end) - after
+        number = int(upto / pace) - done
+        done += number
+        bins[bin] += number
+
+
+def _spread(run: Run, window: Window) -> Counter[int]:
+    """A run where it was due; a range of missed ones over all of its bins."""
+    number = abs(run.number) if run.last is not None else 1
+    low, high = window.bin_of(run.due), window.bin_of(run.last if run.last is not None else run.due)
+    wide = high - low + 1
+    inside = range(max(0, low), min(window.bins, high + 1))
+    return +Counter({bin: number * (bin - low + 1) // wide - number * (bin - low) // wide for bin in inside})

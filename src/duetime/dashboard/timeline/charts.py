@@ -1,0 +1,214 @@
+"""Numbers for small drawings: bars, strips and sparklines, placed in hundredths of the width and in pixels of height.
+
+Text keeps its size however wide the drawing is, and no style has to be written into the page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from duetime.dashboard.filters import local_words
+from duetime.dashboard.timeline.axis import Window
+from duetime.dashboard.timeline.bins import Density, Row
+from duetime.engine.clock import Instant
+from duetime.engine.store_stats import Trace
+from duetime.service.text import plural, span
+
+KINDS: Final = ("job", "prompt", "notification", "request")
+OUTCOMES: Final = (
+    "completed",
+    "running",
+    "waiting",
+    "pending",
+    "queued",
+    "cancelled",
+    "skipped",
+    "missed",
+    "failed",
+    "lost",
+)
+"""From the foot of a bar upwards: what needs attention stands on top."""
+FEW, LOWEST = 30, 4
+"""Up to how many a bar is as tall as they are many, and how many at least fill the height."""
+GAP: Final = 0.12
+LEAST: Final = 3.0
+"""Pixels of anything that is there at all."""
+
+
+class Piece(NamedTuple):
+    y: float
+    height: float
+    name: str
+
+
+class Bar(NamedTuple):
+    x: float
+    width: float
+    pieces: list[Piece]
+    words: str
+    total: int
+    start: Instant
+
+
+class Level(NamedTuple):
+    y: float
+    words: str
+
+
+class Scale(NamedTuple):
+    most: int
+    height: int
+
+    @property
+    def by_powers(self) -> bool:
+        return self.most > FEW
+
+    def of(self, number: int) -> float:
+        room = self.height - 4
+        if not self.by_powers:
+            return room * number / max(self.most, LOWEST)
+        return room * math.log10(1 + number) / math.log10(1 + self.most)
+
+    def levels(self) -> list[Level]:
+        """A few round numbers, as far as they are reached."""
+        if not self.by_powers:
+            marks = [number for number in (1, 2, 5, 10, 20) if self.most / 5 <= number <= self.most]
+        else:
+            marks = [10**power for power in range(1, 8) if 10**power <= self.most]
+        return [Level(round(self.height - self.of(mark), 2), f"{mark:,}") for mark in marks]
+
+
+class Chart(NamedTuple):
+    bars: list[Bar]
+    levels: list[Level]
+    height: int
+    by_powers: bool
+
+
+def chart(density: Density, height: int, now: Instant) -> Chart:
+    """As tall as they are many; where one would dwarf the others, on a scale of powers of ten."""
+    coming, past = density.totals()
+    most = max((ahead.total() + before.total() for ahead, before in zip(coming, past, strict=True)), default=0)
+    scale, view = Scale(most, height), density.window
+    bars = []
+    for bin, (ahead, before) in enumerate(zip(coming, past, strict=True)):
+        total = ahead.total() + before.total()
+        if total:
+            tall = max(LEAST, scale.of(total))
+            parts = [(name, before[name]) for name in OUTCOMES] + [(name, ahead[name]) for name in KINDS]
+            words, pieces = bin_words(view, bin, bin, before, ahead, now), _pieces(parts, total, tall, height)
+            bars.append(Bar(*place(view, bin), pieces, words, total, view.begin_of(bin)))
+    return Chart(bars, scale.levels(), height, scale.by_powers)
+
+
+def _pieces(parts: Iterable[tuple[str, int]], total: int, tall: float, height: int) -> list[Piece]:
+    pieces, foot = [], float(height)
+    for name, number in parts:
+        if number:
+            share = tall * number / total
+            foot -= share
+            pieces.append(Piece(round(foot, 2), round(share, 2), name))
+    return pieces
+
+
+def place(window: Window, first: int, last: int | None = None) -> tuple[float, float]:
+    """Where a bin stands, or a row of them."""
+    end = window.begin_of((first if last is None else last) + 1)
+    left, right = window.place(window.begin_of(first)), min(100.0, window.place(end))
+    return left, round(max(0.1, right - left - GAP), 3)
+
+
+def bin_words(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
+    told = [f"{number:,} {name}" for name, number in before.items()]
+    told += [plural(number, name) for name, number in ahead.items()]
+    begin = local_words(window.begin_of(first), window.zone, now)
+    return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(told)}"
+
+
+# -- one schedule in a line -----------------------------------------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    x: float
+    width: float
+    name: str
+    strength: int
+    """1 to 4: how crowded it is."""
+    words: str
+
+
+@dataclass
+class _Stretch:
+    """Bins in a row that look alike."""
+
+    first: int
+    last: int
+    look: tuple[str, int]
+    before: Counter[str]
+    ahead: Counter[str]
+
+
+def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
+    """Neighbours that look alike are one."""
+    nothing = Counter[str]()
+    drawn = [(bin, _worst(seen), seen, nothing) for bin, seen in sorted(row.past.items())]
+    drawn += [(bin, row.kind, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
+    stretches: list[_Stretch] = []
+    for bin, name, before, ahead in drawn:
+        look = (name, _strength(before.total() + ahead.total()))
+        if not stretches or (stretches[-1].last, stretches[-1].look) != (bin - 1, look):
+            stretches.append(_Stretch(bin, bin, look, Counter(), Counter()))
+        stretch = stretches[-1]
+        stretch.last = bin
+        stretch.before.update(before)
+        stretch.ahead.update(ahead)
+    return [_mark(each, window, now) for each in stretches]
+
+
+def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:
+    words = bin_words(window, stretch.first, stretch.last, stretch.before, stretch.ahead, now)
+    return Mark(*place(window, stretch.first, stretch.last), *stretch.look, words)
+
+
+def _worst(outcomes: Counter[str]) -> str:
+    return max(outcomes, key=OUTCOMES.index)
+
+
+def _strength(number: int) -> int:
+    return 1 + sum(number >= bound for bound in (2, 10, 100))
+
+
+# -- the last runs of a schedule ------------------------------------------------------------------------------------
+
+SPARKS: Final = 30
+SPARK_HEIGHT: Final = 18
+_SPARK_STEP = 100 / SPARKS
+
+
+class Spark(NamedTuple):
+    bars: list[Bar]
+    words: str
+
+
+def sparks(traces: Sequence[Trace], now: Instant, zone: str) -> Spark:
+    """Oldest at the left; as tall as a run was long, among its like. What did not run has a low mark."""
+    latest = list(reversed(traces[:SPARKS]))
+    spans = [each.finished - each.started for each in latest if each.started is not None and each.finished is not None]
+    longest = max(spans, default=0) or 1
+    first = SPARKS - len(latest)
+    bars = [_spark(each, index, longest, now, zone) for index, each in enumerate(latest, first)]
+    counts = Counter(each.status for each in latest)
+    told = ", ".join(f"{number} {name}" for name, number in counts.most_common())
+    return Spark(bars, f"Last {plural(len(latest), 'run')}: {told}" if latest else "No runs yet")
+
+
+def _spark(trace: Trace, index: int, longest: int, now: Instant, zone: str) -> Bar:
+    took = None if trace.started is None or trace.finished is None else trace.finished - trace.started
+    tall = LEAST if took is None else LEAST + (SPARK_HEIGHT - LEAST) * math.sqrt(max(0, took) / longest)
+    words = f"{local_words(trace.due, zone, now)}: {trace.status}" + ("" if took is None else f", {span(took)}")
+    piece = Piece(round(SPARK_HEIGHT - tall, 2), round(tall, 2), trace.status)
+    return Bar(round(index * _SPARK_STEP, 3), round(_SPARK_STEP - 0.8, 3), [piece], words, 1, trace.due)

@@ -1,0 +1,109 @@
+"""The past and what is to come along one axis: bars for all schedules together, a line for each of the busiest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from starlette.responses import Response
+
+from duetime.dashboard.queries import Most, seen_in
+from duetime.dashboard.request import Visit
+from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
+from duetime.dashboard.timeline.charts import KINDS, Bar, Chart, chart, strip
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.times.wall_clock import LAST_SECOND
+from duetime.service.presenters import instant_view
+
+HEIGHT: Final = 150
+ROWS: Final = 24
+_NAMES = list(ZOOMS)
+_SHADES: Final = (
+    ("completed", ("completed",)),
+    ("under way", ("running", "pending", "queued")),
+    ("waiting for an agent", ("waiting",)),
+    ("missed", ("missed",)),
+    ("failed or lost", ("failed", "lost")),
+    ("skipped or cancelled", ("skipped", "cancelled")),
+)
+"""Outcomes that share a colour, and what that colour says."""
+
+
+class Shade(NamedTuple):
+    """An entry of the legend."""
+
+    name: str
+    words: str
+    number: int
+
+
+def timeline_page(visit: Visit) -> Response:
+    zoom = ZOOMS.get(visit.asked("span"), ZOOMS[USUAL])
+    view = window(zoom, visit.zone, visit.now, _start(visit))
+    owner = visit.asked("owner") or None
+    seen = seen_in(visit, view, Most(), owner if visit.caller.operator else None)
+    density = seen.density
+    rows = density.busiest(ROWS)
+    drawn = chart(density, HEIGHT, visit.now)
+    ahead, before = density.totals()
+    return visit.page(
+        "timeline.html",
+        zoom=zoom,
+        zooms=ZOOMS.values(),
+        view=view,
+        chart=drawn,
+        legend=_legend(sum(ahead, Counter()), sum(before, Counter())),
+        days=view.days(visit.now),
+        rows=[(row, strip(row, view, visit.now)) for row in rows],
+        left=len(density.rows) - len(rows),
+        number=sum(each.total() for each in ahead),
+        number_past=sum(each.total() for each in before),
+        about=density.about,
+        busiest=max(_ahead(drawn, visit.now) or drawn.bars, key=lambda bar: bar.total, default=None),
+        more_schedules=seen.more_schedules,
+        past_from=instant_view(seen.past_from, visit.zone),
+        here=view.place(visit.now),
+        starts=_starts(view),
+        moved=_start(visit) is not None,
+        inner=_finer(zoom),
+        asked_owner=owner or "",
+        zoomed=lambda bar: _second(Instant(bar.start + (zoom.step - _whole(_finer(zoom))) // 2)),
+    )
+
+
+def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
+    """Of what is there."""
+    entries = [Shade(names[0], words, sum(before[name] for name in names)) for words, names in _SHADES]
+    entries += [Shade(kind, f"{kind}s ahead", ahead[kind]) for kind in KINDS]
+    return [entry for entry in entries if entry.number]
+
+
+def _ahead(drawn: Chart, now: Instant) -> list[Bar]:
+    return [bar for bar in drawn.bars if bar.start >= now]
+
+
+def _start(visit: Visit) -> Instant | None:
+    """Whole seconds since 1970; anything else means now."""
+    text = visit.asked("from")
+    fits = text.isascii() and text.isdigit() and len(text) <= 12
+    return Instant(min(int(text), LAST_SECOND - 40 * 86_400) * SECOND) if fits else None
+
+
+def _starts(view: Window) -> dict[str, int]:
+    """Where the neighbours begin, and the other zooms around the same middle."""
+    middle = (view.start + view.end) // 2
+    moved = {"earlier": view.moved(-view.zoom.ahead), "later": view.moved(view.zoom.ahead)}
+    around = {zoom.name: Instant(max(0, middle - _whole(zoom) // 2)) for zoom in ZOOMS.values()}
+    return {name: _second(start) for name, start in (moved | around).items()}
+
+
+def _second(instant: Instant) -> int:
+    return instant // SECOND
+
+
+def _whole(zoom: Zoom) -> int:
+    return zoom.ahead + zoom.behind
+
+
+def _finer(zoom: Zoom) -> Zoom:
+    return ZOOMS[_NAMES[max(0, _NAMES.index(zoom.name) - 1)]]

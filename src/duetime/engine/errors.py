@@ -1,0 +1,85 @@
+"""One family of errors: each has a code for programs and a message that tells people what to do next."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+
+class DuetimeError(Exception):
+    """Something went wrong in Duetime."""
+
+    code: ClassVar[str] = "error"
+    permanent: ClassVar[bool] = True
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class InvalidInput(DuetimeError):
+    """The input cannot be used as it is."""
+
+    code = "invalid"
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class InvalidTrigger(InvalidInput):
+    """The trigger cannot be used as it is."""
+
+    code = "invalid_trigger"
+
+
+class UnknownZone(InvalidInput):
+    """The time zone is not known; use an IANA name such as Europe/Berlin."""
+
+    code = "unknown_zone"
+
+
+class UnreadableTime(InvalidInput):
+    """The text cannot be read as a date or time."""
+
+    code = "unreadable_time"
+
+
+class StoreUnavailable(DuetimeError):
+    """The store cannot be reached just now; the work goes on when it is back."""
+
+    code = "store_unavailable"
+    permanent = False
+
+
+class StoreUnusable(DuetimeError):
+    """The store cannot be used: wrong file, wrong version, read-only or full."""
+
+    code = "store_unusable"
+
+
+class WorkerGone(DuetimeError):
+    """This worker was taken for dead and its runs were given to others; it registers anew."""
+
+    code = "worker_gone"
+    permanent = False
+
+
+class UnknownTask(InvalidInput):
+    """There is no such task; `list_tasks` shows those there are."""
+
+    code = "unknown_task"
+
+
+# Faults of the machine that pass: no descriptors, no memory, a read or write that failed.
+
+TRANSIENT: Final = (StoreUnavailable, OSError, MemoryError)
+
+
+def describe(error: BaseException) -> str:
+    """Return what to log: the message of our own errors, and the type as well of others."""
+    if isinstance(error, StoreUnavailable):
+        return f"the store is away: {error}"
+    return f"the machine is short of something ({type(error).__name__}: {error}); it is tried again"

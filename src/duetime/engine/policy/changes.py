@@ -1,0 +1,393 @@
+"""What people and agents do to a schedule: pause, resume, cancel, delete, edit, run now, retry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import (
+    LIVE,
+    NO_RUN,
+    Attempt,
+    Cause,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleState,
+)
+from duetime.engine.policy.catch_up import missed_span, next_instant, span_without
+from duetime.engine.policy.claim import LEAD
+from duetime.engine.policy.finish import Held, Reader, end_run, release
+from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
+from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
+from duetime.engine.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
+from duetime.engine.policy.writes import NewId, Writes
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.triggers import trigger_from_json
+
+P = ParamSpec("P")
+
+_OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED})
+
+
+class Change(NamedTuple):
+    """What a changing decision is given: the locked rows, the instant, and a way to look further."""
+
+    schedule: Schedule
+    now: Instant
+    reader: Reader
+    new_id: NewId
+    depth: int = 0
+    """Of whoever asks: 0 for a person, more for a run of an agent."""
+
+    @property
+    def set_off(self) -> Definition:
+        """The definition of what is set off: as deep as if whoever asks had made it, for two runs that wake each other
+        would have no end otherwise."""
+        definition = self.schedule.definition
+        return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
+
+
+Decision = Result[tuple[Writes, Any]]
+
+
+def done(writes: Writes, value: Any = None) -> Decision:
+    return Ok((writes, value))
+
+
+def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
+    """A stored trigger or policy that cannot be read any more is an answer too, not a fault of whoever asks."""
+
+    @wraps(decide)
+    def answered(*given: P.args, **named: P.kwargs) -> Decision:
+        try:
+            return decide(*given, **named)
+        except InvalidInput as error:
+            return Err("broken", f"what is stored of it cannot be used ({error}); edit that, or delete it")
+
+    return answered
+
+
+def not_possible(verb: str, state: str) -> Err:
+    return Err("not_possible", f"it is {state}, so it cannot be {verb}", {"state": state})
+
+
+def _touch(writes: Writes, change: Change) -> None:
+    """What people did to it is found by when they did it, though nothing that they wrote changed."""
+    writes.definitions.append(change.set_off._replace(updated=change.now))
+
+
+def pause(change: Change) -> Decision:
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.PAUSED:
+        return done(Writes())
+    if progress.state != ScheduleState.ACTIVE:
+        return not_possible("paused", progress.state)
+    writes = Writes(due_gone_of=[definition.id])
+    progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
+    writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
+    _touch(writes, change)
+    return done(writes)
+
+
+@as_stored
+def resume(change: Change) -> Decision:
+    """Goes on from now; one row says what did not run meanwhile."""
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.ACTIVE:
+        return done(Writes())
+    if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
+        return not_possible("resumed", progress.state)
+    writes = Writes(due_gone_of=[definition.id])
+    progress = _pass_over(writes, change, f"the schedule was {progress.state}")
+    progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+    _enqueue(writes, change, definition, progress)
+    _touch(writes, change)
+    return done(writes)
+
+
+def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
+    """Account for what is due and will not run, and go on with the first occurrence after now."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.next > change.now:
+        return progress
+    accounted = _account(writes, change, reason)
+    try:
+        following = next_instant(definition.trigger, change.now)
+    except InvalidInput:  # what comes next is not known; the row keeps this occurrence from being accounted for twice
+        return accounted
+    return accounted._replace(
+        next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
+    )
+
+
+def _account(writes: Writes, change: Change, reason: str) -> Progress:
+    """One row that says what will not run any more: the occurrences from the next one until now."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.next > change.now:
+        return progress
+    try:
+        trigger = trigger_from_json(definition.trigger)
+        span: Span | None = missed_span(definition.trigger, progress.next, change.now)
+        taken = change.reader.taken_since(definition.id, progress.next)
+        span = span_without(span, trigger, taken) if span is not None and taken else span
+    except InvalidInput:  # a trigger that cannot be read tells no more than this one
+        taken = change.reader.taken_since(definition.id, progress.next)
+        span = None if progress.next in taken else Span(progress.next, progress.next, -1)
+    if span is None:
+        return progress._replace(through=progress.next)
+    writes.new_runs.append(span_run(change.new_id(), definition, span, RunStatus.SKIPPED, reason, change.now))
+    return progress._replace(through=span.last, gap=None)
+
+
+def _enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
+    """Everything that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
+    policy = policy_from_json(definition.policy)
+    if progress.next is not None:
+        trigger = trigger_from_json(definition.trigger)
+        writes.due_new.append(trigger_entry(definition, policy, trigger, progress.next))
+    if progress.active and runs:
+        for run in change.reader.live_runs(definition.id):
+            if run.status == RunStatus.PENDING:
+                writes.due_new.append(run_entry(definition, policy, run, change.now))
+            elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:
+                writes.due_new.append(run_entry(definition, policy, run, until))
+    progress = release(writes, definition, policy, progress, change.now, change.reader)
+    writes.progress[definition.id] = ended(progress)
+
+
+def cancel(change: Change) -> Decision:
+    """The schedule is over; what has not started never will, and what runs is asked to stop."""
+    progress = change.schedule.progress
+    if progress.state == ScheduleState.CANCELLED:
+        return done(Writes())
+    if progress.state in _OVER:
+        return not_possible("cancelled", progress.state)
+    writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
+    _touch(writes, change)
+    return done(writes)
+
+
+def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
+    """Leaves a tombstone, which keeps the id from being used again and the history readable; of the payload it has no
+    more than the parts that are to be `remembered`.
+
+    Its idempotency key is free again: whoever repeats the create wants a schedule, not the memory of one.
+    """
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.DELETED:
+        return Err("not_found")
+    writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
+    kept = _parts(definition.payload, remembered) if remembered else NO_PAYLOAD
+    tombstone = definition._replace(payload=kept, key=f"{GONE}{definition.id}", version=definition.version + 1)
+    writes.definitions.append(tombstone._replace(updated=change.now))
+    return done(writes)
+
+
+def _parts(payload: str, names: Sequence[str]) -> str:
+    try:
+        given = json.loads(payload)
+    except (ValueError, RecursionError):  # what cannot be read has to be deletable too
+        given = None
+    if not isinstance(given, dict):
+        return NO_PAYLOAD
+    return json.dumps({name: given[name] for name in names if name in given}, ensure_ascii=False)
+
+
+def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
+    definition, progress = change.schedule
+    writes = Writes(due_gone_of=[definition.id])
+    running = 0
+    for run in change.reader.live_runs(definition.id):
+        if run.status == RunStatus.RUNNING:
+            running += 1
+            writes.runs[run.id] = run._replace(stop=1)
+        elif run.status in LIVE:
+            writes.runs[run.id] = run._replace(
+                status=RunStatus.CANCELLED, finished=change.now, error=reason, fence=run.fence + 1
+            )
+    if progress.next is not None and progress.next <= change.now:
+        before = "" if progress.state == ScheduleState.ACTIVE else f"it was {progress.state}, and then "
+        progress = _account(writes, change, f"{before}{reason}")
+    elif progress.next is not None:
+        progress = progress._replace(through=progress.next)
+    writes.progress[definition.id] = progress._replace(
+        state=state, next=None, active=running, queued=0, gap=None, note=None
+    )
+    return writes
+
+
+class Edit(NamedTuple):
+    """New stored values; None keeps the old one. `next` alone moves the coming occurrence and keeps the rule."""
+
+    name: str | None = None
+    subject: str | None = None
+    trigger: str | None = None
+    payload: str | None = None
+    policy: str | None = None
+    next: Instant | None = None
+    version: int | None = None
+    amid_runs: bool = False  # also while runs are under way; what is left of them follows the new values
+
+
+@as_stored
+def edit(change: Change, patch: Edit) -> Decision:
+    """Only what is pending can be edited: from its claim a run is running."""
+    definition, progress = change.schedule
+    busy = (progress.active or progress.queued) and not patch.amid_runs
+    if progress.state in _OVER or (busy and progress.state != ScheduleState.BROKEN):
+        return not_possible("edited", "running" if progress.active else progress.state)
+    if patch.version is not None and patch.version != definition.version:
+        return Err("conflict", "it was changed meanwhile; read it again and repeat the edit")
+    changes = {
+        name: value
+        for name in ("name", "subject", "trigger", "payload", "policy")
+        if (value := getattr(patch, name)) is not None
+    }
+    edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
+    writes = Writes(definitions=[edited])
+    in_line = progress.state != ScheduleState.BROKEN
+    if in_line:  # its runs stay where they are: a receiver may have said when, or a person asked for one amid a pause
+        writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
+    else:
+        writes.due_gone_of.append(definition.id)
+    if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
+        progress = _account(writes, change, "the schedule was edited")
+    progress = _with_next(edited, progress, patch, change.now)
+    if progress.state == ScheduleState.BROKEN:
+        progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+    if progress.state == ScheduleState.ACTIVE:
+        _enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
+    else:
+        writes.progress[definition.id] = progress
+    return done(writes, Schedule(edited, writes.progress[definition.id]))
+
+
+def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant) -> Progress:
+    following = progress.next
+    if patch.next is not None:
+        following = patch.next
+    elif patch.trigger is not None or progress.state == ScheduleState.BROKEN:
+        following = next_instant(definition.trigger, now)
+    limit = policy_from_json(definition.policy).max_runs
+    if limit is not None and progress.run_count >= limit:
+        following = None
+    if patch.next is not None or patch.trigger is not None:
+        progress = progress._replace(through=None)
+    return progress._replace(next=following)
+
+
+@as_stored
+def fire(change: Change) -> Decision:
+    """Run now, beside the trigger: the overlap policy decides as for any other occurrence."""
+    definition, progress = change.schedule
+    if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
+        return not_possible("run", progress.state)
+    policy = policy_from_json(definition.policy)
+    busy = progress.active > 0 or progress.queued > 0
+    if busy and policy.overlap == Overlap.SKIP:
+        return Err("busy", "it is running already; wait for it to end, or let it overlap")
+    if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
+        return Err("busy", "its line of waiting runs is full")
+    due = change.reader.free_due(definition.id, change.now)
+    writes = Writes(definitions=[] if change.set_off == definition else [change.set_off])
+    in_line = busy and policy.overlap == Overlap.QUEUE
+    status = RunStatus.QUEUED if in_line else RunStatus.PENDING
+    run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
+    writes.new_runs.append(run)
+    if in_line:
+        progress = progress._replace(queued=progress.queued + 1)
+    else:
+        progress = progress._replace(active=progress.active + 1)
+        writes.due_new.append(run_entry(definition, policy, run, change.now))
+    state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
+    writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
+    return done(writes, run)
+
+
+_AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
+
+
+@as_stored
+def retry(change: Change, run: Run) -> Decision:
+    """The same run once more, with the same id, so that a receiver can tell."""
+    definition, progress = change.schedule
+    if run.status not in _AGAIN:
+        return not_possible("retried", run.status)
+    if progress.state in (ScheduleState.CANCELLED, ScheduleState.DELETED, ScheduleState.BROKEN):
+        return not_possible("retried", progress.state)
+    if progress.active and policy_from_json(definition.policy).overlap != Overlap.ALLOW:
+        return Err("busy", "another run of it is active; wait for it to end")
+    pending = run._replace(
+        status=RunStatus.PENDING,
+        deaths=0,
+        attempt=0,
+        worker=None,
+        stop=0,
+        finished=None,
+        holder=None,
+        until=None,
+        expires=None,
+    )
+    ended_at = change.now if run.finished is None else run.finished
+    # How it ended stands in the run's own row, which the retry will overwrite. That it is kept also shows from now on
+    # that somebody brought this run back.
+    life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
+    writes = Writes(runs={run.id: pending}, attempts=[life_before])
+    writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
+    state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
+    writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
+    _touch(writes, change)
+    return done(writes, pending)
+
+
+def dismiss(change: Change, run: Run) -> Decision:
+    """A failed run that nobody needs to look at any more. It stays what it is; a retry takes this back."""
+    if run.status not in (RunStatus.FAILED, RunStatus.LOST):
+        return not_possible("dismissed", run.status)
+    dismissed = run._replace(stop=1)
+    return done(Writes(runs={run.id: dismissed}), dismissed)
+
+
+def cancel_run(change: Change, run: Run) -> Decision:
+    """One run alone: ended when it has not begun, asked to stop when it has."""
+    definition, progress = change.schedule
+    if run.status not in LIVE:
+        return not_possible("cancelled", run.status)
+    if run.status == RunStatus.RUNNING:
+        return done(Writes(runs={run.id: run._replace(stop=1)}))
+    policy = policy_for_ending(definition.policy)
+    writes = Writes(due_gone=[run_entry(definition, policy, run, change.now)])
+    closed = run._replace(status=RunStatus.CANCELLED, finished=change.now, error="cancelled", fence=run.fence + 1)
+    if run.status == RunStatus.QUEUED:
+        writes.runs[run.id] = closed
+        writes.progress[definition.id] = ended(progress._replace(queued=progress.queued - 1))
+    else:
+        end_run(writes, Held(run, definition, progress), policy, closed, change.now, change.reader)
+    return done(writes, closed)
+
+
+@as_stored
+def rewind(change: Change) -> Decision:
+    """After the clock had been ahead: the next instant is counted from now, and the unique key decides what ran."""
+    definition, progress = change.schedule
+    if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
+        return done(Writes())
+    trigger = trigger_from_json(definition.trigger)
+    following = next_instant(definition.trigger, change.now)
+    progress = progress._replace(through=None, gap=None)  # an open range does not go on at an earlier instant
+    writes = Writes()
+    if following is not None and progress.next is not None:
+        entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, following)
+        writes.due_gone.append(entry)
+        writes.due_new.append(entry)
+        progress = progress._replace(next=following)
+    writes.progress[definition.id] = progress
+    return done(writes)

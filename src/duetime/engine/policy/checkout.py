@@ -1,0 +1,98 @@
+"""Waiting runs change hands: somebody takes one for a while, and says what became of it."""
+
+from __future__ import annotations
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Run, RunStatus, ScheduleState
+from duetime.engine.outcome import Outcome, Returned
+from duetime.engine.policy.changes import Change, Decision, as_stored, done, not_possible
+from duetime.engine.policy.finish import Held
+from duetime.engine.policy.options import policy_for_ending, policy_from_json
+from duetime.engine.policy.record import Finished, settle
+from duetime.engine.policy.rows import run_entry
+from duetime.engine.policy.writes import Writes
+from duetime.engine.result import Err
+
+LEFT = "whoever took it ended without finishing it"
+"""Why a run waits again that was given back by nobody in particular."""
+
+
+def was_left(run: Run) -> bool:
+    """By whoever had it last, who is over and did not say why: it is handed over alone the next time, so that one
+    of several cannot keep the others from being done."""
+    return run.error == LEFT
+
+
+def not_yours(run_id: int) -> Err:
+    return Err("not_yours", f"Run {run_id} is not yours to finish.")
+
+
+def hold_of(run: Run) -> str:
+    """Which taking of a run is meant: agents that share a token share a holder, and only this tells them apart."""
+    return f"hold_{run.id}_{run.fence}"
+
+
+def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> Decision:
+    """For `lease` microseconds, or as long as the schedule's own timeout says; never for less than `least`."""
+    definition, progress = change.schedule
+    if change.depth and definition.depth >= change.depth:  # made deeper since it was found
+        return not_possible("taken", "as deep as what the run schedules that asks for it")
+    if progress.state != ScheduleState.ACTIVE:
+        return not_possible("taken", progress.state)
+    if run.until is not None and run.until <= change.now:
+        return not_possible("taken", "overdue")
+    if _lapsed(run, change.now):  # a worker would free it too, but nobody has to wait for one
+        run = run._replace(holder=None, expires=None)
+    length = max(policy_for_ending(definition.policy).timeout or lease, least)
+    decision = hold(change, run, holder, Instant(change.now + length))
+    if isinstance(decision, Err):
+        return decision
+    writes, taken = decision.value
+    return done(writes, Held(taken, definition, progress))
+
+
+@as_stored
+def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
+    """Somebody takes a waiting run: from now on only they may finish it, until it expires."""
+    definition, _ = change.schedule
+    if run.status != RunStatus.WAITING or run.holder is not None:
+        return not_possible("taken", run.status)
+    policy = policy_from_json(definition.policy)
+    taken = run._replace(
+        holder=holder, expires=expires, fence=run.fence + 1, attempt=run.attempt + 1, started=change.now
+    )
+    writes = Writes(runs={run.id: taken})
+    entry = run_entry(definition, policy, taken, expires)
+    writes.due_gone.append(entry)
+    writes.due_new.append(entry)
+    return done(writes, taken)
+
+
+def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision:
+    """Without `hold` the holder alone is the proof: a late answer to an earlier taking by the same holder then counts
+    for the present one, which is the same work for the same party."""
+    if _lapsed(run, change.now) or hold not in (None, hold_of(run)):
+        return not_yours(run.id)
+    return finish_held(change, run, holder, Finished(run.id, run.fence, outcome, None, change.now))
+
+
+def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision:
+    """The end of a run that was taken: the holder and its fence prove that it still is theirs."""
+    if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
+        return not_yours(run.id)
+    definition, progress = change.schedule
+    writes = Writes()
+    policy = policy_for_ending(definition.policy)
+    writes.due_gone.append(run_entry(definition, policy, run, change.now))
+    if isinstance(item.outcome, Returned) and run.until is None:  # to where it waited: it need not be let in again
+        error = item.outcome.reason or run.error
+        back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
+        writes.runs[run.id] = back._replace(holder=None, expires=None)
+        return done(writes, writes.runs[run.id])
+    freed = run._replace(holder=None, until=None, expires=None)
+    settle(writes, Held(freed, definition, progress), item, change.now, change.reader)
+    return done(writes, writes.runs[run.id])
+
+
+def _lapsed(run: Run, now: Instant) -> bool:
+    return run.expires is not None and run.expires <= now

@@ -1,0 +1,287 @@
+"""From due entries to started runs: catch-up, overlap, limits and the next instant, decided at the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import TRANSIENT
+from duetime.engine.model import (
+    NO_RUN,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunStatus,
+    ScheduleId,
+    ScheduleState,
+    WorkerId,
+)
+from duetime.engine.outcome import Failed
+from duetime.engine.policy.catch_up import Found, without
+from duetime.engine.policy.evaluation import LEAD, Answers, Question, found_before, occurrences
+from duetime.engine.policy.finish import Held, Reader, end_run
+from duetime.engine.policy.options import Overlap, Policy, policy_from_json
+from duetime.engine.policy.record import Finished, settle
+from duetime.engine.policy.rows import Span, claimed_run, ended, new_run, run_entry, span_run, trigger_entry
+from duetime.engine.policy.writes import Extension, NewId, Writes
+from duetime.engine.triggers import trigger_from_json
+from duetime.engine.triggers.step_budget import LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
+
+__all__ = ["LEAD", "Claim", "ClaimPlan", "Entry", "mark_broken", "plan_claims"]
+
+
+# Looking a member up in its enumeration takes as long as a call, and every claim comes here.
+_ACTIVE = ScheduleState.ACTIVE
+
+
+class Entry(NamedTuple):
+    """A due entry as a store hands it over, its progress row locked."""
+
+    due: DueEntry
+    definition: Definition
+    progress: Progress
+    run: Run | None
+
+
+class Claim(NamedTuple):
+    """A run that now belongs to a worker."""
+
+    run: Run
+    definition: Definition
+    at: Instant
+
+
+Taken = Mapping[ScheduleId, frozenset[Instant]]
+"""Occurrences that have a row already: they advance without a run."""
+
+
+@dataclass(slots=True)
+class ClaimPlan:
+    worker: WorkerId
+    now: Instant
+    new_id: NewId
+    reader: Reader
+    taken: Taken = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
+    """What was worked out beforehand, outside the transaction."""
+    writes: Writes = field(default_factory=Writes)
+    claims: list[Claim] = field(default_factory=list)
+    postponed: list[Question] = field(default_factory=list)
+    """What takes more steps than a transaction has: these entries stay in the queue until they are answered."""
+
+
+def plan_claims(
+    entries: Sequence[Entry],
+    worker: WorkerId,
+    now: Instant,
+    new_id: NewId,
+    reader: Reader,
+    taken: Taken | None = None,
+    answers: Answers | None = None,
+) -> ClaimPlan:
+    """Total: an entry that cannot be planned breaks its schedule visibly, and the batch goes on."""
+    plan = ClaimPlan(worker, now, new_id, reader, taken or {}, answers or {})
+    if taken is not None:  # rare, and what is asked depends on the transaction: each answer has its full budget
+        _plan_all(plan, entries, None)
+        return plan
+    with step_budget(LOCKED_STEPS, OutOfSteps) as budget:
+        _plan_all(plan, entries, budget)
+    return plan
+
+
+def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | None) -> None:
+    for entry in entries:
+        progress = plan.writes.progress_of(entry.progress)
+        try:
+            policy, found = _read(plan, entry, progress)
+        except TRANSIENT:
+            raise  # the whole batch is tried again: the row is not to blame
+        except OutOfSteps:
+            plan.postponed.append(_question(entry, progress))
+            if budget is not None and len(plan.postponed) < MOST_POSTPONED:
+                budget.refill()
+            continue
+        except Exception as error:
+            plan.writes.due_gone.append(entry.due)
+            mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
+            continue
+        plan.writes.due_gone.append(entry.due)
+        if entry.due.run != NO_RUN:
+            _claim_run(plan, entry, policy)
+        elif found is not None:
+            _advance(plan, entry, policy, found, progress)
+
+
+def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
+    current = writes.progress_of(progress)
+    writes.progress[current.schedule] = current._replace(
+        state=ScheduleState.BROKEN, note=f"cannot be planned: {reason}; edit or delete it"
+    )
+    writes.withdraw(current.schedule)
+
+
+def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Found | None]:
+    """Everything that the row's texts can make fail, before anything is decided; the store is not asked in here."""
+    policy = policy_from_json(entry.definition.policy)
+    if entry.due.run != NO_RUN or progress.state != _ACTIVE or progress.next is None:
+        return policy, None
+    due, text = progress.next, entry.definition.trigger
+    found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
+    if found is None:
+        held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # `_held`, written out
+        found = occurrences(text, policy, due, progress.through, held, plan.now)
+    taken = plan.taken.get(progress.schedule)
+    return policy, without(found, trigger_from_json(text), taken) if taken else found
+
+
+def _question(entry: Entry, progress: Progress) -> Question:
+    definition, due = entry.definition, progress.next
+    assert due is not None
+    held = _held(entry, progress, due)
+    return Question(
+        definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held
+    )
+
+
+def _held(entry: Entry, progress: Progress, due: Instant) -> int:
+    """Return how long an entry was put off on purpose. One that was left in the queue until its instant, because its
+    schedule is busy, is decided a moment after it, and that is not being late either."""
+    waited = LEAD if progress.active or progress.queued else 0
+    return entry.due.at - due + waited
+
+
+def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
+    definition = entry.definition
+    progress, following, run = before, found.following, found.run
+    if len(run) == 1 and found.missed is None and policy.max_runs is None and not (before.active or before.queued):
+        _start_alone(plan, entry, policy, found, before)
+        return
+    if policy.max_runs is not None:
+        run = run[: max(0, policy.max_runs - progress.run_count)]
+    if found.missed is not None:
+        progress = _miss(plan, definition, found.missed, progress)
+    for due in run:
+        progress = _admit(plan, entry, policy, due, progress, before)
+    if policy.max_runs is not None and progress.run_count >= policy.max_runs:
+        following = None
+    progress = ended(progress._replace(next=following, through=found.through))
+    plan.writes.progress[definition.id] = progress
+    if following is not None:
+        trigger = trigger_from_json(definition.trigger)
+        plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
+
+
+def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
+    """What happens nearly always, written out: one row instead of three copies of it."""
+    definition, following = entry.definition, found.following
+    _put_in_hand(plan, entry, found.run[0])
+    plan.writes.progress[definition.id] = Progress(
+        before.schedule, before.owner, before.kind, before.state, following, found.through, before.run_count + 1,
+        1, 0, None, before.last_status, before.last_run, before.last_error, before.failures, None,
+    )  # fmt: skip
+    if following is not None:
+        trigger = trigger_from_json(definition.trigger)
+        plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
+
+
+def _admit(
+    plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress, before: Progress
+) -> Progress:
+    """One occurrence that may run: start it, let it stand in line, or skip it visibly."""
+    if progress.queued == 0 and progress.active == 0:
+        return _start(plan, entry, due, progress)
+    if policy.overlap == Overlap.ALLOW and before.queued == 0:
+        first = progress.run_count == before.run_count
+        return _start(plan, entry, due, progress) if first else _enter(plan, entry, policy, due, progress)
+    in_line = policy.overlap != Overlap.SKIP or before.active == 0
+    if in_line and progress.queued < policy.queue_limit:
+        plan.writes.new_runs.append(new_run(plan.new_id(), entry.definition, due, RunStatus.QUEUED))
+        return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1)
+    reason = "the line of waiting runs is full" if in_line else "an earlier run was still active"
+    return _skip(plan, entry.definition, due, progress, reason)
+
+
+def _put_in_hand(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
+    definition, at, now = entry.definition, entry.due.at, plan.now
+    run = claimed_run(plan.new_id(), definition, due, plan.worker, at if at > now else now)
+    plan.writes.new_runs.append(run)
+    plan.claims.append(Claim(run, definition, at))
+
+
+def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
+    _put_in_hand(plan, entry, due)
+    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None, note=None)
+
+
+def _enter(plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress) -> Progress:
+    """One entry starts one run: further ones go through the queue, so that a worker gets no more than it asked for."""
+    run = new_run(plan.new_id(), entry.definition, due, RunStatus.PENDING)
+    plan.writes.new_runs.append(run)
+    plan.writes.due_new.append(run_entry(entry.definition, policy, run, plan.now))
+    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
+
+
+def _skip(plan: ClaimPlan, definition: Definition, due: Instant, progress: Progress, reason: str) -> Progress:
+    """Skips in a row share one row, so that a fast trigger behind a slow run does not flood the history."""
+    if progress.gap is not None:
+        plan.writes.extensions.append(Extension(progress.gap, due, 1))
+        return progress
+    run = span_run(plan.new_id(), definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
+    plan.writes.new_runs.append(run)
+    return progress._replace(gap=run.id)
+
+
+def _miss(plan: ClaimPlan, definition: Definition, missed: Span, progress: Progress) -> Progress:
+    reason = "its time passed while no worker could run it"
+    run = span_run(plan.new_id(), definition, missed, RunStatus.MISSED, reason, plan.now)
+    plan.writes.new_runs.append(run)
+    return progress._replace(last_status=RunStatus.MISSED, gap=None)
+
+
+def _claim_run(plan: ClaimPlan, entry: Entry, policy: Policy) -> None:
+    """A run that exists already: a retry, one given back, one started by hand, or a waiting one whose time is up."""
+    run = entry.run
+    if run is None:
+        return
+    if run.status == RunStatus.PENDING:
+        _start_pending(plan, entry, run)
+    elif run.status == RunStatus.WAITING:
+        _expire(plan, entry, run, policy)
+
+
+def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
+    started = run._replace(
+        status=RunStatus.RUNNING,
+        worker=plan.worker,
+        fence=run.fence + 1,
+        attempt=run.attempt + 1,
+        started=max(entry.due.at, plan.now),
+        finished=None,
+    )
+    plan.writes.runs[run.id] = started
+    plan.claims.append(Claim(started, entry.definition, entry.due.at))
+    progress = plan.writes.progress_of(entry.progress)
+    if progress.note is not None and progress.state == ScheduleState.ACTIVE:
+        plan.writes.progress[progress.schedule] = progress._replace(note=None)  # it is no longer held back
+
+
+def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
+    """A holder that did not finish in time gives the run back to the others; without a holder its patience is over.
+    Where both come together, as for a webhook that never answers, it was an attempt like any other."""
+    at = max(entry.due.at, plan.now)  # entries are claimed a little ahead of their instant
+    if run.holder is not None and (run.until is None or run.until > at):
+        plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)
+        if run.until is not None:
+            plan.writes.due_new.append(run_entry(entry.definition, policy, run, run.until))
+        return
+    lapsed = run._replace(holder=None, until=None, expires=None, fence=run.fence + 1)
+    held = Held(lapsed, entry.definition, entry.progress)
+    if run.holder is not None:
+        missed = Finished(run.id, lapsed.fence, Failed("whoever took it did not finish in time"), None, plan.now)
+        settle(plan.writes, held, missed, plan.now, plan.reader)
+        return
+    failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="nobody took it in time")
+    end_run(plan.writes, held, policy, failed, plan.now, plan.reader)

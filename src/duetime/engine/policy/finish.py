@@ -1,0 +1,106 @@
+"""The one way in which a run ends, so that every ending counts, releases and closes alike."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.engine.policy.follow_ups import alert, failing, follow_ups, is_failing
+from duetime.engine.policy.options import Overlap, Policy
+from duetime.engine.policy.rows import earliest_start, ended, run_entry
+from duetime.engine.policy.writes import Writes
+
+# Looking a member up in its enumeration takes as long as a call, and every run ends here.
+_COMPLETED = RunStatus.COMPLETED
+_FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
+
+
+class Reader(Protocol):
+    """What a decision may look up in the running transaction; only rare paths do."""
+
+    def oldest_queued(self, schedule: ScheduleId) -> Run | None: ...
+
+    def live_runs(self, schedule: ScheduleId) -> list[Run]: ...
+
+    def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
+        """The occurrences at or after `first` that have a row already."""
+
+    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
+        """The first microsecond at or after `wanted` that no manual run of this schedule has."""
+
+    def last_attempt(self, run: RunId) -> int:
+        """The number of the latest attempt of a run that is kept beside its own row; 0 where there is none."""
+
+
+class Held(NamedTuple):
+    """A run with its schedule, the progress row locked."""
+
+    run: Run
+    definition: Definition
+    progress: Progress
+
+
+def end_run(writes: Writes, held: Held, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
+    """`closed` is the run in its final status; it was counted as active until now."""
+    progress = writes.progress_of(held.progress)
+    failures, last_error = progress.failures, closed.error
+    if closed.status == _COMPLETED:
+        failures, last_error = 0, None
+    elif closed.status in _FAILURES:
+        failures += 1
+    last_run = progress.last_run if closed.started is None else closed.started
+    paused = failures > progress.failures and is_failing(policy, progress, failures)
+    progress = Progress(  # written out: `_replace` costs twice as much, and every run ends once
+        progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
+        progress.run_count, progress.active - 1, progress.queued, progress.gap, closed.status, last_run, last_error,
+        failures, progress.note,
+    )  # fmt: skip
+    writes.runs[closed.id] = closed
+    if policy.deliver_to is not None or policy.callbacks:
+        writes.follow_ups += follow_ups(held.definition, policy, closed, now)
+    if paused:
+        note = f"paused after {failures} failures in a row; resume it once the cause is mended"
+        progress = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
+    if progress.queued:
+        progress = release(writes, held.definition, policy, progress, now, reader)
+    writes.progress[progress.schedule] = ended(progress)
+
+
+def pause_and_tell(
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str, now: Instant
+) -> Progress:
+    """By Duetime itself: nothing more of the schedule starts until a person resumes it, and so a person has to hear of
+    it. Said once, for what is paused does not come here again."""
+    writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), now, policy.deliver_to))
+    writes.withdraw(progress.schedule)
+    return progress._replace(state=ScheduleState.PAUSED, note=note)
+
+
+def release(
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
+) -> Progress:
+    """The oldest run in line may start at its instant, once its schedule is active and nothing stands before it."""
+    free = progress.active == 0 or policy.overlap == Overlap.ALLOW
+    if progress.state != ScheduleState.ACTIVE or not progress.queued or not free:
+        return progress
+    run = _next_in_line(writes, progress.schedule, reader)
+    if run is None:
+        return progress
+    writes.runs[run.id] = run._replace(status=RunStatus.PENDING)
+    at = max(now, earliest_start(definition, run))
+    writes.due_new.append(run_entry(definition, policy, run, at))
+    return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
+
+
+def _next_in_line(writes: Writes, schedule: ScheduleId, reader: Reader) -> Run | None:
+    """The oldest queued run as this batch leaves it; the store still shows what the batch began with."""
+    run = reader.oldest_queued(schedule)
+    if run is not None and run.id not in writes.runs:
+        return run
+    stored = reader.live_runs(schedule) if run is not None else []
+    made = [run for run in writes.new_runs if run.schedule == schedule]
+    for run in (*stored, *made):
+        if run.status == RunStatus.QUEUED and run.id not in writes.runs:
+            return run
+    return None

@@ -1,0 +1,175 @@
+"""The policy of one schedule: what people may set, its defaults, and its stored form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
+from duetime.engine.delivery import ATTEMPTS
+from duetime.engine.errors import InvalidInput
+from duetime.engine.topics import checked_topic
+
+
+class CatchUp(StrEnum):
+    ONCE = "once"
+    ALL = "all"
+    SKIP = "skip"
+
+
+class Overlap(StrEnum):
+    SKIP = "skip"
+    QUEUE = "queue"
+    ALLOW = "allow"
+
+
+class NotifyOn(StrEnum):
+    FAILURE = "failure"
+    SUCCESS = "success"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Work of another kind that follows the end of a run; it is told what it follows."""
+
+    on: str
+    kind: str
+    payload: Mapping[str, Any]
+    policy: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Durations are microseconds."""
+
+    catch_up: str = CatchUp.ONCE
+    catch_up_limit: int = 100
+    overlap: str = Overlap.SKIP
+    queue_limit: int = 100
+    max_attempts: int = 1
+    backoff: int = 10 * SECOND
+    backoff_limit: int = 1 * HOUR
+    timeout: int | None = None
+    at_most_once: bool = False
+    max_runs: int | None = None
+    grace: int = 1 * MINUTE
+    pause_after: int = 10
+    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never."""
+    deliver_to: str | None = None
+    """The topic that hears how each run ended."""
+    notify_on: str = NotifyOn.ALWAYS
+    callbacks: tuple[Callback, ...] = ()
+
+
+_CHOICES: dict[str, type[StrEnum]] = {"catch_up": CatchUp, "overlap": Overlap, "notify_on": NotifyOn}
+_RANGES: dict[str, tuple[int, int]] = {
+    "catch_up_limit": (1, 1000),
+    "queue_limit": (1, 10_000),
+    "max_attempts": (1, 100),
+    "backoff": (1, 30 * DAY),
+    "backoff_limit": (1, 30 * DAY),
+    "timeout": (1, 30 * DAY),
+    "max_runs": (1, 2**53),
+    "grace": (0, 365 * DAY),
+    "pause_after": (0, 1_000_000),
+}
+_DEFAULTS = {item.name: item.default for item in fields(Policy)}
+
+
+def make_policy(given: Mapping[str, Any]) -> Policy:
+    """A policy from what a caller gave; an absent or null entry keeps its default."""
+    values = {name: value for name, value in given.items() if value is not None}
+    for name, value in values.items():
+        _check(name, value)
+    if "callbacks" in values:
+        values["callbacks"] = _callbacks(values["callbacks"])
+    policy = Policy(**values)
+    if "notify_on" in values and policy.deliver_to is None:
+        raise InvalidInput("notify_on: needs deliver_to, the topic to notify", field="notify_on")
+    if policy.at_most_once and policy.max_attempts > 1:
+        raise InvalidInput(
+            "max_attempts: work that runs at most once cannot be retried; leave one of the two out",
+            field="max_attempts",
+        )
+    return policy
+
+
+def _check(name: str, value: Any) -> None:
+    if name in _CHOICES:
+        allowed = [str(choice) for choice in _CHOICES[name]]
+        if value not in allowed:
+            raise InvalidInput(f"{name}: must be one of {', '.join(allowed)}, not {value!r}", field=name)
+    elif name in _RANGES:
+        low, high = _RANGES[name]
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidInput(f"{name}: must be a whole number from {low} to {high}, not {value!r}", field=name)
+    elif name == "at_most_once":
+        if type(value) is not bool:
+            raise InvalidInput(f"{name}: must be true or false, not {value!r}", field=name)
+    elif name == "deliver_to":
+        checked_topic(value, name)
+    elif name != "callbacks":
+        raise InvalidInput(f"{name}: no such policy; there are {', '.join(sorted(_DEFAULTS))}", field=name)
+
+
+def _callbacks(given: Any) -> tuple[Callback, ...]:
+    if not isinstance(given, list | tuple):
+        raise InvalidInput("callbacks: must be a list", field="callbacks")
+    return tuple(_callback(each) for each in given)
+
+
+def _callback(given: Any) -> Callback:
+    """Made by kinds, never typed by people: what does not fit was edited by hand."""
+    if isinstance(given, Callback):
+        return given
+    try:
+        made = Callback(**given)
+    except TypeError as error:
+        raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks") from error
+    texts: tuple[object, ...] = (made.on, made.kind)
+    tables: tuple[object, ...] = (made.payload, made.policy)
+    fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
+    if not fits or made.on not in list(NotifyOn):
+        raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks")
+    callback_policy(made)  # a run must be able to end: whatever is wrong with it has to come out here
+    return made
+
+
+def callback_policy(callback: Callback) -> Policy:
+    """Raises InvalidInput."""
+    return make_policy({"max_attempts": ATTEMPTS, **callback.policy})
+
+
+def policy_to_json(policy: Policy) -> str:
+    """Only what differs from the defaults, so that most schedules store `{}`."""
+    changed = {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != _DEFAULTS[name]}
+    return json.dumps(changed, sort_keys=True, separators=(",", ":"), default=asdict)
+
+
+@lru_cache(maxsize=4096)
+def policy_from_json(text: str) -> Policy:
+    """Checked like any input: what somebody wrote into the database by hand must fail here and not in mid-decision."""
+    try:
+        stored = json.loads(text)
+    except (ValueError, RecursionError):
+        stored = None
+    if not isinstance(stored, dict):
+        raise InvalidInput("the stored policy is not a JSON object", field="policy")
+    return make_policy(stored)
+
+
+CAUTIOUS = Policy(at_most_once=True)
+
+
+@lru_cache(maxsize=4096)
+def policy_for_ending(text: str) -> Policy:
+    """A run must be able to end whatever its policy says; one that cannot be read starts nothing again."""
+    try:
+        return policy_from_json(text)
+    except InvalidInput:
+        return CAUTIOUS

@@ -1,0 +1,65 @@
+"""How much one owner may run in an hour. What is beyond it is held back, visibly, and not dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.model import NO_RUN, RunStatus
+from duetime.engine.policy.claim import LEAD, Entry
+from duetime.engine.policy.options import Overlap, policy_for_ending
+from duetime.engine.policy.writes import Writes
+
+
+class Budget(NamedTuple):
+    """How many runs an owner may have in an hour."""
+
+    limit: int
+    exempt: frozenset[str] = frozenset()
+    """Owners without a limit."""
+
+
+def hour_of(now: Instant) -> Instant:
+    return Instant(now - now % HOUR)
+
+
+def hold_back(
+    entries: Sequence[Entry], used: Mapping[str, int], limit: int, now: Instant
+) -> tuple[list[Entry], Writes]:
+    """The entries that their owners may still run, and the writes that move the others to the next hour. Owners that
+    `used` does not name have no limit."""
+    spent = Counter(used)
+    admitted: list[Entry] = []
+    writes = Writes()
+    for entry in entries:
+        owner = entry.definition.owner
+        if owner not in used or not _starts(entry):
+            admitted.append(entry)
+            continue
+        spent[owner] += 1
+        if spent[owner] <= limit:
+            admitted.append(entry)
+        else:
+            _postpone(writes, entry, limit, Instant(hour_of(now) + HOUR + LEAD))
+    return admitted, writes
+
+
+def _starts(entry: Entry) -> bool:
+    """Whether a run may come of it: not of a hold that expires, nor of an occurrence that will be skipped."""
+    if entry.due.run != NO_RUN:
+        return entry.run is not None and entry.run.status == RunStatus.PENDING
+    busy = entry.progress.active > 0
+    return not busy or policy_for_ending(entry.definition.policy).overlap != Overlap.SKIP
+
+
+def _postpone(writes: Writes, entry: Entry, limit: int, until: Instant) -> None:
+    writes.due_gone.append(entry.due)
+    writes.due_new.append(entry.due._replace(at=until))
+    progress = writes.progress_of(entry.progress)
+    note = (
+        f"held back until the next hour: the limit of {limit} runs an hour is reached;"
+        " let schedules run less often, or ask the operator to raise max_runs_per_hour"
+    )
+    writes.progress[progress.schedule] = progress._replace(note=note)

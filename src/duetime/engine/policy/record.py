@@ -1,0 +1,182 @@
+"""From outcomes to records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, assert_never
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
+from duetime.engine.policy.backoff import backoff
+from duetime.engine.policy.finish import Held, Reader, end_run
+from duetime.engine.policy.follow_ups import alert
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.rows import earliest_start, run_entry
+from duetime.engine.policy.writes import Writes
+
+_GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
+# Looking a member up in its enumeration takes as long as a call, and every run comes here.
+_RUNNING, _COMPLETED = RunStatus.RUNNING, RunStatus.COMPLETED
+
+
+class Finished(NamedTuple):
+    """What a worker says of a run it holds; the fence proves that it still does."""
+
+    run: RunId
+    fence: int
+    outcome: Outcome
+    started: Instant | None
+    finished: Instant
+
+
+class Answer(StrEnum):
+    RECORDED = "recorded"
+    ALREADY = "already"  # recorded by an earlier write whose acknowledgement was lost
+    STALE = "stale"  # the run is somebody else's by now
+
+
+_RECORDED = Answer.RECORDED
+
+
+@dataclass(slots=True)
+class Settlement:
+    writes: Writes = field(default_factory=Writes)
+    answers: list[Answer] = field(default_factory=list)
+
+
+def plan_settlement(
+    held: Mapping[RunId, Held], finished: Sequence[Finished], worker: WorkerId, now: Instant, reader: Reader
+) -> Settlement:
+    settlement = Settlement()
+    for item in finished:
+        row = held.get(item.run)
+        answer = _answer(row, item, worker, settlement.writes)
+        settlement.answers.append(answer)
+        if row is not None and answer is _RECORDED:
+            settle(settlement.writes, row, item, now, reader)
+    return settlement
+
+
+def _answer(row: Held | None, item: Finished, worker: WorkerId, writes: Writes) -> Answer:
+    if row is None or row.run.fence != item.fence or row.run.worker != worker:
+        return Answer.STALE
+    if row.run.status != _RUNNING or row.run.id in writes.runs:
+        return Answer.ALREADY
+    return _RECORDED
+
+
+def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Reader) -> None:
+    policy = policy_for_ending(held.definition.policy)
+    started = item.started if item.started is not None else held.run.started
+    outcome = item.outcome
+    if isinstance(outcome, Completed):
+        end_run(writes, held, policy, _completed(held.run, started, item.finished, outcome.result), now, reader)
+        return
+    run = held.run._replace(started=started, finished=item.finished)
+    if isinstance(outcome, Cancelled):
+        end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error=outcome.reason), now, reader)
+    elif isinstance(outcome, Waiting):
+        _wait(writes, held, run, outcome, now, reader)
+    elif isinstance(outcome, Returned):
+        _give_back(writes, held, run, outcome, now, reader)
+    elif isinstance(outcome, Failed | Retry):
+        # An attempt was made: the patience of earlier give-backs is over, and a later one begins its own.
+        _retry_or_fail(writes, held, run._replace(until=None), outcome, now, reader)
+    else:
+        assert_never(outcome)
+
+
+def _completed(run: Run, started: Instant | None, finished: Instant, result: str | None) -> Run:
+    """Return the row of a run that did what it should; written out, since `_replace` costs twice as much."""
+    return Run(
+        run.id, run.schedule, run.cause, run.due, _COMPLETED, run.attempt, run.deaths, run.fence, run.worker,
+        run.holder, started, finished, run.until, run.expires, result, None, run.report, run.stop, run.last,
+        run.number, run.kind, run.owner, run.name,
+    )  # fmt: skip
+
+
+def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
+    """Until when it may be given back for such a reason is kept with the run: workers come and go meanwhile."""
+    until = held.run.until
+    if outcome.patience is not None:
+        until = Instant(now + outcome.patience) if until is None else until
+        if until <= now:
+            _retry_or_fail(writes, held, run, Retry(outcome.reason or "given back", outcome.after), now, reader)
+            return
+    error = outcome.reason or held.run.error
+    back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
+    at = max(Instant(now + outcome.after), earliest_start(held.definition, run))
+    go_on(writes, held, back, at, now, reader)
+    if outcome.alert is not None:  # its owner hears of it, once
+        _say_why(writes, held, outcome.alert.text)
+        deliver_to = policy_for_ending(held.definition.policy).deliver_to
+        writes.follow_ups.append(alert(held.definition.owner, outcome.alert, now, deliver_to))
+    elif outcome.after and outcome.reason is not None:
+        _say_why(writes, held, outcome.reason)
+
+
+def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
+    """Neither a worker nor an attempt: whoever takes it starts the attempt."""
+    policy = policy_for_ending(held.definition.policy)
+    state = writes.progress_of(held.progress).state
+    if state in _GONE or run.stop:
+        end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error="cancelled"), now, reader)
+        return
+    waiting = run._replace(
+        status=RunStatus.WAITING,
+        finished=None,
+        attempt=run.attempt if outcome.holder else run.attempt - 1,
+        holder=outcome.holder,
+        until=outcome.until,
+        expires=outcome.until if outcome.holder else None,
+    )
+    writes.runs[run.id] = waiting
+    if outcome.until is not None and state == ScheduleState.ACTIVE:
+        writes.due_new.append(run_entry(held.definition, policy, waiting, outcome.until))
+
+
+def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry, now: Instant, reader: Reader) -> None:
+    policy = policy_for_ending(held.definition.policy)
+    failures = run.attempt - run.deaths
+    permanent = isinstance(outcome, Failed) and outcome.permanent
+    if permanent or failures >= policy.max_attempts or run.stop:
+        status = RunStatus.CANCELLED if run.stop else RunStatus.FAILED
+        closed = run._replace(status=status, error=outcome.error, result=outcome.result)
+        end_run(writes, held, policy, closed, now, reader)
+        return
+    finished = now if run.finished is None else run.finished
+    writes.attempts.append(Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error))
+    asked = outcome.after if isinstance(outcome, Retry) else 0
+    at = Instant(now + backoff(policy, run.id, failures, asked))
+    go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
+
+
+def go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
+    """Back into the queue while the schedule is active; parked while it is paused, unless somebody asked for this very
+    run; over when it was cancelled."""
+    policy = policy_for_ending(held.definition.policy)
+    state = writes.progress_of(held.progress).state
+    if state in _GONE or run.stop:
+        closed = run._replace(status=RunStatus.CANCELLED, finished=now, error=run.error or "cancelled")
+        end_run(writes, held, policy, closed, now, reader)
+        return
+    pending = run._replace(status=RunStatus.PENDING)
+    writes.runs[run.id] = pending
+    if state == ScheduleState.ACTIVE or (state == ScheduleState.PAUSED and _by_hand(held.run, reader)):
+        writes.due_new.append(run_entry(held.definition, policy, pending, at))
+
+
+def _by_hand(run: Run, reader: Reader) -> bool:
+    """Run now, or retried, by somebody who would otherwise never hear of it again. A retry counts its attempts from one
+    again, so that those of the life before are ahead of it."""
+    return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
+
+
+def _say_why(writes: Writes, held: Held, note: str) -> None:
+    """The schedule tells why it waits, until it is taken up again; of one that is over there is nothing to tell."""
+    progress = writes.progress_of(held.progress)
+    if progress.state == ScheduleState.ACTIVE:
+        writes.progress[progress.schedule] = progress._replace(note=note)

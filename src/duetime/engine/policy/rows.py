@@ -1,0 +1,101 @@
+"""How the rows of a decision are made: a started run, a range that did not run, the next entry of a trigger."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import (
+    NO_RUN,
+    Cause,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunId,
+    RunStatus,
+    ScheduleState,
+    WorkerId,
+    lane_of,
+)
+from duetime.engine.policy.backoff import spread
+from duetime.engine.policy.options import Policy
+from duetime.engine.triggers import Trigger, trigger_from_json
+
+# Looking a member up in its enumeration takes as long as a call, and every run comes here.
+_RUNNING, _TRIGGER = RunStatus.RUNNING, Cause.TRIGGER
+
+
+class Span(NamedTuple):
+    """Occurrences that did not run: first, last and how many. A negative count means at least that many."""
+
+    first: Instant
+    last: Instant
+    number: int
+
+
+def new_run(
+    run: RunId,
+    definition: Definition,
+    due: Instant,
+    status: str,
+    *,
+    cause: str = Cause.TRIGGER,
+    finished: Instant | None = None,
+    error: str | None = None,
+    last: Instant | None = None,
+    number: int = 1,
+) -> Run:
+    return Run(
+        run, definition.id, cause, due, status, 0, 0, 0, None, None, None, finished, None, None, None, error, None, 0,
+        last, number, definition.kind, definition.owner, definition.name,
+    )  # fmt: skip
+
+
+def claimed_run(run: RunId, definition: Definition, due: Instant, worker: WorkerId, started: Instant) -> Run:
+    """Make the row of an occurrence that begins with its claim, as nearly all do; by place, which costs half."""
+    return Run(
+        run, definition.id, _TRIGGER, due, _RUNNING, 1, 0, 1, worker, None, started, None, None, None, None, None,
+        None, 0, None, 1, definition.kind, definition.owner, definition.name,
+    )  # fmt: skip
+
+
+def span_run(run: RunId, definition: Definition, span: Span, status: str, reason: str, now: Instant) -> Run:
+    return new_run(run, definition, span.first, status, finished=now, error=reason, last=span.last, number=span.number)
+
+
+def start_of(definition: Definition, trigger: Trigger, due: Instant) -> Instant:
+    """Return when an occurrence is to start: its nominal instant and its share of the jitter."""
+    return Instant(due + spread(definition.id, due, trigger.jitter)) if trigger.jitter else due
+
+
+def earliest_start(definition: Definition, run: Run) -> Instant:
+    """Return the instant before which a run must not start, however early it was claimed."""
+    if run.cause != Cause.TRIGGER:  # asked for at once; what its instant has beyond that only tells it from others
+        return Instant(0)
+    try:
+        return start_of(definition, trigger_from_json(definition.trigger), run.due)
+    except InvalidInput:  # a run must be able to go on and to end, whatever became of its trigger
+        return run.due
+
+
+def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due: Instant) -> DueEntry:
+    lane = lane_of(definition.kind, at_most_once=True) if policy.at_most_once else definition.kind
+    at = start_of(definition, trigger, due) if trigger.jitter else due
+    return DueEntry(lane, at, definition.id, NO_RUN, definition.owner)
+
+
+def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
+    """A run that a process died with is a suspect: its lane lets workers hold few of them at a time."""
+    lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
+    return DueEntry(lane, at, definition.id, run.id, definition.owner)
+
+
+def ended(progress: Progress) -> Progress:
+    """An active schedule that has nothing left to run is over."""
+    if progress.next is not None or progress.active or progress.queued:
+        return progress
+    if progress.state == ScheduleState.ACTIVE:
+        return progress._replace(state=ScheduleState.ENDED, gap=None)
+    return progress

@@ -1,0 +1,50 @@
+"""What a decision wants written. Stores apply it in one transaction and never look inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Attempt, Definition, DueEntry, Progress, Run, RunId, ScheduleId
+from duetime.engine.policy.create import Draft
+
+NewId = Callable[[], RunId]
+
+
+class Extension(NamedTuple):
+    """Further occurrences that join an open range row."""
+
+    run: RunId
+    last: Instant
+    added: int
+
+
+@dataclass(slots=True)
+class Writes:
+    """Progress is keyed by schedule, so that several decisions about one schedule in a batch build on each other."""
+
+    new_runs: list[Run] = field(default_factory=list)
+    runs: dict[RunId, Run] = field(default_factory=dict)
+    extensions: list[Extension] = field(default_factory=list)
+    progress: dict[ScheduleId, Progress] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    due_gone: list[DueEntry] = field(default_factory=list)
+    """Entries that leave the queue; matched by schedule and run."""
+    due_gone_of: list[ScheduleId] = field(default_factory=list)
+    """Schedules all of whose entries leave the queue."""
+    due_new: list[DueEntry] = field(default_factory=list)
+    spared: dict[RunId, int] = field(default_factory=dict)
+    """Runs that a worker's death is not held against, with what `policy.rescuing` wants to know of it next time."""
+    follow_ups: list[Draft] = field(default_factory=list)
+    """One-off schedules that begin with this decision, such as the message that tells how a run ended."""
+
+    def withdraw(self, schedule: ScheduleId) -> None:
+        """Nothing of this schedule stays in the queue, not even what was decided a moment ago."""
+        self.due_gone_of.append(schedule)
+        self.due_new = [entry for entry in self.due_new if entry.schedule != schedule]
+
+    def progress_of(self, row: Progress) -> Progress:
+        return self.progress.get(row.schedule, row)

@@ -1,0 +1,151 @@
+"""What callers see of schedules and runs: their own, and operators everything."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from duetime.engine.clock import Clock, Instant
+from duetime.engine.encoding import is_text
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import Caller, Kind
+from duetime.engine.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunQuery, ScheduleQuery, Store
+from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+NOT_FOUND = Err("not_found", "there is no such schedule")
+
+
+class Preview(NamedTuple):
+    english: str
+    instants: list[Instant]
+    warnings: list[str]
+
+
+def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
+    """Turns our own errors into `Err`, so that a face meets every refusal in one shape."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        try:
+            return method(*args, **kwargs)
+        except DuetimeError as error:
+            field_name = getattr(error, "field", None)
+            return Err(error.code, error.message, {} if field_name is None else {"field": field_name})
+
+    return guarded
+
+
+class Reading:
+    def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, zone: str) -> None:
+        self.store, self.kinds, self.clock, self.zone = store, kinds, clock, zone
+
+    def find(self, caller: Caller, public_id: str, kind: str | None = None) -> Schedule | None:
+        """What belongs to another owner is answered exactly as what does not exist."""
+        schedule = self._by_public_id(public_id)
+        if schedule is None or schedule.progress.state == ScheduleState.DELETED:
+            return None
+        definition = schedule.definition
+        if kind is not None and definition.kind != kind:
+            return None
+        return schedule if caller.operator or definition.owner == caller.owner else None
+
+    def find_by_key(self, caller: Caller, key: str, kind: str) -> Schedule | None:
+        """What a key of the caller's owner made, unless it was deleted."""
+        schedule = self.store.by_key(caller.owner, key)
+        return None if schedule is None or schedule.definition.kind != kind else schedule
+
+    def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
+        """What a run belongs to, unless it was deleted; `deleted`: also then, with what is left of it."""
+        schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
+        gone = schedule is not None and schedule.progress.state == ScheduleState.DELETED
+        return None if gone and not deleted else schedule
+
+    def _by_public_id(self, public_id: str) -> Schedule | None:
+        return self.store.find(public_id) if could_be_an_id(public_id) else None
+
+    @expected
+    def search(self, caller: Caller, query: ScheduleQuery) -> Result[Page[Schedule]]:
+        query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
+        return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
+
+    def coming(self, caller: Caller, until: Instant | None, limit: int, owner: str | None = None) -> list[Schedule]:
+        """What starts next, in the order of the instants that people see: jitter may put off a start behind a later
+        one. An operator sees all owners, or one of them."""
+        whose = owner if caller.operator else caller.owner
+        page = self.store.search(
+            ScheduleQuery(owner=whose, firing=True, due_to=until, limit=limit, count_to=0, most_bytes=8 * PAGE_BYTES)
+        )
+        return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
+
+    def marks(self, caller: Caller, kind: str, subject: str) -> object:
+        """Differs after everything that happens to the caller's schedules of a subject; cheap."""
+        return self.store.marks(caller.owner, kind, subject)
+
+    @expected
+    def runs(self, caller: Caller, query: RunQuery) -> Result[Page[Run]]:
+        query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
+        return Ok(self.store.runs(query if caller.operator else replace(query, owner=caller.owner)))
+
+    @expected
+    def history(
+        self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None, count_to: int = COUNTED
+    ) -> Result[Page[Run]]:
+        """Readable after a delete too: the runs stay with their owner."""
+        number = self.number_of(caller, public_id)
+        if number is None:
+            return NOT_FOUND
+        return self.runs(caller, RunQuery(schedule=number, limit=limit, cursor=cursor, count_to=count_to))
+
+    def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
+        """By which its runs know a schedule, deleted or not; None for what is another owner's."""
+        schedule = self._by_public_id(public_id)
+        own = schedule is not None and (caller.operator or schedule.definition.owner == caller.owner)
+        return schedule.definition.id if schedule is not None and own else None
+
+    def run(self, caller: Caller, run_id: int) -> Run | None:
+        run = self.store.run(RunId(run_id)) if 0 < run_id < 2**63 else None
+        return run if run is not None and (caller.operator or run.owner == caller.owner) else None
+
+    def attempts(self, caller: Caller, run_id: int) -> list[Attempt]:
+        return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))
+
+    @expected
+    def preview(
+        self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5
+    ) -> Result[Preview]:
+        now = self.clock.now()
+        with step_budget(CREATION_STEPS):
+            trigger = build_trigger(trigger_type, config, zone=known_zone(timezone or self.zone).key, now=now)
+            cautions = warnings_for(trigger, now)
+            return Ok(Preview(describe(trigger), upcoming(trigger, now, count), cautions))
+
+    def workers(self) -> list[WorkerRow]:
+        return self.store.workers()
+
+
+def could_be_an_id(text: str) -> bool:
+    """Any string may be asked for; what no store can hold is nobody's id."""
+    return len(text) <= 200 and is_text(text)
+
+
+@budgeted
+def upcoming(trigger: Trigger, after: Instant, count: int) -> list[Instant]:
+    """At most `count` instants: fewer where there are no more, or where more would take too many steps."""
+    instants: list[Instant] = []
+    following = trigger.next_after(after)
+    while following is not None and len(instants) < count:
+        instants.append(following)
+        try:
+            following = trigger.next_after(following)
+        except TooManySteps:
+            break
+    return instants

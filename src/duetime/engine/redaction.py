@@ -1,0 +1,218 @@
+"""Takes credentials out of errors and traces before they are stored, shown or logged.
+
+Three sources tell what a credential is: what a run was given (its payload), what this process was given (its settings
+and its environment, which whoever builds it makes known here), and what looks like one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote
+
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
+
+# Credentials that an error quotes are taken out before anybody reads it.
+
+# Each pattern takes linear time, whatever the text: nothing before the name is looked at, and runs give nothing back.
+_NAMED_VALUE = r"(?:token|secret|password|api[_-]?key|signature)[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
+_SECRETS = (
+    (re.compile(r"(://)[^\s/@]++@"), r"\1***@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+"), r"\1 ***"),
+    (re.compile(rf"(?i)({_NAMED_VALUE})[^\s&,;\"']+"), r"\1***"),
+    (re.compile(r"(?<![\w-])((?:\w{0,30}-){0,3})eyJ[\w-]++\.[\w-]++\.[\w-]*"), r"\1***"),
+)
+
+
+def without_secrets(reason: str) -> str:
+    """What a backend said, fit to be shown: an error may quote the request with its credentials."""
+    return masked_by_pattern(reason[:2000])[:500]
+
+
+def masked_by_pattern(text: str) -> str:
+    """Without what looks like a credential, whole."""
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def without_password(url: str) -> str:
+    """Hints end up in logs, so that a password in them would too."""
+    return re.sub(r"(?<=[?&]password=)[^&]*|(?<=://)([^:/@]*):[^/]*@", _masked, url)
+
+
+def _masked(found: re.Match[str]) -> str:
+    return "***" if found[1] is None else f"{found[1]}:***@"
+
+
+# The names under which credentials stand: of arguments, headers, parameters, fields and variables.
+
+LONGEST = 100
+_NAME = re.compile(
+    r"(?i)(auth|authorization|cookie|password|passphrase|passwd|pwd|secret|token|credential|signature"
+    r"|(api|access|private|signing)[_-]?key|(?<![a-z0-9])sig)s?$"
+)
+
+
+def is_secret_name(name: str) -> bool:
+    return len(name) <= LONGEST and _NAME.search(name) is not None
+
+
+MASK: Final = "***"
+SHORTEST: Final = 6
+"""Characters of a value that is looked for: what is shorter stands in many texts by chance."""
+DEEPEST: Final = 60
+LONGEST_TRACE: Final = 20_000
+"""Characters of a trace, from its end."""
+MOST: Final = 2000
+"""Values of a payload that are looked for in one text at most."""
+
+_USER = re.compile(r"://([^\s/@:]{0,200}):([^\s/@]{1,500})@")
+_PAIR = re.compile(r"(?<![\w.\[\]-])([\w.\[\]-]{1,100})=([^&#;\s\"'<>]{1,2000})")
+_FIELD = re.compile(r"(?<![\w-])([\w-]{1,100})[\"']?[ \t]{0,9}:[ \t]{0,9}[\"']?([^\r\n\"'<>]{1,2000})")
+_SCHEME = re.compile(r"(?i)^(?:bearer|basic|token)\s+(\S+)$")
+_BEARER = re.compile(r"(?i)\b(?:bearer|basic)[ \t]{1,9}([^\s,;\"']{6,2000})")
+
+_known: set[str] = set()
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+
+
+def remember_secrets(values: Iterable[str]) -> None:
+    """Credentials of this process: no text that passes through here holds one of them from now on."""
+    _known.update(value for value in values if len(value) >= SHORTEST)
+
+
+# -- what a run was given ---------------------------------------------------------------------------------------------
+
+
+def secrets_in(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
+    """Whatever stands under the name of a credential, or in a text where a credential does."""
+    if depth > DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from secrets_in(inner, name if is_secret_name(name) else str(key), depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from secrets_in(inner, name, depth + 1)
+    elif isinstance(value, str):
+        yield from _whole(value) if is_secret_name(name) else _in_text(value, name, depth)
+
+
+def _whole(value: str) -> Iterator[str]:
+    yield value
+    scheme = _SCHEME.match(value)
+    if scheme is not None:
+        yield scheme[1]
+
+
+def _in_text(text: str, name: str, depth: int) -> Iterator[str]:
+    if name == "body_base64":
+        try:
+            text = base64.b64decode(text, validate=True).decode()
+        except ValueError:
+            return
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            yield from secrets_in(json.loads(text), "", depth + 1)
+        except (ValueError, RecursionError):
+            pass
+    for user, password in _USER.findall(text):
+        yield from (user, password, f"{user}:{password}")
+    for pattern in (_PAIR, _FIELD):
+        for key, found in pattern.findall(text):
+            if is_secret_name(key):
+                yield from _whole(found.strip())
+    yield from _BEARER.findall(text)
+
+
+def secrets_of(payload: str) -> list[str]:
+    """Of a stored payload."""
+    try:
+        return list(secrets_in(json.loads(payload)))
+    except (ValueError, RecursionError):
+        return []
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """The same text without these values, in any of the forms in which a text may quote them, and without what looks
+    like a credential."""
+    given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
+    for value in sorted({*given, *_known}, key=len, reverse=True):  # the longest first: one may be part of another
+        if value in text:
+            text = text.replace(value, MASK)
+        for form in _forms(value):
+            if form != value:
+                text = text.replace(form, MASK)
+    return masked_by_pattern(text)
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    return repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote(value), unquote(value)
+
+
+def redacted_trace(error: BaseException, payload: str) -> str:
+    """The trace of a failure, for the log."""
+    import traceback
+
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:  # the message is made by code of the task's author, which may fail as well
+        trace = f"{type(error).__name__} (its trace cannot be written)"
+    return redacted(trace[-LONGEST_TRACE:].rstrip(), secrets_of(payload))
+
+
+def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
+    """What is stored of a failure. What came of a success is its owner's."""
+    if isinstance(outcome, Completed | Waiting):
+        return outcome
+    secrets = secrets_of(payload)
+    if isinstance(outcome, Failed | Retry):
+        result = None if outcome.result is None else _redacted_result(outcome.result, secrets)
+        return replace(outcome, error=redacted(outcome.error, secrets), result=result)
+    if isinstance(outcome, Cancelled):
+        return replace(outcome, reason=redacted(outcome.reason, secrets))
+    alert = outcome.alert
+    if alert is not None:
+        alert = replace(alert, title=redacted(alert.title, secrets), text=redacted(alert.text, secrets))
+    reason = None if outcome.reason is None else redacted(outcome.reason, secrets)
+    return replace(outcome, reason=reason, alert=alert)
+
+
+def _redacted_result(result: str, secrets: list[str]) -> str:
+    try:
+        value = json.loads(result)
+    except (ValueError, RecursionError):
+        return redacted(result, secrets)
+    return json.dumps(_redacted_value(value, secrets), ensure_ascii=False, separators=(",", ":"))
+
+
+def _redacted_value(value: Any, secrets: list[str], name: str = "", depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        return "..."
+    if isinstance(value, dict):
+        return {key: _redacted_value(inner, secrets, key, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_redacted_value(inner, secrets, name, depth + 1) for inner in value]
+    if not isinstance(value, str):
+        return value
+    if value and is_secret_name(name):
+        return MASK
+    return _redacted_body(value, secrets) if name == "body" else redacted(value, secrets)
+
+
+def _redacted_body(value: str, secrets: list[str]) -> str:
+    """The answer to a request is kept in base64; what is no text in it is none of anybody's secrets."""
+    try:
+        text = base64.b64decode(value, validate=True).decode()
+    except ValueError:
+        return redacted(value, secrets)
+    shown = redacted(text, secrets)
+    return value if shown == text else base64.b64encode(shown.encode()).decode()

@@ -1,0 +1,128 @@
+"""A zone's wall clock as stretches of constant offset, so that stepping needs no datetime arithmetic.
+
+Times here are whole seconds: `t` since the epoch, `local` the same count read off the zone's wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.times.zones import known_zone
+
+DAY_SECONDS = 86_400
+LAST_SECOND = 253_402_128_000
+"""9999-12-30T00:00:00Z: late enough, and every zone's wall clock can still show it."""
+LATEST = Instant(LAST_SECOND * SECOND)
+
+_BLOCK_BITS = 24  # about 194 days: few zones change twice in one block
+_PROBE = 2 * DAY_SECONDS  # since 1970 no zone has changed and changed back within six days
+_LOOKBACK = 2 * DAY_SECONDS  # wider than any difference between two offsets
+_NO_END = 1 << 62
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Stretch(NamedTuple):
+    """From `lo` until before `hi` the clock is `offset` ahead; before `lo` it had shown up to `reached`."""
+
+    lo: int
+    hi: int
+    offset: int
+    reached: int
+
+
+class Change(NamedTuple):
+    at: int
+    before: int
+    after: int
+
+
+class Resolved(NamedTuple):
+    t: int
+    kind: Literal["plain", "gap", "fold"]
+
+
+class WallClock:
+    def __init__(self, name: str) -> None:
+        self.zone = known_zone(name)
+        self._blocks: dict[int, tuple[Stretch, ...]] = {}
+
+    def stretch(self, t: int) -> Stretch:
+        key = t >> _BLOCK_BITS
+        for stretch in self._blocks.get(key) or self._build(key):
+            if t < stretch[1]:
+                return stretch
+        return self._blocks[key][-1]
+
+    def first_reach(self, local: int) -> int:
+        """The first t at which the wall clock shows `local` or later: right after the gap, if skipped."""
+        t = local - _LOOKBACK
+        while True:
+            lo, hi, offset, _ = self.stretch(t)
+            t = max(lo, local - offset)
+            if t < hi:
+                return t
+            t = hi
+
+    def resolve(self, local: int) -> Resolved:
+        """What a person means by a wall-clock time: past a gap by the gap's length, in a fold the first."""
+        t = self.first_reach(local)
+        lo, hi, offset, _ = self.stretch(t)
+        if t + offset > local:
+            return Resolved(local - self.stretch(lo - 1).offset, "gap")
+        while hi - t <= _LOOKBACK:
+            _, following, offset, _ = self.stretch(hi)
+            if hi + offset <= local:
+                return Resolved(t, "fold")
+            hi = following
+        return Resolved(t, "plain")
+
+    def changes(self, after: int, until: int) -> Iterator[Change]:
+        """Every change of the offset in (after, until]."""
+        t, before = after, self._offset(after)
+        while t < until:
+            ahead = min(t + _PROBE, until)
+            if self._offset(ahead) == before:
+                t = ahead
+                continue
+            t = self._first_change(t, ahead, before)
+            change = Change(t, before, self._offset(t))
+            before = change.after
+            yield change
+
+    def _offset(self, t: int) -> int:
+        offset = (_EPOCH + timedelta(seconds=t)).astimezone(self.zone).utcoffset()
+        assert offset is not None
+        return offset.days * DAY_SECONDS + offset.seconds
+
+    def _first_change(self, lo: int, hi: int, before: int) -> int:
+        while hi - lo > 1:
+            middle = (lo + hi) // 2
+            if self._offset(middle) == before:
+                lo = middle
+            else:
+                hi = middle
+        return hi
+
+    def _build(self, key: int) -> tuple[Stretch, ...]:
+        start = key << _BLOCK_BITS
+        end = start + (1 << _BLOCK_BITS)
+        lo = min(start, LAST_SECOND) - _LOOKBACK
+        offset = self._offset(lo)
+        reached = lo + offset - 1
+        found: list[Stretch] = []
+        for at, before, after in self.changes(lo, min(end - 1, LAST_SECOND)):
+            found.append(Stretch(lo, at, before, reached))
+            reached = max(reached, at - 1 + before)
+            lo, offset = at, after
+        found.append(Stretch(lo, end if end <= LAST_SECOND else _NO_END, offset, reached))
+        self._blocks[key] = block = tuple(stretch for stretch in found if stretch.hi > start)
+        return block
+
+
+@lru_cache(maxsize=1024)
+def wall_clock(name: str) -> WallClock:
+    return WallClock(name)

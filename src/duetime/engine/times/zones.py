@@ -1,0 +1,64 @@
+"""Names of time zones: only IANA names are taken, and a wrong one is answered with the nearest right ones."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from duetime.engine.errors import UnknownZone
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
+# "right/…" counts leap seconds, the others mean whatever this machine is set to: nothing to rest on.
+_UNUSABLE = re.compile(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
+_LONGEST = 64
+_NO_ZONE_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+def known_zone(name: object) -> ZoneInfo:
+    """The zone of an IANA name, or UnknownZone with suggestions."""
+    if not isinstance(name, str):
+        raise UnknownZone(f"timezone must be text such as Europe/Berlin, not {type(name).__name__}.", field="timezone")
+    return _zone(name)
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: str) -> ZoneInfo:
+    if len(name) <= _LONGEST and _NAME.fullmatch(name) and not _UNUSABLE.fullmatch(name):
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, *_NO_ZONE_FILE):
+            pass  # any other OSError says something about this machine, and nothing about the name
+    raise UnknownZone(_unknown(name), field="timezone")
+
+
+def _unknown(name: str) -> str:
+    shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "..."
+    nearest = suggestions(name[:_LONGEST])
+    hint = f"did you mean {' or '.join(nearest)}?" if nearest else "use an IANA name such as Europe/Berlin."
+    return f"Unknown time zone {shown!r}: {hint}"
+
+
+def suggestions(name: str) -> list[str]:
+    """At most three IANA names that look like this one; a bare city counts as well as the full name."""
+    names = _names()
+    wanted = name.strip().lower().replace(" ", "_")
+    close = difflib.get_close_matches(wanted, names, n=6, cutoff=0.75)
+    return list(dict.fromkeys(names[match] for match in close))[:3]
+
+
+def preload() -> None:
+    """Read the list of names and every zone now: later there may be no descriptor left to read a file with."""
+    for name in sorted(set(_names().values())):
+        try:
+            known_zone(name)
+        except (UnknownZone, OSError):
+            continue  # it is read again by whoever needs it
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, str]:
+    full = {name.lower(): name for name in sorted(available_timezones()) if not _UNUSABLE.fullmatch(name)}
+    cities = {name.rpartition("/")[2].lower(): name for name in sorted(full.values()) if "/" in name}
+    return cities | full

@@ -1,0 +1,25 @@
+"""Topics: what a notification is filed under, and later what its receiver listens to."""
+
+from __future__ import annotations
+
+import re
+
+from duetime.engine.errors import InvalidInput
+
+TOPIC = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_TOPIC = re.compile(TOPIC[1:-1])
+_LONGEST = 200
+
+
+def is_topic(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST and _TOPIC.fullmatch(text) is not None
+
+
+def checked_topic(text: object, field: str = "topic") -> str:
+    if isinstance(text, str) and is_topic(text):
+        return text
+    raise InvalidInput(
+        f"{field}: lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
+        f" home-alerts; not {repr(text)[:80]}",
+        field=field,
+    )

@@ -1,0 +1,26 @@
+"""When a schedule is due: once, at intervals, by cron, or by a recurrence rule, each in a time zone."""
+
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers.base import Trigger
+from duetime.engine.triggers.build import build_trigger
+from duetime.engine.triggers.cron import CronTrigger
+from duetime.engine.triggers.describe import describe
+from duetime.engine.triggers.rrule import RRuleTrigger
+from duetime.engine.triggers.serialization import trigger_from_dict, trigger_from_json, trigger_to_json
+from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
+from duetime.engine.triggers.warnings import warnings_for
+
+__all__ = [
+    "CronTrigger",
+    "IntervalTrigger",
+    "OnceTrigger",
+    "RRuleTrigger",
+    "Trigger",
+    "build_trigger",
+    "describe",
+    "known_zone",
+    "trigger_from_dict",
+    "trigger_from_json",
+    "trigger_to_json",
+    "warnings_for",
+]

@@ -1,0 +1,153 @@
+"""What every trigger is: a frozen value that answers which instant comes next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar, Final
+
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.errors import InvalidTrigger
+from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
+from duetime.engine.triggers.step_budget import EVALUATION_STEPS, budgeted, spend, step_budget, take_step
+
+BEFORE_ALL: Final = Instant(-1)
+"""Instants begin at the epoch; anything earlier is read as just before it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trigger(ABC):
+    """Occurrences between `start` and `end`, both included; `jitter` is carried along, never applied here."""
+
+    type: ClassVar[str]
+    timezone: str
+    start: Instant | None = None
+    end: Instant | None = None
+    jitter: int = 0
+
+    @abstractmethod
+    def _following(self, instant: Instant) -> Instant | None:
+        """The first occurrence strictly after `instant`, bounds aside."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, object]:
+        """Plain data from which `trigger_from_dict` makes an equal trigger."""
+
+    def next_after(self, instant: Instant) -> Instant | None:
+        """The first occurrence strictly after `instant`, or None when there is no further one."""
+        if not take_step():
+            with step_budget(EVALUATION_STEPS):
+                return self.next_after(instant)
+        if self.start is not None and instant < self.start:
+            instant = Instant(self.start - 1)
+        found = self._following(instant if instant > BEFORE_ALL else BEFORE_ALL)
+        if found is None or found > LATEST or (self.end is not None and found > self.end):
+            return None
+        return found
+
+    @budgeted
+    def latest(self, after: Instant, until: Instant) -> Instant | None:
+        """The last occurrence in (after, until], by bisection: cheap however many lie in between."""
+        found = self.next_after(after)
+        if found is None or found > until:
+            return None
+        silent = until
+        while silent - found >= SECOND:
+            middle = Instant((found + silent) // 2)
+            later = self.next_after(middle)
+            if later is None or later > until:
+                silent = middle
+            else:
+                found = later
+        return found
+
+    @budgeted
+    def count(self, after: Instant, until: Instant, cap: int = 1000) -> int:
+        """How many occurrences lie in (after, until]; beyond `cap` the answer is cap + 1."""
+        counted = 0
+        found = self.next_after(after)
+        while found is not None and found <= until and counted <= cap:
+            counted += 1
+            found = self.next_after(found)
+        return counted
+
+
+# Triggers that read the wall clock: a pattern of local times becomes instants, daylight saving included.
+
+_FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
+
+
+@dataclass(frozen=True, kw_only=True)
+class WallTrigger(Trigger):
+    """Two readings of a local time. Fixed: it happens when the wall clock first shows it or has passed it, so
+    a time in the gap comes right after it and a repeated hour counts once. Following: it happens whenever the
+    wall clock shows it, so a skipped time never comes and a repeated one comes twice.
+    """
+
+    clock: WallClock = field(init=False, repr=False, compare=False)
+    follows: bool = field(init=False, repr=False, compare=False, default=False)
+
+    @abstractmethod
+    def next_local(self, local: int) -> int | None:
+        """The first local time of the pattern at or after `local`, in wall-clock seconds."""
+
+    def _open_clock(self) -> None:
+        object.__setattr__(self, "clock", wall_clock(self.timezone))
+
+    def _following(self, instant: Instant) -> Instant | None:
+        t = instant // SECOND
+        if self.follows:
+            followed = self._next_followed(t + 1)
+            return None if followed is None else Instant(followed * SECOND)
+        _, hi, offset, reached = self.clock.stretch(t)
+        shown = t + offset
+        local = self.next_local((shown if shown > reached else reached) + 1)
+        if local is None:
+            return None
+        found = local - offset
+        return Instant((found if found < hi else self.clock.first_reach(local)) * SECOND)
+
+    def _next_followed(self, t: int) -> int | None:
+        farthest = t + _FARTHEST
+        while t < farthest:
+            spend()
+            _, hi, offset, _ = self.clock.stretch(t)
+            local = self.next_local(t + offset)
+            if local is not None and local - offset < hi:
+                return local - offset
+            if hi - t < 2 * DAY_SECONDS:  # the clock may yet go back to a time before this one
+                t = hi
+            elif local is None:
+                return None
+            else:
+                t = max(hi, local - 2 * DAY_SECONDS)
+        return None
+
+
+# How instants and the common fields look inside a stored trigger.
+
+
+def instant_text(instant: Instant) -> str:
+    return datetime_of(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def instant_from(text: object, field: str) -> Instant:
+    if isinstance(text, str) and text.endswith("Z"):
+        try:
+            return instant_of(datetime.fromisoformat(text))
+        except ValueError:
+            pass  # refused below, like everything else that is no such text
+    raise InvalidTrigger(f"{field} must be an ISO 8601 time in UTC.", field=field)
+
+
+def common_dict(trigger: Trigger) -> dict[str, object]:
+    """The fields that all types share; what is not set is left out, so equal triggers have equal text."""
+    common: dict[str, object] = {"type": trigger.type, "timezone": trigger.timezone}
+    if trigger.start is not None:
+        common["start"] = instant_text(trigger.start)
+    if trigger.end is not None:
+        common["end"] = instant_text(trigger.end)
+    if trigger.jitter:
+        common["jitter_us"] = trigger.jitter
+    return common

@@ -1,0 +1,204 @@
+"""Builds a trigger from what a caller gave, or says which field is wrong and what would be right."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.errors import InvalidTrigger, UnreadableTime
+from duetime.engine.times import LONGEST_DURATION, iso_local, read_time
+from duetime.engine.times.wall_clock import DAY_SECONDS, wall_clock
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers.base import Trigger
+from duetime.engine.triggers.cron import CronTrigger, malformed
+from duetime.engine.triggers.rrule import RRuleTrigger
+from duetime.engine.triggers.rrule_parser import normal_rule
+from duetime.engine.triggers.serialization import Common, read_dst, unknown_type
+from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
+
+# Single fields of a trigger's configuration, checked; every refusal names its field.
+
+Config = Mapping[str, object]
+
+UNITS: Final = {"seconds": SECOND, "minutes": MINUTE, "hours": HOUR, "days": DAY, "weeks": 7 * DAY}
+SHORTEST: Final = SECOND // 1000
+LONGEST_JITTER: Final = DAY
+_DATE_ALONE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*", re.ASCII)
+
+
+def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
+    value = config.get(field)
+    if value is None:
+        return None
+    try:
+        return read_time(value, zone=zone, now=now).instant
+    except UnreadableTime as error:
+        hint = 'use ISO 8601 such as "2026-02-05T15:00:00".'
+        raise InvalidTrigger(f"{field}: {error.message.rstrip('.')}; {hint}", field=field) from None
+
+
+def bound(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
+    """Start or end; an end that is a date alone includes that day."""
+    instant = time_of(config, field, zone, now)
+    value = config.get(field)
+    if instant is None or field != "end" or not isinstance(value, str) or not _DATE_ALONE.fullmatch(value):
+        return instant
+    clock = wall_clock(zone)
+    t = instant // SECOND
+    day = (t + clock.stretch(t).offset) // DAY_SECONDS
+    return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)
+
+
+def local_second(config: Config, field: str, zone: str, now: Instant) -> int:
+    """A wall-clock time in whole seconds; now when it is not given."""
+    instant = time_of(config, field, zone, now)
+    t = (now if instant is None else instant) // SECOND
+    return t + wall_clock(zone).stretch(t).offset
+
+
+def number(config: Config, field: str) -> float:
+    value = config.get(field)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value) or value < 0:
+        raise InvalidTrigger(f"{field}: must be a finite number, not negative, such as 1.", field=field)
+    return value
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def period(config: Config) -> int:
+    given = [unit for unit in UNITS if config.get(unit) is not None]
+    total = sum(_microseconds(number(config, unit), UNITS[unit]) for unit in given)
+    field = given[0] if given else "seconds"
+    wrong = ""
+    if total == 0:
+        wrong = "is zero"
+    elif total < SHORTEST:
+        wrong = "is shorter than 1 millisecond"
+    elif total > LONGEST_DURATION:
+        wrong = "is longer than 100 years"
+    if wrong:
+        raise InvalidTrigger(f'{field}: the interval {wrong}; give one such as {{"hours": 1}}.', field=field)
+    return total
+
+
+def jitter(config: Config) -> int:
+    amount = _microseconds(number(config, "jitter"), SECOND)
+    if amount > LONGEST_JITTER:
+        raise InvalidTrigger("jitter: must be at most 86400 seconds (a day).", field="jitter")
+    return amount
+
+
+def _microseconds(amount: float, unit: int) -> int:
+    """Whole numbers stay exact; fractions are rounded to the microsecond."""
+    return amount * unit if isinstance(amount, int) else round(min(amount, 1e12) * unit)
+
+
+_SHARED: Final = ("timezone", "start", "end", "jitter")
+
+
+def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> Trigger:
+    """A trigger that will fire at least once; `zone` is meant where the config names none."""
+    builder = _BUILDERS.get(type) if isinstance(type, str) else None
+    if builder is None:
+        raise unknown_type(type)
+    keys, example, build = builder
+    _check_keys(type, config, (*keys, *_SHARED), example)
+    trigger = build(config, _shared(config, zone, now), now)
+    _check_fires(trigger, now)
+    return trigger
+
+
+def _check_keys(type: object, config: object, allowed: tuple[str, ...], example: str) -> None:
+    if not isinstance(config, Mapping):
+        raise InvalidTrigger(f"trigger_config must be an object such as {example}.", field="trigger_config")
+    for key in config:
+        if key not in allowed:
+            shown, known = str(key)[:60], ", ".join(allowed)
+            message = f"{shown}: unknown key for the trigger type {type}; use {known}, for example {example}."
+            raise InvalidTrigger(message, field=shown)
+
+
+def _shared(config: Config, zone: str, now: Instant) -> Common:
+    given = config.get("timezone")
+    name = known_zone(zone if given is None else given).key
+    start = bound(config, "start", name, now)
+    end = bound(config, "end", name, now)
+    if end is not None and end < now:
+        raise InvalidTrigger(_over("end", end, name, now), field="end")
+    if start is not None and end is not None and end < start:
+        raise InvalidTrigger("end: lies before start; give an end after it or leave it out.", field="end")
+    return Common(timezone=name, start=start, end=end, jitter=jitter(config))
+
+
+def _over(field: str, instant: Instant, zone: str, now: Instant) -> str:
+    return f"{field}: {iso_local(instant, zone)} is in the past; it is now {iso_local(now, zone)}."
+
+
+def _once(config: Config, shared: Common, now: Instant) -> Trigger:
+    at = time_of(config, "run_at", shared["timezone"], now)
+    if at is None:
+        raise InvalidTrigger('run_at: is missing; give a time such as "2026-02-05T15:00:00".', field="run_at")
+    if at < now:
+        raise InvalidTrigger(_over("run_at", at, shared["timezone"], now), field="run_at")
+    return OnceTrigger(at=at, **shared)
+
+
+def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
+    """Counted from now, unless an anchor is given; with a start alone, the first occurrence is the start."""
+    length = period(config)
+    anchor = time_of(config, "anchor", shared["timezone"], now)
+    if anchor is None:
+        anchor = now if shared["start"] is None else Instant(shared["start"] - length)
+    return IntervalTrigger(period=length, anchor=anchor, **shared)
+
+
+def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
+    expression = config.get("expression")
+    if not isinstance(expression, str):
+        raise malformed("" if expression is None else expression)
+    CronTrigger(expression=expression, timezone="UTC")  # so that an error shows the text as it was given
+    return CronTrigger(expression=" ".join(expression.split()), dst=read_dst(config.get("dst", "debian")), **shared)
+
+
+def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
+    dtstart = local_second(config, "dtstart", shared["timezone"], now)
+    return RRuleTrigger(rule=normal_rule(config.get("rrule")), dtstart=dtstart, **shared)
+
+
+def _check_fires(trigger: Trigger, now: Instant) -> None:
+    if trigger.next_after(Instant(now - 1)) is not None:
+        return
+    field = _main_field(trigger)
+    if trigger.start is not None or trigger.end is not None:
+        field = "end" if trigger.end is not None else "start"
+        message = f"{field}: the trigger never fires between its start and its end; widen them."
+    else:
+        message = f"{field}: this never fires, for no such time is still to come; give one that exists."
+    raise InvalidTrigger(message, field=field)
+
+
+def _main_field(trigger: Trigger) -> str:
+    return {"once": "run_at", "interval": "seconds", "cron": "expression"}.get(trigger.type, "rrule")
+
+
+_UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
+_BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common, Instant], Trigger]]]] = {
+    "once": (("run_at",), '{"run_at": "2026-02-05T15:00:00"}', _once),
+    "interval": ((*_UNITS, "anchor"), '{"hours": 1}', _interval),
+    "cron": (("expression", "dst"), '{"expression": "0 9 * * 1-5"}', _cron),
+    "rrule": (
+        ("rrule", "dtstart"),
+        '{"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T09:00:00"}',
+        _rrule,
+    ),
+}

@@ -1,0 +1,177 @@
+"""Cron expressions, stepped with bit sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from duetime.engine.errors import InvalidTrigger
+from duetime.engine.times.wall_clock import DAY_SECONDS
+from duetime.engine.triggers.base import WallTrigger, common_dict
+from duetime.engine.triggers.day_set import EVERY_SEVENTH, DaySet, lowest, month_length
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+
+# A cron expression as bit sets. cronsim reads and checks the text; here that becomes numbers.
+
+ALIASES: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_LONGEST = 1000
+_ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
+_LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own marks for L and LW
+
+
+class CronDays(DaySet):
+    """Days by month, day of month and day of week (Sunday is 0)."""
+
+    horizon = 41 * 12  # 29 February on one weekday comes at most 40 years apart, around 2100
+
+    def __init__(self, sim: CronSim, months: frozenset[int]) -> None:
+        super().__init__()
+        self._months = months
+        self._both = sim.day_and
+        self._dates = sum(1 << day for day in sim.days if day > 0)
+        self._last = _LAST in sim.days
+        self._last_weekday = _LAST_WEEKDAY in sim.days
+        self._weekdays = {item % 7 for item in sim.weekdays if isinstance(item, int)}
+        self._nth = {(item[0] % 7, item[1]) for item in sim.weekdays if isinstance(item, tuple)}
+
+    @property
+    def least_date(self) -> int:
+        """The smallest day of every month; 0 where the last day is meant too, or only some months."""
+        open_ended = self._last or self._last_weekday or len(self._months) < 12
+        return 0 if open_ended or not self._dates else lowest(self._dates)
+
+    def month_bits(self, year: int, month: int) -> int:
+        if month not in self._months:
+            return 0
+        first, length = month_length(year, month)
+        dates = self._date_bits(first, length)
+        weekdays = self._weekday_bits((first + 1) % 7, length)
+        return dates & weekdays if self._both else dates | weekdays
+
+    def _date_bits(self, first: int, length: int) -> int:
+        bits = self._dates & ((2 << length) - 2)
+        if self._last:
+            bits |= 1 << length
+        if self._last_weekday:
+            bits |= 1 << length - max(0, (first + length - 1) % 7 - 4)
+        return bits
+
+    def _weekday_bits(self, first: int, length: int) -> int:
+        bits = 0
+        for weekday in self._weekdays:
+            bits |= EVERY_SEVENTH << 1 + (weekday - first) % 7
+        for weekday, nth in self._nth:
+            day = 1 + (weekday - first) % 7
+            bits |= 1 << (day + (length - day) // 7 * 7 if nth == _LAST else day + (nth - 1) * 7)
+        return bits & ((2 << length) - 2)
+
+
+@dataclass(frozen=True, eq=False)
+class CronFields:
+    """`minutes` has a bit per minute of the day, `seconds` one per second of a minute."""
+
+    text: str
+    minutes: int
+    seconds: int
+    days: CronDays
+    follows_clock: bool
+    dates_and_weekdays: bool
+
+
+def malformed(expression: object) -> InvalidTrigger:
+    shown = expression if isinstance(expression, str) else repr(expression)
+    return InvalidTrigger(f"Invalid cron expression: {shown}", field="expression")
+
+
+@lru_cache(maxsize=8192)
+def cron_fields(expression: str) -> CronFields:
+    text = ALIASES.get(expression.strip().lower(), expression)
+    parts = text.upper().split()
+    if len(expression) > _LONGEST or len(parts) not in (5, 6):
+        raise malformed(expression)
+    sim, months = _read(expression, parts)
+    minute, hour, date, _, weekday = parts[-5:]
+    return CronFields(
+        text=" ".join(parts),
+        minutes=_minutes(sim.minutes, sim.hours),
+        seconds=sum(1 << second for second in sim.seconds),
+        days=CronDays(sim, months),
+        follows_clock=minute.startswith("*") or hour.startswith("*"),
+        dates_and_weekdays=not date.startswith("*") and not weekday.startswith("*"),
+    )
+
+
+def _read(expression: str, parts: list[str]) -> tuple[CronSim, frozenset[int]]:
+    from cronsim import CronSim, CronSimError
+
+    # cronsim refuses 30 February as malformed, but it is only never due: so the month is read apart.
+    without_month = [*parts[:-2], "*", parts[-1]]
+    try:
+        months = CronSim(f"0 0 * {parts[-2]} *", _ANY_DATE).months
+        return CronSim(" ".join(without_month), _ANY_DATE), frozenset(months)
+    except (CronSimError, AssertionError, ValueError, TypeError):
+        raise malformed(expression) from None
+
+
+def _minutes(minutes: set[int], hours: set[int]) -> int:
+    hour = sum(1 << minute for minute in minutes)
+    return sum(hour << 60 * number for number in hours)
+
+
+Dst = Literal["debian", "literal"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CronTrigger(WallTrigger):
+    """`debian`: a fixed time in the gap runs right after it and a repeated hour counts once, while an
+    expression whose minute or hour begins with `*` follows the wall clock. `literal`: every expression
+    follows it, so a time in the gap does not run that day and a repeated time runs twice.
+    """
+
+    type: ClassVar[str] = "cron"
+    expression: str
+    dst: Dst = "debian"
+    fields: CronFields = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._open_clock()
+        fields = cron_fields(self.expression)
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "follows", self.dst == "literal" or fields.follows_clock)
+
+    def next_local(self, local: int) -> int | None:
+        day, second = divmod(local, DAY_SECONDS)
+        fields = self.fields
+        found = fields.days.next_day(day)
+        if found == day:
+            minute, second = divmod(second, 60)
+            minutes = fields.minutes >> minute
+            if minutes & 1:
+                seconds = fields.seconds >> second
+                if seconds:
+                    return local + (seconds & -seconds).bit_length() - 1
+                minutes ^= 1
+            if minutes:
+                minute += (minutes & -minutes).bit_length() - 1
+                return day * DAY_SECONDS + minute * 60 + lowest(fields.seconds)
+            found = fields.days.next_day(day + 1)
+        if found is None:
+            return None
+        return found * DAY_SECONDS + lowest(fields.minutes) * 60 + lowest(fields.seconds)
+
+    def to_dict(self) -> dict[str, object]:
+        chosen = {} if self.dst == "debian" else {"dst": self.dst}
+        return common_dict(self) | {"expression": self.expression} | chosen

@@ -1,0 +1,174 @@
+"""What a trigger says, in plain English."""
+
+from __future__ import annotations
+
+import re
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
+from duetime.engine.times import clock_local
+from duetime.engine.triggers.base import Trigger
+from duetime.engine.triggers.cron import CronTrigger
+from duetime.engine.triggers.rrule import RRuleTrigger, local_text
+from duetime.engine.triggers.rrule_parser import HOURLY, NthDay, RuleFields
+from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
+
+# A recurrence rule in plain English.
+
+_PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_NUMBERED = {
+    "BYMONTHDAY": "on the {} day of the month",
+    "BYYEARDAY": "on the {} day of the year",
+    "BYWEEKNO": "in the {} week of the year",
+}
+_CLOCK = {"BYHOUR": "hour", "BYMINUTE": "minute", "BYSECOND": "second"}
+_FEW = 4
+
+
+def rule_words(trigger: RRuleTrigger) -> str:
+    fields = trigger.fields
+    parts = [_every_interval(fields), *_months(fields), *_days(fields), *_times(trigger), *_positions(fields)]
+    if fields.count is not None:
+        parts.append(f"{fields.count} time{'s' if fields.count != 1 else ''}")
+    if "UNTIL=" in trigger.rule:
+        parts.append(f"until {trigger.rule.partition('UNTIL=')[2].partition(';')[0]}")
+    return " ".join(parts) + f", beginning {local_text(trigger.dtstart).replace('T', ' ')}"
+
+
+def _every_interval(fields: RuleFields) -> str:
+    name = _PERIODS[fields.freq]
+    return f"every {name}" if fields.interval == 1 else f"every {fields.interval} {name}s"
+
+
+def _months(fields: RuleFields) -> list[str]:
+    months = fields.parts.get("BYMONTH")
+    return [f"in {joined([_MONTHS[month - 1] for month in months])}"] if months else []
+
+
+def _days(fields: RuleFields) -> list[str]:
+    words = [f"on {joined([_day(day) for day in fields.days])}"] if fields.days else []
+    for part, phrase in _NUMBERED.items():
+        if part in fields.parts:
+            words.append(phrase.format(joined([ordinal(number) for number in fields.parts[part]])))
+    return words
+
+
+def _day(day: NthDay) -> str:
+    name = _DAYS[day.weekday]
+    return f"the {ordinal(day.nth)} {name}" if day.nth else name
+
+
+def _times(trigger: RRuleTrigger) -> list[str]:
+    offsets = trigger.times.offsets(_FEW)
+    if trigger.fields.freq < HOURLY and offsets is not None:
+        return [f"at {joined([_clock(offset) for offset in offsets])}"]
+    parts = trigger.fields.parts
+    return [
+        f"at {name}{'s' if len(parts[part]) > 1 else ''} {joined([str(number) for number in parts[part]])}"
+        for part, name in _CLOCK.items()
+        if part in parts
+    ]
+
+
+def _clock(second: int) -> str:
+    text = f"{second // 3600:02d}:{second // 60 % 60:02d}"
+    return f"{text}:{second % 60:02d}" if second % 60 else text
+
+
+def _positions(fields: RuleFields) -> list[str]:
+    places = fields.parts.get("BYSETPOS")
+    if not places:
+        return []
+    chosen = joined([ordinal(place) for place in places])
+    return [f"(only the {chosen} such time of the {_PERIODS[fields.freq]})"]
+
+
+def ordinal(number: int) -> str:
+    if number < 0:
+        return "last" if number == -1 else f"{ordinal(-number)} to last"
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def joined(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+_ENDINGS = re.compile(r"\b([0-9]+)th\b")  # cronsim writes "31th"
+_NTH = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_STEPS = re.compile(
+    rf"every ({'|'.join(_NTH)}|[0-9]+th) (minute|second)(?: of every (?:hour|minute))?(?= from [0-9][0-9]:| on |$)"
+)
+_UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
+
+
+def describe(trigger: Trigger) -> str:
+    """Such as "every day at 09:00 (Europe/Berlin)"."""
+    zone = trigger.timezone
+    limits = ""
+    if trigger.start is not None:
+        limits += f", from {clock_local(trigger.start, zone)}"
+    if trigger.end is not None:
+        limits += f", until {clock_local(trigger.end, zone)}"
+    if trigger.jitter:
+        limits += f", up to {duration_words(trigger.jitter)} later at random"
+    return f"{_words(trigger)} ({zone}){limits}"
+
+
+def _words(trigger: Trigger) -> str:
+    match trigger:
+        case OnceTrigger():
+            return f"once, on {clock_local(trigger.at, trigger.timezone)}"
+        case IntervalTrigger():
+            return f"every {_every(trigger.period)}"
+        case CronTrigger():
+            return _cron_words(trigger)
+        case RRuleTrigger():
+            return rule_words(trigger)
+        case _:
+            return trigger.type
+
+
+def duration_words(period: int) -> str:
+    parts = []
+    for size, name in _UNITS:
+        amount, period = divmod(period, size)
+        if amount:
+            parts.append(f"{amount} {name}{'s' if amount != 1 else ''}")
+    if period:
+        parts.append(f"{period / 1000:g} milliseconds")
+    return " ".join(parts) or "0 seconds"
+
+
+def _every(period: int) -> str:
+    words = duration_words(period)
+    return words[2:] if words.startswith("1 ") and words.count(" ") == 1 else words
+
+
+def _cron_words(trigger: CronTrigger) -> str:
+    from cronsim.explain import explain
+
+    try:
+        words = explain(trigger.fields.text)
+    except (ValueError, IndexError, AssertionError, TypeError):  # it knows less than the parser beside it
+        return f"cron {trigger.fields.text}"
+    words = words[0].lower() + words[1:]
+    if (steps := _STEPS.match(words)) is not None:
+        words = _evenly(steps) + words[steps.end() :]
+    words = _ENDINGS.sub(lambda match: ordinal(int(match[1])), words)
+    if words.startswith("at ") and words.endswith(" every day"):
+        words = "every day " + words.removesuffix(" every day")
+    if trigger.dst == "literal":
+        words += ", exactly as the wall clock shows"
+    return words
+
+
+def _evenly(match: re.Match[str]) -> str:
+    """`every 10 minutes` for every tenth, where an hour holds them evenly; every seventh begins anew with each hour."""
+    nth = match[1]
+    step = _NTH.index(nth) + 2 if nth in _NTH else int(nth.removesuffix("th"))
+    return match[0] if 60 % step else f"every {step} {match[2]}s"

@@ -1,0 +1,417 @@
+"""RFC 5545 recurrence rules. A step costs the same however long ago the rule began."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import MAXYEAR, date, datetime
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.errors import InvalidTrigger
+from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND
+from duetime.engine.triggers.base import WallTrigger, common_dict
+from duetime.engine.triggers.day_set import EPOCH_ORDINAL, EVERY_SEVENTH, DaySet, lowest, month_length
+from duetime.engine.triggers.rrule_parser import (
+    DAILY,
+    HOURLY,
+    MINUTELY,
+    MONTHLY,
+    SECONDLY,
+    WEEKLY,
+    YEARLY,
+    NthDay,
+    RuleFields,
+    refused,
+    rule_fields,
+)
+from duetime.engine.triggers.step_budget import spend
+
+# Which days a recurrence rule means.
+
+_DAY_PARTS = ("BYMONTHDAY", "BYYEARDAY", "BYWEEKNO")
+
+
+class RuleDays(DaySet):
+    """Days of the rule that also lie in a year, month, week or day that its interval does not skip."""
+
+    horizon = 400 * 12  # the calendar repeats after 400 years
+
+    def __init__(self, fields: RuleFields, first: date) -> None:
+        super().__init__()
+        self._freq, self._interval, self._week_start = fields.freq, fields.interval, fields.week_start
+        self._first = first
+        self._first_week = self._week_of(first.toordinal())
+        self._months = fields.parts.get("BYMONTH", ())
+        self._dates = fields.parts.get("BYMONTHDAY", ())
+        self._year_days = fields.parts.get("BYYEARDAY", ())
+        self._weeks = fields.parts.get("BYWEEKNO", ())
+        self._days = fields.days
+        if not fields.days and not any(part in fields.parts for part in _DAY_PARTS):
+            self._take_from_first()
+        # With BYMONTH a numbered weekday counts in the month, else a yearly one counts in the year.
+        self._in_year = fields.freq == YEARLY and "BYMONTH" not in fields.parts and any(day.nth for day in self._days)
+        stepped = self._interval > 1 and fields.freq in (WEEKLY, DAILY)
+        self._one_by_one = bool(self._year_days or self._weeks or self._in_year or stepped)
+
+    def _take_from_first(self) -> None:
+        """What the rule leaves open is that of the first time."""
+        if self._freq == YEARLY:
+            self._months = self._months or (self._first.month,)
+        if self._freq in (YEARLY, MONTHLY):
+            self._dates = (self._first.day,)
+        elif self._freq == WEEKLY:
+            self._days = (NthDay(0, self._first.weekday()),)
+
+    @property
+    def least_date(self) -> int:
+        """The smallest day of the month; 0 where one is counted from the end, or a month is named."""
+        return 0 if not self._dates or self._months or self._dates[0] < 0 else self._dates[0]
+
+    def month_bits(self, year: int, month: int) -> int:
+        if (self._months and month not in self._months) or self._skipped(year, month):
+            return 0
+        weekday, length = month_length(year, month)
+        bits = (2 << length) - 2
+        if self._dates:
+            bits &= self._date_bits(length)
+        if self._days and not self._in_year:
+            bits &= self._weekday_bits(weekday, length)
+        return self._filtered(bits, date(year, month, 1)) if self._one_by_one else bits
+
+    def _date_bits(self, length: int) -> int:
+        bits = 0
+        for day in self._dates:
+            number = day if day > 0 else length + 1 + day
+            bits |= 1 << number if number > 0 else 0
+        return bits
+
+    def _weekday_bits(self, first: int, length: int) -> int:
+        bits = 0
+        for nth, weekday in self._days:
+            day = 1 + (weekday - first) % 7
+            if nth < 0:
+                day += ((length - day) // 7 + 1 + nth) * 7
+            elif nth > 0:
+                day += (nth - 1) * 7
+            bits |= EVERY_SEVENTH << day if nth == 0 else 1 << day if day > 0 else 0
+        return bits
+
+    def _filtered(self, bits: int, first: date) -> int:
+        """What only a look at each day can tell."""
+        start, found = first.toordinal(), 0
+        for day in range(1, bits.bit_length()):
+            if bits >> day & 1:
+                spend()
+                found |= self._wanted(date.fromordinal(start + day - 1), start + day - 1) << day
+        return found
+
+    def _skipped(self, year: int, month: int) -> bool:
+        years = year - self._first.year
+        if self._freq == YEARLY:
+            return years % self._interval != 0
+        return self._freq == MONTHLY and (years * 12 + month - self._first.month) % self._interval != 0
+
+    def _wanted(self, day: date, ordinal: int) -> bool:
+        if self._in_year and self._days and not self._weekday_wanted(day):
+            return False
+        if self._year_days and not self._year_day_wanted(day):
+            return False
+        if self._weeks and not self._week_wanted(ordinal):
+            return False
+        return not self._stepped_over(ordinal)
+
+    def _stepped_over(self, ordinal: int) -> bool:
+        if self._interval == 1 or self._freq not in (WEEKLY, DAILY):
+            return False
+        if self._freq == DAILY:
+            return (ordinal - self._first.toordinal()) % self._interval != 0
+        return (self._week_of(ordinal) - self._first_week) % self._interval != 0
+
+    def _weekday_wanted(self, day: date) -> bool:
+        """A numbered weekday of a year."""
+        position, size, weekday = day.timetuple().tm_yday, _year_length(day.year), day.weekday()
+        nths = (0, (position - 1) // 7 + 1, -((size - position) // 7) - 1)
+        return any(wanted.weekday == weekday and wanted.nth in nths for wanted in self._days)
+
+    def _year_day_wanted(self, day: date) -> bool:
+        number = day.timetuple().tm_yday
+        return number in self._year_days or number - _year_length(day.year) - 1 in self._year_days
+
+    def _week_wanted(self, ordinal: int) -> bool:
+        """Week 1 is the first with four days in its year, so the fourth day tells the year of a week."""
+        start = ordinal - (ordinal - 1 - self._week_start) % 7
+        fourth = date.fromordinal(start + 3)
+        number = (fourth.timetuple().tm_yday - 1) // 7 + 1
+        weeks = number + (_year_length(fourth.year) - fourth.timetuple().tm_yday) // 7
+        return number in self._weeks or number - weeks - 1 in self._weeks
+
+    def _week_of(self, ordinal: int) -> int:
+        return (ordinal - 1 - self._week_start) // 7
+
+
+def _year_length(year: int) -> int:
+    return date(year, 12, 31).timetuple().tm_yday
+
+
+# Which times of a day a recurrence rule means.
+
+
+class RuleTimes:
+    """Times of a day: `allowed` has a bit per hour, minute or second that the rule steps by. A rule of days or longer
+    has one unit, the day. The times within a unit are those of two bit sets, of its minutes and of their seconds: even
+    a rule with every second of a day is small and read at once.
+    """
+
+    def __init__(self, fields: RuleFields, first: int) -> None:
+        self.unit = {HOURLY: 3600, MINUTELY: 60, SECONDLY: 1}.get(fields.freq, DAY_SECONDS)
+        self.per_day = DAY_SECONDS // self.unit
+        self._origin = first // self.unit
+        self._step = fields.interval if fields.freq >= HOURLY else 1
+        hours, minutes, seconds = (_bits(part) for part in _clock_parts(fields, first % DAY_SECONDS))
+        self._seconds = 1 if self.unit == 1 else seconds
+        self._minutes = {1: 1, 60: 1, 3600: minutes}.get(self.unit) or _spread(minutes, 60, hours)
+        self.allowed = _allowed(self.unit, hours, minutes, seconds)
+        self.first_offset = lowest(self._minutes) * 60 + lowest(self._seconds)
+        self._kept = (-1, 0)
+
+    def next_offset(self, second: int) -> int | None:
+        """The first time at or after a second of a unit."""
+        minute, rest = divmod(second, 60)
+        minutes = self._minutes >> minute
+        if minutes & 1:
+            seconds = self._seconds >> rest
+            if seconds:
+                return second + lowest(seconds)
+            minutes ^= 1
+        return (minute + lowest(minutes)) * 60 + lowest(self._seconds) if minutes else None
+
+    def offsets(self, most: int) -> list[int] | None:
+        """The times of a unit; None when there are more than `most`."""
+        if self._minutes.bit_count() * self._seconds.bit_count() > most:
+            return None
+        return [60 * minute + second for minute in _numbers(self._minutes) for second in _numbers(self._seconds)]
+
+    def on(self, day: int) -> int:
+        """The units of this day that belong to the rule."""
+        if self._step == 1:
+            return self.allowed
+        kept, units = self._kept
+        if kept != day:
+            gap = (self._origin - day * self.per_day) % self._step
+            units = self.allowed & _stride(self.per_day, self._step) << gap if gap < self.per_day else 0
+            self._kept = (day, units)
+        return units
+
+    def next_day(self, day: int) -> int:
+        """The first day from `day` on that the step does not jump over."""
+        start = day * self.per_day
+        return (start + (self._origin - start) % self._step) // self.per_day
+
+
+def _clock_parts(fields: RuleFields, first: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Hours, minutes and seconds: as given, else those of the first time, else all below the frequency."""
+    hours = (first // 3600,) if fields.freq < HOURLY else tuple(range(24))
+    minutes = (first // 60 % 60,) if fields.freq < MINUTELY else tuple(range(60))
+    seconds = (first % 60,) if fields.freq < SECONDLY else tuple(range(60))
+    parts = fields.parts
+    return parts.get("BYHOUR", hours), parts.get("BYMINUTE", minutes), parts.get("BYSECOND", seconds)
+
+
+@lru_cache(maxsize=256)
+def _allowed(unit: int, hours: int, minutes: int, seconds: int) -> int:
+    """The units of a day that hold a time, one bit each; shared, since one of seconds takes 11 kB."""
+    if unit == 3600:
+        return hours
+    if unit == 60:
+        return _spread(minutes, 60, hours)
+    return _spread(_spread(seconds, 60, minutes), 3600, hours) if unit == 1 else 1
+
+
+@lru_cache(maxsize=256)
+def _stride(size: int, step: int) -> int:
+    """Every `step`th bit below `size`."""
+    marks = bytearray(size // 8 + 1)
+    for number in range(0, size, step):
+        marks[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(marks, "little")
+
+
+def _spread(pattern: int, width: int, places: int) -> int:
+    """A pattern of so many bits, at each of these places."""
+    bits = 0
+    for place in _numbers(places):
+        bits |= pattern << place * width
+    return bits
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits
+
+
+def _numbers(bits: int) -> list[int]:
+    return [number for number in range(bits.bit_length()) if bits >> number & 1]
+
+
+_MOST_EMPTY_DAYS = 20_000  # a step that meets no hour of the rule in so many days never will in practice
+_MOST_EMPTY_PERIODS = 500
+_LARGEST_SET = 20_000
+_MOST_SETS = 16
+_FARTHEST = 200 * 366 * DAY_SECONDS
+_LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RRuleTrigger(WallTrigger):
+    """`dtstart` is the first wall-clock time, in seconds. When clocks change, a rule by days or longer is
+    read like a fixed time of cron; one by hours, minutes or seconds follows the wall clock, like `*` in cron.
+    """
+
+    type: ClassVar[str] = "rrule"
+    rule: str
+    dtstart: int
+    fields: RuleFields = field(init=False, repr=False, compare=False)
+    days: RuleDays = field(init=False, repr=False, compare=False)
+    times: RuleTimes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._open_clock()
+        fields = rule_fields(self.rule)
+        first = date.fromordinal(self.dtstart // DAY_SECONDS + EPOCH_ORDINAL)
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "days", RuleDays(fields, first))
+        object.__setattr__(self, "times", RuleTimes(fields, self.dtstart))
+        object.__setattr__(self, "follows", fields.freq >= HOURLY)
+
+    def _following(self, instant: Instant) -> Instant | None:
+        found = super()._following(instant)
+        return None if found is None or found > self.fields.until else found
+
+    def next_local(self, local: int) -> int | None:
+        found = self._selected(max(local, self.dtstart))
+        return None if found is None or (self._last is not None and found > self._last) else found
+
+    @cached_property
+    def _last(self) -> int | None:
+        """The local time after which there is none, by UNTIL or by counting through COUNT once."""
+        if self.fields.count is None:
+            return self.fields.until_local
+        found = self.dtstart - 1
+        for _ in range(self.fields.count):
+            spend()
+            following = self._selected(found + 1)
+            if following is None:
+                break
+            found = following
+        return found
+
+    @cached_property
+    def _sets(self) -> dict[int, list[int]]:
+        return {}
+
+    def _selected(self, local: int) -> int | None:
+        if "BYSETPOS" not in self.fields.parts:
+            return self._raw(local)
+        farthest = local + _FARTHEST
+        for _ in range(_MOST_EMPTY_PERIODS):
+            spend()
+            lo, hi = self._period(local)
+            chosen = self._chosen(lo, hi)
+            position = bisect_left(chosen, local)
+            if position < len(chosen):
+                return chosen[position]
+            following = self._raw(hi)
+            if following is None or following > farthest:
+                return None
+            local = self._period(following)[0]
+        return None
+
+    def _chosen(self, lo: int, hi: int) -> list[int]:
+        """What BYSETPOS picks out of one year, month, week, day, hour, minute or second."""
+        kept = self._sets.get(lo)
+        if kept is not None:
+            return kept
+        members = list(self._between(lo, hi))
+        size = len(members)
+        places = {place - 1 if place > 0 else size + place for place in self.fields.parts["BYSETPOS"]}
+        if len(self._sets) >= _MOST_SETS:
+            self._sets.clear()
+        self._sets[lo] = chosen = [members[place] for place in sorted(places) if 0 <= place < size]
+        return chosen
+
+    def _between(self, lo: int, hi: int) -> Iterator[int]:
+        found = self._raw(lo)
+        for _ in range(_LARGEST_SET):
+            if found is None or found >= hi:
+                return
+            spend()
+            yield found
+            found = self._raw(found + 1)
+        raise refused(f"BYSETPOS picks from sets of more than {_LARGEST_SET} times; make the rule narrower.")
+
+    def _period(self, local: int) -> tuple[int, int]:
+        freq, day = self.fields.freq, local // DAY_SECONDS
+        if freq > DAILY:
+            start = local - local % self.times.unit
+            return start, start + self.times.unit
+        when = date.fromordinal(day + EPOCH_ORDINAL)
+        if freq == YEARLY:
+            return _midnight(when.year, 1), _midnight(when.year + 1, 1)
+        if freq == MONTHLY:
+            return _midnight(when.year, when.month), _midnight(when.year, when.month + 1)
+        if freq == WEEKLY:
+            day -= (when.weekday() - self.fields.week_start) % 7
+        return day * DAY_SECONDS, (day + (7 if freq == WEEKLY else 1)) * DAY_SECONDS
+
+    def _raw(self, local: int) -> int | None:
+        """The first time of the rule at or after `local`, before BYSETPOS, COUNT and UNTIL."""
+        times = self.times
+        day, second = divmod(local, DAY_SECONDS)
+        for _ in range(_MOST_EMPTY_DAYS):
+            found = self.days.next_day(day)
+            if found is None:
+                return None
+            within = self._within(found, second if found == day else 0)
+            if within is not None:
+                return found * DAY_SECONDS + within
+            spend()
+            day, second = times.next_day(found + 1), 0
+        return None
+
+    def _within(self, day: int, second: int) -> int | None:
+        times = self.times
+        unit, rest = divmod(second, times.unit)
+        units = times.on(day) >> unit
+        if units & 1:
+            offset = times.next_offset(rest)
+            if offset is not None:
+                return second - rest + offset
+        units >>= 1
+        return (unit + 1 + lowest(units)) * times.unit + times.first_offset if units else None
+
+    def to_dict(self) -> dict[str, object]:
+        return common_dict(self) | {"rrule": self.rule, "dtstart": local_text(self.dtstart)}
+
+
+def _midnight(year: int, month: int) -> int:
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    if year > MAXYEAR:
+        return LAST_SECOND + DAY_SECONDS
+    return (date(year, month, 1).toordinal() - EPOCH_ORDINAL) * DAY_SECONDS
+
+
+def local_text(local: int) -> str:
+    return datetime_of(Instant(local * SECOND)).strftime(_LOCAL_FORMAT)
+
+
+def local_from(text: object) -> int:
+    try:
+        return instant_of(datetime.fromisoformat(f"{text}+00:00")) // SECOND
+    except ValueError:
+        message = "dtstart must be a wall-clock time such as 2026-02-05T09:00:00."
+        raise InvalidTrigger(message, field="dtstart") from None

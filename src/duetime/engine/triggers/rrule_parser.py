@@ -1,0 +1,167 @@
+"""Reads the text of an RFC 5545 recurrence rule into numbers, strictly: what has no meaning is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from duetime.engine.clock import SECOND, Instant, instant_of
+from duetime.engine.errors import InvalidTrigger
+from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST
+
+FREQUENCIES: Final = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
+YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY, SECONDLY = range(7)
+WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+MOST_COUNTED: Final = 10_000
+
+_EXAMPLE = "for example FREQ=MONTHLY;BYDAY=-1FR"
+_LONGEST = 2000
+_RANGES: Final = {
+    "BYMONTH": (1, 12, False),
+    "BYMONTHDAY": (1, 31, True),
+    "BYYEARDAY": (1, 366, True),
+    "BYWEEKNO": (1, 53, True),
+    "BYSETPOS": (1, 366, True),
+    "BYHOUR": (0, 23, False),
+    "BYMINUTE": (0, 59, False),
+    "BYSECOND": (0, 59, False),
+}
+_SINGLE: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY")
+_BYDAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
+_UNTIL = re.compile(r"([0-9]{8})(?:T([0-9]{6})(Z)?)?")
+
+
+class NthDay(NamedTuple):
+    """The nth such weekday, from the end when negative; 0 is every one."""
+
+    nth: int
+    weekday: int
+
+
+@dataclass(frozen=True)
+class RuleFields:
+    """`parts` holds the numbers of each BY… part that was given."""
+
+    freq: int
+    interval: int
+    count: int | None
+    until_local: int | None
+    until: Instant
+    week_start: int
+    days: tuple[NthDay, ...]
+    parts: dict[str, tuple[int, ...]]
+
+
+def refused(reason: str) -> InvalidTrigger:
+    return InvalidTrigger(f"rrule: {reason}", field="rrule")
+
+
+def normal_rule(text: object) -> str:
+    """The rule in one spelling, so that equal rules are equal triggers."""
+    if not isinstance(text, str):
+        raise refused(f"must be text, {_EXAMPLE}.")
+    rule = text.strip().upper().removeprefix("RRULE:").strip().rstrip(";")
+    if not rule or len(rule) > _LONGEST:
+        raise refused(f"must be a recurrence rule of at most {_LONGEST} characters, {_EXAMPLE}.")
+    if any(mark in rule for mark in "\r\n:"):
+        raise refused(f"give one rule without other properties, {_EXAMPLE}, and the first time as dtstart.")
+    return rule
+
+
+@lru_cache(maxsize=4096)
+def rule_fields(rule: str) -> RuleFields:
+    given = _pairs(rule)
+    freq = _frequency(given)
+    until_local, until = _until(given.get("UNTIL"))
+    if "COUNT" in given and "UNTIL" in given:
+        raise refused("COUNT and UNTIL exclude each other; keep one of them.")
+    return RuleFields(
+        freq=freq,
+        interval=_number("INTERVAL", given.get("INTERVAL", "1"), 100_000),
+        count=_number("COUNT", given["COUNT"], MOST_COUNTED) if "COUNT" in given else None,
+        until_local=until_local,
+        until=until,
+        week_start=_week_start(given.get("WKST", "MO")),
+        days=_days(given.get("BYDAY"), freq),
+        parts={name: _numbers(name, given[name]) for name in _RANGES if name in given},
+    )
+
+
+def _pairs(rule: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for pair in rule.split(";"):
+        name, equals, value = pair.partition("=")
+        if not equals or not value or (name not in _RANGES and name not in _SINGLE):
+            raise refused(f"{pair[:40]!r} is not a part of a recurrence rule; {_EXAMPLE}.")
+        if name in given:
+            raise refused(f"{name} is given twice.")
+        given[name] = value
+    return given
+
+
+def _frequency(given: dict[str, str]) -> int:
+    name = given.get("FREQ", "")
+    if name not in FREQUENCIES:
+        raise refused(f"FREQ must be one of {', '.join(FREQUENCIES)}.")
+    freq = FREQUENCIES.index(name)
+    if "BYWEEKNO" in given and freq != YEARLY:
+        raise refused("BYWEEKNO needs FREQ=YEARLY.")
+    return freq
+
+
+def _number(name: str, value: str, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", value) or not 1 <= int(value) <= most:
+        raise refused(f"{name} must be a whole number from 1 to {most}.")
+    return int(value)
+
+
+def _numbers(name: str, value: str) -> tuple[int, ...]:
+    least, most, negative = _RANGES[name]
+    items = value.split(",")
+    numbers = {int(item) for item in items if re.fullmatch(r"[+-]?[0-9]{1,3}", item)}
+    fits = all(least <= (abs(number) if negative else number) <= most for number in numbers)
+    if not fits or not all(re.fullmatch(r"[+-]?[0-9]{1,3}", item) for item in items):
+        minus = f" or -{most} to -{least}" if negative else ""
+        raise refused(f"{name} must be numbers from {least} to {most}{minus}, with commas between them.")
+    return tuple(sorted(numbers))
+
+
+def _week_start(value: str) -> int:
+    if value not in WEEKDAYS:
+        raise refused(f"WKST must be one of {', '.join(WEEKDAYS)}.")
+    return WEEKDAYS.index(value)
+
+
+def _days(value: str | None, freq: int) -> tuple[NthDay, ...]:
+    if value is None:
+        return ()
+    return tuple(sorted({_day(item, freq) for item in value.split(",")}))
+
+
+def _day(item: str, freq: int) -> NthDay:
+    match = _BYDAY.fullmatch(item)
+    nth = int(match[1] or 0) if match else 0
+    if match is None or (match[1] and not 1 <= abs(nth) <= 53):
+        raise refused(f"BYDAY must be days such as MO, 2TU or -1FR, not {item[:20]!r}.")
+    if nth and freq > MONTHLY:
+        raise refused("BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY.")
+    return NthDay(nth, WEEKDAYS.index(match[2]))
+
+
+def _until(value: str | None) -> tuple[int | None, Instant]:
+    """A local limit in wall-clock seconds, or one in UTC; a date alone includes that day."""
+    if value is None:
+        return None, LATEST
+    match = _UNTIL.fullmatch(value)
+    try:
+        instant = instant_of(datetime.fromisoformat(f"{match[1]}T{match[2] or '000000'}Z")) if match else None
+    except ValueError:
+        instant = None
+    if match is None or instant is None:
+        raise refused("UNTIL must look like 20261231, 20261231T170000 or 20261231T160000Z.")
+    if match[3]:
+        return None, instant
+    return instant // SECOND + (0 if match[2] else DAY_SECONDS - 1), LATEST

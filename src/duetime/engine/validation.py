@@ -1,0 +1,287 @@
+"""From what a caller asks for to what a store keeps: every check of a create and of an edit."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant
+from duetime.engine.encoding import is_text
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller, Kind, Prepared
+from duetime.engine.model import Definition, Schedule, ScheduleId
+from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.create import Draft
+from duetime.engine.policy.feasibility import check_can_run
+from duetime.engine.policy.options import Policy, make_policy, policy_for_ending, policy_to_json
+from duetime.engine.triggers import (
+    IntervalTrigger,
+    OnceTrigger,
+    Trigger,
+    build_trigger,
+    known_zone,
+    trigger_from_json,
+    trigger_to_json,
+)
+from duetime.engine.triggers.base import WallTrigger
+from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
+
+MOST_GAPS = 800
+"""BYSETPOS picks at most 2 x 366 times from one period."""
+FARTHEST_GAP = 5 * 366 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one owner may have."""
+
+    schedules: int = 10_000
+    smallest_interval: int = 1 * SECOND
+    payload_bytes: int = 256 * 1024
+    name_length: int = 200
+    key_length: int = 200
+    depth: int = 3
+    runs_per_hour: int | None = None
+    stored_bytes: int | None = None
+    """Of schedules and results; the local owner has no such limit."""
+    pause_after: int = 10
+    """Failures in a row after which a recurring schedule is paused, unless it says otherwise itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """What a caller asks for, unchecked."""
+
+    kind: str
+    name: str
+    trigger_type: str
+    trigger_config: Mapping[str, Any]
+    payload: Mapping[str, Any]
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    timezone: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an edit asks for; None leaves a part as it is."""
+
+    name: str | None = None
+    trigger_type: str | None = None
+    trigger_config: Mapping[str, Any] | None = None
+    payload: Mapping[str, Any] | None = None
+    policy: Mapping[str, Any] | None = None
+    timezone: str | None = None
+    next: Instant | None = None
+    version: int | None = None
+    amid_runs: bool = False
+    """Also while runs are under way: only where each of them stands for itself."""
+
+
+class Drafter:
+    """Raises InvalidInput, naming the field."""
+
+    def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
+        self.kinds, self.zone, self.limits = kinds, zone, limits
+        self._nonce = uuid.uuid4().hex[:12]
+        self._numbers = itertools.count()
+
+    def draft(self, caller: Caller, new: NewSchedule, now: Instant) -> Draft:
+        kind = self._kind(new.kind)
+        name = self._text("name", new.name, self.limits.name_length)
+        trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
+        prepared = kind.prepare(new.payload, caller)
+        policy = self._policy({**kind.defaults, **prepared.policy}, new.policy)
+        prepared.agree(policy)
+        check_can_run(policy, trigger)
+        first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
+        if first is None:
+            raise InvalidInput("trigger_config: it would never fire", field="trigger_config")
+        definition = Definition(
+            id=ScheduleId(0),
+            public_id=kind.public_id(now, trigger.type),
+            kind=new.kind,
+            owner=caller.owner,
+            name=name,
+            subject=prepared.subject,
+            trigger=trigger_to_json(trigger),
+            payload=self._payload(prepared.payload),
+            policy=policy_to_json(policy),
+            depth=caller.depth,
+            version=1,
+            key=self.key(new.idempotency_key, now),
+            fingerprint=fingerprint(new),
+            created=now,
+            updated=now,
+        )
+        return Draft(definition, first)
+
+    def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
+        """None asks for what is usual, as if it had not been named."""
+        given = {name: value for name, value in asked.items() if value is not None}
+        return make_policy(self._usual(usual, given) | given)
+
+    def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
+        """What is not named stays; None asks for what is usual again."""
+        given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
+        usual = self._usual(usual, given)
+        again = {name: usual[name] for name, value in asked.items() if value is None and name in usual}
+        return make_policy(again | given)
+
+    def _usual(self, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        whole = {"pause_after": self.limits.pause_after, **usual}
+        if given.get("at_most_once"):
+            whole.pop("max_attempts", None)
+        return whole
+
+    def _kind(self, name: str) -> Kind:
+        if name not in self.kinds:
+            raise InvalidInput(f"kind: there is no {name!r}; there are {', '.join(sorted(self.kinds))}", field="kind")
+        return self.kinds[name]
+
+    def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:
+        with step_budget(CREATION_STEPS):
+            trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
+            self._check_pace(trigger, now)
+            self._check_budget(trigger, now)
+        return trigger
+
+    def _check_pace(self, trigger: Trigger, now: Instant) -> None:
+        """The smallest gap among more occurrences than a recurrence rule can pick from one year, month or day, so that
+        no slow beginning hides a burst."""
+        smallest = self.limits.smallest_interval
+        if isinstance(trigger, WallTrigger) and smallest <= SECOND:
+            return  # wall-clock times are whole seconds
+        before = first = trigger.next_after(now)
+        for _ in range(1 if isinstance(trigger, IntervalTrigger) else MOST_GAPS):
+            following = None if before is None else trigger.next_after(before)
+            if first is None or before is None or following is None or following - first > FARTHEST_GAP:
+                return
+            if following - before < smallest:
+                message = f"trigger_config: it fires more often than every {smallest / SECOND:g} s, which is the limit"
+                raise InvalidInput(message, field="trigger_config")
+            before = following
+
+    def _check_budget(self, trigger: Trigger, now: Instant) -> None:
+        """What alone would use up more than an owner has in an hour; the sum of all is held to it at the claim."""
+        limit = self.limits.runs_per_hour
+        first = None if limit is None else trigger.next_after(now)
+        if limit is None or first is None:
+            return
+        runs = trigger.count(Instant(first - 1), Instant(first + HOUR - 1), limit)
+        if runs > limit:
+            message = f"trigger_config: it would run more than {limit} times an hour, which is the limit of one owner"
+            raise InvalidInput(message, field="trigger_config")
+
+    def _payload(self, payload: Mapping[str, Any]) -> str:
+        try:
+            text = json.dumps(payload, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+            size = len(text.encode("utf-8"))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidInput(f"payload: it is not plain JSON ({type(error).__name__})", field="payload") from error
+        if size > self.limits.payload_bytes:
+            raise InvalidInput(
+                f"payload: it has {size} bytes, and the limit is {self.limits.payload_bytes};"
+                " store the data elsewhere and pass a reference to it",
+                field="payload",
+            )
+        return text
+
+    def _text(self, name: str, value: str, longest: int) -> str:
+        if not value.strip():
+            raise InvalidInput(f"{name}: must not be empty", field=name)
+        if len(value) > longest:
+            raise InvalidInput(f"{name}: has {len(value)} characters, and the limit is {longest}", field=name)
+        if not is_text(value):
+            raise InvalidInput(f"{name}: holds characters that are no text (NUL or lone surrogates)", field=name)
+        return value
+
+    def key(self, given: str | None, now: Instant) -> str:
+        if given is not None:
+            if given.startswith("~"):
+                raise InvalidInput("idempotency_key: must not begin with ~", field="idempotency_key")
+            return self._text("idempotency_key", given, self.limits.key_length)
+        return f"~{now:016x}-{next(self._numbers):x}-{self._nonce}"
+
+    def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
+        definition = schedule.definition
+        caller = caller._replace(owner=definition.owner)  # what it may use is up to whose it is, whoever edits it
+        payload, subject, trigger, policy = None, None, None, None
+        asked = changes.policy
+        prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
+        if changes.payload is not None:
+            said = {} if prepared is None else prepared.policy
+            prepared = self._kind(definition.kind).prepare(changes.payload, caller)
+            payload, subject = self._payload(prepared.payload), prepared.subject
+            if follows := _what_follows(definition, said, prepared.policy):
+                asked = {**follows, **(asked or {})}
+        if changes.trigger_type is not None:
+            zone = changes.timezone or trigger_from_json(definition.trigger).timezone
+            trigger = trigger_to_json(self._trigger(changes.trigger_type, changes.trigger_config or {}, zone, now))
+        if asked is not None:
+            usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
+            policy = policy_to_json(self._changed_policy(usual, _readable(definition.policy), asked))
+        if prepared is not None:
+            prepared.agree(policy_for_ending(policy or definition.policy))
+        _check_edited(definition, policy, trigger)
+        name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
+        if changes.next is not None and changes.next <= now:
+            raise InvalidInput("next: it is in the past", field="next")
+        if changes.next is not None and trigger is None:
+            trigger = _moved(definition.trigger, changes.next)
+        return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
+
+    def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
+        """What is there already, as far as it would be taken today."""
+        try:
+            return self._kind(definition.kind).prepare(_readable(definition.payload), caller)
+        except InvalidInput:
+            return None
+
+
+def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:
+    """Check what an edit leaves; where it changes neither, nothing new can be wrong."""
+    if policy is None and trigger is None:
+        return
+    try:
+        rule = trigger_from_json(trigger or definition.trigger)
+    except InvalidInput:
+        return  # the edit itself says that what is stored cannot be used
+    check_can_run(policy_for_ending(policy or definition.policy), rule)
+
+
+def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
+    """What another payload means for the policy: of what the old one `said` too, the part that differs. What the old
+    one left open and somebody chose since stays."""
+    chosen = _readable(definition.policy).keys() - said.keys()
+    return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
+
+
+def _readable(stored: str) -> dict[str, Any]:
+    """Nothing, where somebody wrote into the database by hand: an edit is how that is mended."""
+    try:
+        value = json.loads(stored)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+def _moved(trigger: str, to: Instant) -> str | None:
+    """The only instant of a one-off is its rule: left as it was, it would fire again at the old time."""
+    try:
+        stored = trigger_from_json(trigger)
+    except InvalidInput:
+        return None  # the edit itself says that what is stored cannot be used
+    return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
+
+
+def fingerprint(new: NewSchedule) -> str:
+    """Of the arguments as they were given: a time such as `in 2 hours` is the same request a minute later."""
+    parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
+    text = json.dumps(parts, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

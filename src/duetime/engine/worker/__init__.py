@@ -1,0 +1,1 @@
+"""The worker: it claims due runs, carries them out in threads and records how they ended."""

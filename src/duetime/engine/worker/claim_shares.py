@@ -1,0 +1,121 @@
+"""How much of each kind and owner a worker claims: what its threads could begin, and a moment's work beyond."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import TypeAlias
+
+from duetime.engine.fair_share import UNLIMITED, Cursor, Turns
+from duetime.engine.kind import LOCAL
+from duetime.engine.store import Want
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.thread_shares import NOTIFICATION, PROMPT, ThreadShares
+
+SLOW = 1.0
+"""Seconds: what a run is thought to take until its owner's runs have proved faster."""
+_MOST_KNOWN = 10_000
+
+
+Numbers: TypeAlias = Counter[tuple[str, str]]
+"""By kind and owner."""
+
+_kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
+
+
+def numbers(items: Iterable[InHand]) -> Numbers:
+    return Counter(map(_kind_and_owner, items))
+
+
+class ClaimShares:
+    """What is asked of the store is what may begin: a run that only waits here could be run by another worker."""
+
+    def __init__(self, ahead: float, most_ahead: int) -> None:
+        self.threads = ThreadShares(0)
+        """Those of the pool that carries runs out, where there is one."""
+        self._ahead, self._most_ahead = ahead, most_ahead
+        self._paces: dict[str, float] = {}
+        self._cursors: dict[str, Cursor] = {}
+        self._kinds: Counter[str] = Counter()
+        self._owners: Counter[str] = Counter()
+        self._waiting: Counter[tuple[str, str]] = Counter()
+
+    def took(self, owner: str, seconds: float) -> None:
+        if len(self._paces) > _MOST_KNOWN:
+            self._paces.clear()
+        pace = self._paces.get(owner, SLOW)
+        self._paces[owner] = pace + (min(SLOW, seconds) - pace) * 0.05
+
+    def stalled(self, items: Iterable[InHand]) -> None:
+        for item in items:
+            self._paces.pop(item.claim.definition.owner, None)
+
+    def group(self, kind: str) -> str:
+        """Name the kinds that share their threads: notifications have some of their own."""
+        return NOTIFICATION if kind == NOTIFICATION and self.threads.divided else ""
+
+    def count(self, held: Numbers) -> None:
+        """Take in what is in hand: in all, and of each owner what is not in a thread."""
+        self._kinds, self._owners, self._waiting = Counter(), Counter(), Counter()
+        for (kind, owner), number in held.items():
+            self._kinds[kind] += number
+            self._owners[owner] += number
+            self._waiting[self.group(kind), owner] += number
+        for part in self.threads.in_flight_of():
+            self._waiting[self.group(part.kind), part.owner] -= part.number
+
+    def order(self, kinds: Iterable[str]) -> list[str]:
+        """Sort kinds so that those with the smaller limits ask first: what they leave is for the others."""
+        places = {PROMPT: 0, NOTIFICATION: 2} if self.threads.divided else {}
+        return sorted(kinds, key=lambda kind: places.get(kind, 1))
+
+    def limit(self, kind: str, limit: int, room: int) -> int:
+        """Return how many of a kind may be claimed: what is left of the room beside what is kept for others."""
+        if not self.threads.divided or kind == NOTIFICATION:
+            return limit
+        limit = min(limit, room - max(0, self.threads.reserve - self._kinds[NOTIFICATION]))
+        return min(limit, self.threads.most_prompts - self._kinds[PROMPT]) if kind == PROMPT else limit
+
+    def turns(self, kind: str, lane: str, *, at_once: bool) -> Turns | None:
+        """Say how owners share what is claimed. `at_once`: each run needs an idle thread, so none is claimed ahead."""
+        if self.threads.alone and not self.threads.divided:
+            return None
+        cursor = self._cursors.setdefault(lane, Cursor())
+        if not self.threads.divided:
+            return Turns(cursor)
+        most = {owner: self._room(kind, owner, at_once) for owner in self._owners}
+        each = max(0 if at_once else 1, self.threads.startable(kind, ""))
+        if self.threads.alone:
+            most[LOCAL] = UNLIMITED
+        return Turns(cursor, each, most, self.group(kind), self.threads.alone)
+
+    def saw(self, owners: Iterable[str]) -> None:
+        """Learn from what was claimed that somebody else is there."""
+        if self.threads.alone and set(owners) - {LOCAL}:
+            self.threads.alone = False
+
+    def _room(self, kind: str, owner: str, at_once: bool) -> int:
+        room = self.threads.startable(kind, owner) - max(0, self._waiting[self.group(kind), owner])
+        if at_once:
+            return room
+        pace = max(self._paces.get(owner, SLOW), 1e-6)
+        ahead = min(self._most_ahead, int(self.threads.threads * self._ahead / pace))
+        return max(room + ahead, 0 if self._owners[owner] > 0 else 1)
+
+    def full(self, wants: Sequence[Want]) -> list[tuple[str, str]]:
+        """Name the lanes and owners of which nothing can be claimed before something of theirs ends."""
+        return [
+            (want.lane, owner)
+            for want in wants
+            if want.turns is not None
+            for owner, room in want.turns.most.items()
+            if room <= 0
+        ]
+
+    def blocked(self, lanes: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Of (lane, kind), name the lanes and owners that no idle thread would help: their share is used up."""
+        if self.threads.alone or not self.threads.divided:
+            return []
+        owners = {part.owner for part in self.threads.in_flight_of()}
+        return [(lane, owner) for lane, kind in lanes for owner in owners if not self.threads.startable(kind, owner)]

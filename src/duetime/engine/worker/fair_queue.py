@@ -1,0 +1,82 @@
+"""The line of runs that are claimed and not begun: owners and kinds take turns, as far as their shares reach."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.thread_shares import Part, ThreadShares
+
+
+class FairLine:
+    """One queue for each owner and kind; whose turn it was goes to the end. To be used under the lock of its pool."""
+
+    def __init__(self, shares: ThreadShares) -> None:
+        self._shares = shares
+        self._queues: dict[Part, deque[InHand]] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def put(self, items: Sequence[InHand]) -> None:
+        kind = owner = ""
+        queue: deque[InHand] = deque()
+        for item in items:
+            definition = item.claim.definition
+            if definition.owner != owner or definition.kind != kind:
+                kind, owner = definition.kind, definition.owner
+                queue = self._queues.setdefault(self._shares.part(kind, owner), deque())
+            queue.append(item)
+        self._length += len(items)
+
+    def draw(self) -> tuple[InHand, Part] | None:
+        """Return the next run that may begin. It counts as begun until its part is told that it has ended."""
+        may_begin = self._shares.may_begin
+        for part, queue in self._queues.items():  # noqa: B007 - the loop ends at the one that is drawn from
+            if may_begin(part):
+                break
+        else:
+            return None
+        item = queue.popleft()
+        if not queue:
+            del self._queues[part]
+        elif len(self._queues) > 1:
+            self._queues[part] = self._queues.pop(part)
+        self._length -= 1
+        self._shares.begin(part)
+        return item, part
+
+    def draw_again(self, part: Part) -> InHand | None:
+        """Return the next run of an owner and kind of which one has just ended, where nobody else waits.
+
+        It takes the place of the one before it, so that nothing in the counts changes: most runs begin this way.
+        """
+        queues = self._queues
+        if len(queues) != 1:
+            return None
+        queue = queues.get(part)
+        if queue is None or len(queue) == 1:
+            return None
+        self._length -= 1
+        return queue.popleft()
+
+    def ended(self, part: Part) -> None:
+        self._shares.end(part)
+        if not part.number and part not in self._queues:
+            self._shares.forget(part)
+
+    def head(self) -> InHand | None:
+        """Return the run that has stood in line longest."""
+        return min((queue[0] for queue in self._queues.values()), key=lambda item: item.since, default=None)
+
+    def take_back(self, before: float | None = None) -> list[InHand]:
+        """Take out everything, or the queues whose first run was claimed before an instant of the monotonic clock."""
+        parts = [part for part, queue in self._queues.items() if before is None or queue[0].since < before]
+        items = [item for part in parts for item in self._queues.pop(part)]
+        self._length -= len(items)
+        for part in parts:
+            if not part.number:
+                self._shares.forget(part)
+        return items

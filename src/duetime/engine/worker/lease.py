@@ -1,0 +1,93 @@
+"""Who is alive: a worker's own deadline, and its judgement of the others by their beats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from duetime.engine.clock import SECOND, Clock
+from duetime.engine.model import WorkerId, WorkerRow
+
+REVIVAL = 4.0
+"""Seconds that others get beyond the lease to find the store again after it was away: nobody knocks all the time."""
+
+
+class Lease:
+    """A worker's right to act. It is counted from before each beat, so it ends before anybody else's patience does."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self.seconds = seconds
+        self._deadline = clock.boottime() + seconds
+
+    def renew(self, asked_at: float) -> None:
+        """`asked_at` is the boot time before the beat was sent. Answers may be heard out of order."""
+        self._deadline = max(self._deadline, asked_at + self.seconds)
+
+    @property
+    def left(self) -> float:
+        return self._deadline - self._clock.boottime()
+
+    def expired(self) -> bool:
+        return self._clock.boottime() > self._deadline
+
+
+@dataclass(slots=True)
+class _Seen:
+    beat: int
+    unchanged: float
+    last_read: float
+
+
+class Judge:
+    """Declares a worker dead after a full lease, that worker's, of successful reads of the same beat.
+
+    Time is measured on the judge's own monotonic clock.
+
+    A gap between two reads (a database that was away, a laptop asleep, a stopped process) proves nothing about
+    the others: observation then begins anew. Nor does a silence in which nobody could write, as while another process
+    holds the write lock of a file that can still be read: whoever is silent for long is counted so only while `probe`,
+    a write, succeeds. It raises where the store cannot be written; then `forget` is to be called.
+    """
+
+    def __init__(self, clock: Clock, lease: float, interval: float, probe: Callable[[], None] = lambda: None) -> None:
+        self._clock = clock
+        self._probe = probe
+        self._probed = float("-inf")
+        self._interval = interval
+        self._longest_gap = max(4 * interval, lease / 4)
+        self._seen: dict[WorkerId, _Seen] = {}
+        self._first = 0.0
+
+    def observe(self, workers: Sequence[WorkerRow], me: WorkerId | None) -> list[WorkerRow]:
+        """The workers that are dead by now. To be called with every successful read."""
+        now = self._clock.monotonic()
+        others = [row for row in workers if row.id != me]
+        self._seen = {row.id: self._look(row, now) for row in others}
+        self._first = 0.0
+        self._prove_writable(others, now)
+        return [row for row in others if self._seen[row.id].unchanged * SECOND >= row.lease]
+
+    def _look(self, row: WorkerRow, now: float) -> _Seen:
+        seen = self._seen.get(row.id)
+        if seen is None:
+            return _Seen(row.beat, self._first, now)
+        longest_gap = min(self._longest_gap, max(4 * self._interval, row.lease / SECOND / 4))
+        if seen.beat != row.beat or now - seen.last_read > longest_gap:
+            return _Seen(row.beat, 0.0, now)
+        return _Seen(
+            row.beat, seen.unchanged + min(now - seen.last_read, max(self._interval, row.lease / SECOND / 4)), now
+        )
+
+    def _prove_writable(self, others: Sequence[WorkerRow], now: float) -> None:
+        """Where somebody has missed a beat, and so seldom that it costs nothing. A probe that has to wait for long is a
+        gap between two reads like any other."""
+        silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
+        if silent and now - self._probed >= min(silent) / 4:
+            self._probe()
+            self._probed = now
+
+    def forget(self) -> None:
+        """After a read that failed: the store was away, for the others as well."""
+        self._seen.clear()
+        self._first = -REVIVAL

@@ -1,0 +1,119 @@
+"""A worker's dealings with a store when something in it cannot be stored: the culprit is found, the rest goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import TRANSIENT, StoreUnusable, WorkerGone
+from duetime.engine.model import WorkerId
+from duetime.engine.outcome import Failed
+from duetime.engine.policy.changes import Change, Decision, rewind
+from duetime.engine.policy.claim import LEAD, Claim, mark_broken
+from duetime.engine.policy.evaluation import Answers, Question
+from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.policy.record import Finished
+from duetime.engine.policy.writes import Writes
+from duetime.engine.result import Err, Ok
+from duetime.engine.store import Store, Want
+from duetime.engine.triggers.step_budget import OutOfSteps
+from duetime.engine.worker.runner import InHand
+
+log = logging.getLogger("duetime.worker")
+
+UNSTORABLE = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
+
+Done: TypeAlias = tuple[InHand, Finished]
+
+
+def exchange(
+    store: Store,
+    worker: WorkerId,
+    now: Instant,
+    batch: Sequence[Done],
+    wants: Sequence[Want],
+    budget: Budget | int | None = None,
+    answers: Answers | None = None,
+) -> tuple[list[Claim], int, Sequence[Question]]:
+    """A batch that cannot be stored is halved until the culprit stands alone."""
+    known = {item.id: item.claim for item, _ in batch}
+    finished = [finished for _, finished in batch]
+    try:
+        done = store.exchange(worker, now, finished, wants, known, budget, answers)
+        return done.claims, done.seen, done.postponed
+    except (WorkerGone, StoreUnusable, *TRANSIENT):
+        raise
+    except Exception as error:
+        parts = _halves(store, now, batch, wants, error)
+    made = [exchange(store, worker, now, done, wanted, budget, answers) for done, wanted in parts]
+    claims = [claim for claims, _, _ in made for claim in claims]
+    return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
+
+
+Part: TypeAlias = tuple[Sequence[Done], Sequence[Want]]
+
+
+def _halves(store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[Want], error: Exception) -> list[Part]:
+    """What to try instead; nothing where the culprit was dealt with."""
+    if batch and wants:
+        return [(batch, ()), ((), wants)]
+    if len(batch) > 1:
+        middle = len(batch) // 2
+        return [(batch[:middle], ()), (batch[middle:], ())]
+    if batch:
+        return [([_said_instead(batch[0], error)], ())]
+    if len(wants) > 1:
+        return [((), [want._replace(turns=None)]) for want in wants]  # the first in line has to be what is claimed
+    if wants[0].limit > 1:
+        return [((), [wants[0]._replace(limit=wants[0].limit // 2, turns=None)])]
+    if wants[0].turns is not None:
+        return [((), [wants[0]._replace(turns=None)])]
+    if wants[0].lead:  # ahead of now, busy schedules are passed over: the first of the lane may not be the culprit
+        return [((), [wants[0]._replace(until=Instant(wants[0].until - wants[0].lead), lead=0)])]
+    _break_first(store, wants[0], now, error)
+    return []
+
+
+def _said_instead(done: Done, error: Exception) -> Done:
+    item, finished = done
+    if finished.outcome == UNSTORABLE:
+        raise error
+    log.error("the outcome of run %s could not be stored: %s", item.id, error)
+    return item, finished._replace(outcome=UNSTORABLE)
+
+
+def _break_first(store: Store, want: Want, now: Instant, error: Exception) -> None:
+    entry = store.earliest([want.lane])
+    if entry is None:
+        raise error
+    log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
+    store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
+
+
+def _set_aside(change: Change, reason: str) -> Decision:
+    writes = Writes()
+    mark_broken(writes, change.schedule.progress, reason)
+    return Ok((writes, None))
+
+
+def count_from(store: Store, now: Instant, batch: int) -> None:
+    """After the clock had been ahead: schedules that were claimed into the future count from now again."""
+    more = True
+    while more:
+        ahead = store.ahead(Instant(now + LEAD), batch)
+        for schedule in ahead:
+            store.change(schedule, now, _rewind)
+        more = len(ahead) == batch
+
+
+def _rewind(change: Change) -> Decision:
+    """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
+    try:
+        decision = rewind(change)
+    except (OutOfSteps, *TRANSIENT):
+        raise
+    except Exception as error:
+        return _set_aside(change, type(error).__name__)
+    return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision

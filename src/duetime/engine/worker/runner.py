@@ -1,0 +1,142 @@
+"""Carries out one run and says how it ended. Whatever a kind does, exactly one outcome comes back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from duetime.engine.clock import SECOND, Clock
+from duetime.engine.encoding import clean_text, error_text
+from duetime.engine.kind import Kind, StopReason, StopSignal, Work
+from duetime.engine.model import RunId, WorkerId
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.record import Finished
+from duetime.engine.redaction import redacted_outcome, redacted_trace
+from duetime.engine.worker.lease import Lease
+
+log = logging.getLogger("duetime.worker")
+
+
+class InHand:
+    """A claimed run in this process."""
+
+    __slots__ = ("begun", "claim", "id", "over", "report", "reported", "since", "stop", "worker")
+
+    def __init__(self, claim: Claim, worker: WorkerId, since: float = 0.0) -> None:
+        """`since`: when it was claimed, on the monotonic clock: a wall clock that jumps makes no run look stalled."""
+        self.id: RunId = claim.run.id
+        self.claim, self.worker, self.since = claim, worker, since
+        self.stop = StopSignal()
+        self.begun = False
+        self.over = False  # its thread is free again
+        self.report: str | None = None
+        self.reported = True
+
+    @property
+    def timeout(self) -> int | None:
+        return policy_for_ending(self.claim.definition.policy).timeout
+
+    def tell(self, text: str) -> None:
+        """Cleaned, for agents and models say anything: what cannot be stored would keep the worker from beating."""
+        self.report, self.reported = clean_text(text[:500]), False
+
+
+def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
+    item.begun = True
+    started = clock.now()
+    outcome = _outcome(item, kinds, lease)
+    if item.stop.is_set():
+        outcome = _judge(item, outcome)
+    if type(outcome) is not Completed:
+        outcome = redacted_outcome(outcome, item.claim.definition.payload)
+    run = item.claim.run
+    return Finished(run.id, run.fence, outcome, started, clock.now())
+
+
+def give_back(item: InHand, clock: Clock) -> Finished:
+    run = item.claim.run
+    return Finished(run.id, run.fence, Returned(), None, clock.now())
+
+
+def _outcome(item: InHand, kinds: Mapping[str, Kind], lease: Lease | None) -> Outcome:
+    try:
+        kind = kinds[item.claim.definition.kind]
+        return kind.execute(Work(item.claim, item.stop, item.tell, lease))
+    except BaseException as error:  # a task must not end the thread that carries it out, whatever it raises
+        trace = redacted_trace(error, item.claim.definition.payload)
+        log.error("run %s of %s failed\n%s", item.id, item.claim.definition.public_id, trace)
+        return Failed(error_text(error))
+
+
+def _judge(item: InHand, outcome: Outcome) -> Outcome:
+    """A thread cannot be killed: what came back after its time was up is a failure all the same. What it brought is
+    kept: an agent may have done and used much by then."""
+    reason = item.stop.reason
+    assert reason is not None
+    if reason is StopReason.TIMEOUT:
+        result = outcome.result if isinstance(outcome, Completed | Failed | Retry) else None
+        return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s", result=result)
+    if isinstance(outcome, Completed | Cancelled):
+        return outcome
+    if reason is StopReason.CANCELLED:
+        return Cancelled("stopped on request")
+    return _cut_short(item, reason)
+
+
+def _cut_short(item: InHand, reason: StopReason) -> Outcome:
+    """By no fault of its own: work that may run again does so, as after a crash; other work is over.
+
+    After a lost lease this counts only while nobody has rescued the run; otherwise its fence is stale.
+    """
+    if not policy_for_ending(item.claim.definition.policy).at_most_once:
+        return Returned()
+    cause = "the worker stopped" if reason is StopReason.SHUTDOWN else "its worker lost its lease"
+    return Failed(f"{cause} before it was done; it runs at most once, so it was not started again")
+
+
+# What carries runs out: a pool of threads elsewhere, or, here, the calling thread itself.
+
+
+class Carrier(Protocol):
+    size: int
+
+    def put(self, items: Sequence[InHand]) -> None: ...
+
+    def take_back(self) -> list[InHand]: ...
+
+    def take_stalled(self, before: float) -> list[InHand]:
+        """What has stood in line since before an instant of the monotonic clock, and what stands behind it."""
+
+    def head(self) -> InHand | None: ...
+
+    @property
+    def free(self) -> int: ...
+
+
+class InlineCarrier:
+    """Carries runs out in the calling thread, one after the other."""
+
+    size = 250
+
+    def __init__(self, execute: Callable[[InHand], None]) -> None:
+        self._execute = execute
+
+    def put(self, items: Sequence[InHand]) -> None:
+        for item in items:
+            self._execute(item)
+
+    def take_back(self) -> list[InHand]:
+        return []
+
+    def take_stalled(self, before: float) -> list[InHand]:
+        return []
+
+    def head(self) -> InHand | None:
+        return None
+
+    @property
+    def free(self) -> int:
+        return 1

@@ -1,0 +1,113 @@
+"""A worker that works only while nobody else does: for processes that live as long as some client is open.
+
+Of several stand-ins the one that registered first works; the others wait. Any worker that is no stand-in comes first.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from duetime.engine.clock import Clock
+from duetime.engine.errors import DuetimeError, StoreUnavailable
+from duetime.engine.kind import StopReason
+from duetime.engine.model import WorkerId, WorkerRow
+from duetime.engine.store import Store
+from duetime.engine.worker.lease import Judge
+from duetime.engine.worker.threads import Engine
+
+log = logging.getLogger("duetime.worker")
+
+
+class StandIn:
+    def __init__(self, store: Store, clock: Clock, lease: float, make: Callable[[], Engine], patience: float) -> None:
+        self._store, self._clock, self._make, self._patience = store, clock, make, patience
+        self._interval = min(0.5, lease / 20)
+        self._judge = Judge(clock, lease, self._interval, store.probe)
+        self._engine: Engine | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="duetime-stand-in", daemon=True)
+        self.decided = threading.Event()
+        """Set once it is known whether somebody else works."""
+
+    @property
+    def working(self) -> bool:
+        return self._engine is not None
+
+    @property
+    def _me(self) -> WorkerId | None:
+        return None if self._engine is None else self._engine.worker.id
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, patience: float) -> int:
+        """Returns how many runs stayed unrecorded. What runs is told to stop right away: the client is gone."""
+        self._stopping.set()
+        engine = self._engine
+        if engine is not None:
+            engine.worker.claiming = False
+            engine.worker.let_go(StopReason.SHUTDOWN)
+        if self._thread.is_alive():
+            self._thread.join()
+        engine, self._engine = self._engine, None
+        return 0 if engine is None else engine.stop(patience)
+
+    # -- deciding -----------------------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._try_step()
+                self._stopping.wait(self._interval)
+        except DuetimeError as error:
+            log.critical("nothing fires in this process: %s", error)
+        except Exception:
+            log.critical("nothing fires in this process", exc_info=True)
+        finally:
+            self.decided.set()
+
+    def _try_step(self) -> None:
+        try:
+            self.step()
+            self.decided.set()
+        except StoreUnavailable as error:
+            log.warning("the store is away: %s", error)
+            self._judge.forget()
+
+    def step(self) -> None:
+        """Looks who lives, and begins or ends to work accordingly."""
+        if self._engine is not None and self._engine.failure is not None:
+            raise self._engine.failure
+        others = self._living_others()
+        if self._engine is None and not others:
+            self._begin()
+        elif self._engine is not None and any(self._comes_first(row) for row in others):
+            self._end()
+
+    def _living_others(self) -> list[WorkerRow]:
+        """What the dead held is given back here: a worker that begins anew would have to watch them for a lease."""
+        rows = self._store.workers()
+        dead = {row.id: row for row in self._judge.observe(rows, self._me)}
+        for row in dead.values():
+            count = self._store.rescue(row.id, row.beat, self._clock.now())
+            if count is not None:
+                log.warning("worker %s (%s) is dead; %s of its runs were given back", row.id, row.name, count)
+        return [row for row in rows if row.id not in dead and row.id != self._me]
+
+    def _comes_first(self, row: WorkerRow) -> bool:
+        me = self._me
+        return not row.session or (me is not None and row.id < me)
+
+    def _begin(self) -> None:
+        engine = self._make()
+        engine.start()
+        self._engine = engine
+        log.info("no other worker lives: this process works")
+
+    def _end(self) -> None:
+        engine, self._engine = self._engine, None
+        assert engine is not None
+        log.info("another worker lives: this process stops working")
+        engine.stop(self._patience)

@@ -1,0 +1,117 @@
+"""How the threads of one worker are divided, so that long work of one owner or kind leaves room for the others."""
+
+from __future__ import annotations
+
+from duetime.engine.kind import LOCAL
+
+FEWEST = 4
+"""With fewer threads than this there is nothing to divide."""
+NOTIFICATION, PROMPT = "notification", "prompt"
+
+
+class Load:
+    """What one owner has in flight, and in how many parts."""
+
+    __slots__ = ("number", "parts")
+
+    def __init__(self) -> None:
+        self.number = self.parts = 0
+
+
+class Part:
+    """What one owner has in flight of one kind. Counted tens of thousands of times a second."""
+
+    __slots__ = ("kind", "number", "of_owner", "owner")
+
+    def __init__(self, kind: str, owner: str, of_owner: Load) -> None:
+        self.kind, self.owner, self.of_owner = kind, owner, of_owner
+        self.number = 0
+
+
+class ThreadShares:
+    """What is in flight, and what may begin beside it.
+
+    A quarter of the threads is kept for notifications, and prompts take at most half. Of what is left to a kind, an
+    owner never takes more than twice as much as it leaves free: alone it gets two thirds, and further owners always
+    find something. Only its first run may take the last thread. The owner `local` may take all while nobody else has
+    anything in the queue.
+
+    Changed under the lock of the pool; whoever reads without it sees what was true a moment ago.
+    """
+
+    def __init__(self, threads: int, *, notifications: bool = True) -> None:
+        """`notifications`: whether this worker carries any out; otherwise nothing has to be kept for them."""
+        self.threads = threads
+        self.divided = threads >= FEWEST
+        self.reserve = threads // 4 if self.divided and notifications else 0
+        self.most_prompts = threads // 2 if self.divided else threads
+        self.alone = True
+        """True while nobody but `local` has anything in the queue."""
+        self.in_flight = 0
+        self._kept = self.reserve
+        self._notifications = self._prompts = 0
+        self._parts: dict[tuple[str, str], Part] = {}
+        self._owners: dict[str, Load] = {}
+
+    def part(self, kind: str, owner: str) -> Part:
+        part = self._parts.get((kind, owner))
+        if part is None:
+            load = self._owners.setdefault(owner, Load())
+            load.parts += 1
+            part = self._parts[kind, owner] = Part(kind, owner, load)
+        return part
+
+    def begin(self, part: Part) -> None:
+        self.in_flight += 1
+        part.number += 1
+        part.of_owner.number += 1
+        self._count(part.kind, 1)
+
+    def end(self, part: Part) -> None:
+        self.in_flight -= 1
+        part.number -= 1
+        part.of_owner.number -= 1
+        self._count(part.kind, -1)
+
+    def forget(self, part: Part) -> None:
+        """Drop a part with nothing in flight and nothing in line."""
+        if self._parts.pop((part.kind, part.owner), None) is not None:
+            part.of_owner.parts -= 1
+            if not part.of_owner.parts:
+                del self._owners[part.owner]
+
+    def _count(self, kind: str, change: int) -> None:
+        if kind == NOTIFICATION:
+            self._notifications += change
+            self._kept = max(0, self.reserve - self._notifications)
+        elif kind == PROMPT:
+            self._prompts += change
+
+    def usable(self, kind: str) -> int:
+        """Return how many threads are free for a kind, whoever's."""
+        free = self.threads - self.in_flight
+        if kind == NOTIFICATION:
+            return free
+        return min(free - self._kept, self.most_prompts - self._prompts) if kind == PROMPT else free - self._kept
+
+    def may_begin(self, part: Part) -> bool:
+        free = self.usable(part.kind)
+        if free <= 0 or not self.divided or (self.alone and part.owner == LOCAL):
+            return free > 0
+        held = part.of_owner.number
+        return held == 0 or held + 1 <= 2 * (free - 1)
+
+    def startable(self, kind: str, owner: str) -> int:
+        """Return how many runs of an owner could begin now, one after the other."""
+        free = self.usable(kind)
+        if free <= 0 or not self.divided or (self.alone and owner == LOCAL):
+            return max(0, free)
+        held = self.held(owner)
+        return max(0 if held else 1, (2 * free - held) // 3)
+
+    def held(self, owner: str) -> int:
+        load = self._owners.get(owner)
+        return load.number if load is not None else 0
+
+    def in_flight_of(self) -> list[Part]:
+        return [part for part in list(self._parts.values()) if part.number > 0]

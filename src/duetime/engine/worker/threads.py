@@ -1,0 +1,264 @@
+"""The threads around a worker: one exchanges with the store, one beats and judges, one watches, many run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
+from duetime.engine.kind import Kind, StopReason
+from duetime.engine.store import Store
+from duetime.engine.times import zones
+from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.worker.pool import Pool
+from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.store_clock import StoreClock
+from duetime.engine.worker.thread_shares import NOTIFICATION
+from duetime.engine.worker.timer import Timer
+from duetime.engine.worker.worker import Worker, WorkerOptions
+
+log = logging.getLogger("duetime.worker")
+
+WATCH = 0.2
+"""Seconds that the watching thread stays away from its own stop signal."""
+
+TIDY_BATCH = 200
+TIDY_FIRST = 60.0
+TIDY_EVERY = 3600.0
+"""Seconds between two looks for history that is too old."""
+
+STALLED = 2.0
+"""Seconds that a claimed run may stand in line before it is left to others."""
+
+
+class Engine:
+    """`start()` and `stop()`; what happens in between is told to the log and kept in the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Mapping[str, Kind],
+        clock: Clock,
+        options: WorkerOptions | None = None,
+        exchange_age: ExchangeAge | None = None,
+    ) -> None:
+        self.options = options or WorkerOptions()
+        self.exchange_age = exchange_age or ExchangeAge(clock)
+        self.exchange_age.limit = self._longest_pause
+        self._following = clock = StoreClock(clock)
+        self.worker = Worker(store, kinds, clock, self.options)
+        self.pool = Pool(self.options.threads, self._carry_out, self._ran, notifications=NOTIFICATION in kinds)
+        self.timer = Timer(clock)
+        self.worker.carrier = self.pool
+        self.worker.shares.threads = self.pool.shares
+        self.worker.start_later = self._start_later  # type: ignore[method-assign]
+        self._store, self._clock = store, clock
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._advanced = clock.monotonic()
+        self._threads = [
+            threading.Thread(target=target, name=f"duetime-{name}", daemon=True)
+            for name, target in (("exchange", self._exchange), ("beat", self._beat), ("watch", self._watch))
+        ]
+        self._forget_store: Callable[[], None] = lambda: None
+        self._next_beat = 0.0
+        self._next_tidy = clock.monotonic() + TIDY_FIRST
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._following.follow(self._store.now)
+        self.worker.register()
+        self._forget_store = self._store.on_change(self._noticed)
+        self.timer.start()
+        self.pool.start()
+        self._mind_the_lease()
+        self.exchange_age.completed()
+        for thread in self._threads:
+            thread.start()
+        threading.Thread(target=zones.preload, name="duetime-zones", daemon=True).start()
+
+    def _noticed(self) -> None:
+        self.worker.notice()
+        self._wake.set()
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    def _start_later(self, seconds: float, item: InHand) -> None:
+        self.timer.after(seconds, lambda: self._start_in_time(item))
+
+    def _start_in_time(self, item: InHand) -> None:
+        """Wait a little longer where the clock was corrected meanwhile: by the clock at its start, no run is early."""
+        left = item.claim.at - self._clock.now()
+        if 0 < left <= self.options.lead:
+            self._start_later(left / SECOND, item)
+        else:
+            self.pool.put([item])
+
+    def _carry_out(self, item: InHand) -> None:
+        timeout = item.timeout
+        if timeout is None:
+            self.worker.execute(item)
+            return
+        limit = self.timer.after(timeout / SECOND, lambda: item.stop.set(StopReason.TIMEOUT))
+        self.worker.execute(item)
+        limit.cancel()
+
+    def _ran(self) -> None:
+        if not self._wake.is_set():
+            self._wake.set()
+
+    # -- exchanging ---------------------------------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        patience = 0.05
+        while not self._stopping.is_set():
+            self._advanced = self._clock.monotonic()
+            self._wake.clear()
+            try:
+                more = self._step()
+                if not self.worker.lease.expired():  # a worker whose lease is over asks the store for nothing
+                    self.exchange_age.completed()
+                patience = 0.05
+            except TRANSIENT as error:
+                log.warning("%s", describe(error))
+                self._stopping.wait(patience)
+                patience = min(2.0, patience * 2)
+                continue
+            except Exception as error:
+                self._fail(error)
+                return
+            if not more:
+                self._wake.wait(self.worker.seconds_to_look())
+
+    def _step(self) -> bool:
+        self.worker.leave_to_others(STALLED)
+        return self.worker.exchange()
+
+    def _fail(self, error: BaseException) -> None:
+        """A worker that cannot go on says so and stops beating, so that others take over."""
+        log.critical("the worker stops: %s", error, exc_info=not isinstance(error, DuetimeError))
+        self.failure = error
+        self._stopping.set()
+        self.worker.let_go(StopReason.LEASE)
+
+    # -- living -------------------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(self.worker.watch_interval):
+            try:
+                if self._advances():
+                    self._keep_alive()
+                    self._rescue()
+            except WorkerGone:
+                self._wake.set()  # the exchange starts anew
+            except TRANSIENT:
+                self.worker.judge.forget()
+            except Exception as error:
+                self._fail(error)
+                return
+
+    def _mind_the_lease(self) -> None:
+        """With the timer, because the thread that beats may hang in the store just then."""
+        left = self.worker.lease.left
+        if left < 0:
+            self.worker.let_go(StopReason.LEASE)
+        self.timer.after(max(self.worker.watch_interval, left), self._mind_the_lease)
+
+    def _keep_alive(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_beat:
+            self.worker.beat()
+            self._next_beat = now + self.options.lease / 4
+            self._following.follow(self._store.now)
+
+    def _rescue(self) -> None:
+        if self.worker.rescue():
+            self._noticed()
+
+    def _advances(self) -> bool:
+        """A worker whose loop hangs must not look alive."""
+        return self._clock.monotonic() - self._advanced < self._longest_pause
+
+    @property
+    def _longest_pause(self) -> float:
+        return max(2.0, self.options.lease / 2)
+
+    def _watch(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self._store.wait(WATCH):
+                    self._noticed()
+                self._tidy()
+            except TRANSIENT:
+                self._stopping.wait(1.0)
+            except Exception as error:
+                self._fail(error)
+                return
+
+    def _tidy(self) -> None:
+        """Deletes history that is too old, a small batch at a time: nobody has to wait for it."""
+        now = self._clock.monotonic()
+        if self.options.retention is None or now < self._next_tidy:
+            return
+        before = Instant(self._clock.now() - int(self.options.retention * SECOND))
+        more = self._store.prune(before, TIDY_BATCH) > 0
+        self._next_tidy = now + (WATCH if more else TIDY_EVERY)
+
+    # -- stopping -----------------------------------------------------------------------------------------------
+
+    def stop(self, patience: float = 10.0) -> int:
+        """Gives back what was not started and waits for what runs. Returns how many runs stayed unrecorded."""
+        self.worker.claiming = False
+        self.worker.draining = True
+        self._stopping.set()
+        self._wake.set()
+        for thread in self._threads:
+            _join(thread)
+        self.exchange_age.forget()  # now that nobody completes a further one
+        deadline = self._clock.monotonic() + patience
+        self.worker.give_back_unstarted()
+        self._drain(deadline)
+        if self.worker.hands:
+            log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.hands), patience)
+            self.worker.let_go(StopReason.SHUTDOWN)
+            self._drain(self._clock.monotonic() + min(2.0, patience))
+        self._forget_store()
+        self.timer.stop()
+        self.pool.stop(wait=0.5)
+        return self._leave()
+
+    def _drain(self, deadline: float) -> None:
+        left = 1.0
+        while self.worker.hands and left > 0:  # at least once: what was given back is recorded
+            self._wake.clear()
+            left = max(0.0, deadline - self._clock.monotonic())
+            try:
+                if not self.worker.exchange():
+                    self._wake.wait(min(left, 0.2))
+                self._keep_alive()
+            except WorkerGone:
+                continue  # the exchange drops what is not ours any more
+            except TRANSIENT as error:
+                log.warning("while the worker stops: %s", describe(error))
+                self._wake.wait(min(left, 0.2))
+            except Exception as error:
+                log.critical("nothing can be recorded while the worker stops: %s", error)
+                return
+
+    def _leave(self) -> int:
+        left = len(self.worker.hands)
+        try:
+            if self.worker.id is not None:
+                self._store.retire(self.worker.id)
+        except (DuetimeError, *TRANSIENT) as error:
+            log.warning("the worker could not sign off: %s", error)
+        if left:
+            log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
+        return left
+
+
+def _join(thread: threading.Thread) -> None:
+    if thread.is_alive() and thread is not threading.current_thread():
+        thread.join()

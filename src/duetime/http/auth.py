@@ -1,0 +1,163 @@
+"""Who calls: the bearer token of a request, looked at again as long as its answer goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+import anyio.to_thread
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware, get_access_token
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
+from duetime.engine.kind import Caller
+from duetime.http.browser_sessions import SESSION, Browsers, is_page, is_without_token, takes_sessions
+from duetime.http.connection_limits import mark_authenticated
+from duetime.http.problems import refusal
+from duetime.mcp.tool import Call
+from duetime.security.claims import Grant, InvalidToken
+from duetime.security.tokens import Tokens
+from duetime.service.services import Desk
+
+log = logging.getLogger("duetime.http")
+
+AWAY = "The store cannot be reached just now; try again in a moment."
+_STORE_AWAY = (StoreUnavailable, StoreUnusable)
+LOOK = 1.0
+"""Seconds between two looks at the token of an answer that streams: a revoked one hears nothing more."""
+
+
+class Bearer:
+    """Everything needs a token unless it is named in `browsers.OPEN`, so that a new route is closed by itself."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, browsers: Browsers) -> None:
+        self._open = app
+        self._app = AuthContextMiddleware(app)
+        self._tokens, self._browsers = tokens, browsers
+        # Threads of their own: however busy the others are, who calls is found out at once.
+        self._verifying, self._watching = anyio.CapacityLimiter(8), anyio.CapacityLimiter(4)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_without_token(scope["path"]):
+            await self._open(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if "authorization" not in headers and takes_sessions(scope["path"]):
+            await self._visited(scope, receive, send)
+            return
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            await _unknown(scope)(scope, receive, send)
+            return
+        try:
+            # In a thread: the store may be asked whether it was revoked, and that may take its time.
+            grant = await anyio.to_thread.run_sync(self._tokens.verify, token, limiter=self._verifying)
+        except InvalidToken as problem:
+            await _refused(scope, problem)(scope, receive, send)
+            return
+        except _STORE_AWAY:
+            await _away(scope)(scope, receive, send)
+            return
+        await self._answered(scope, receive, send, grant, partial(self._tokens.verify, token))
+
+    async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Somebody in a browser: what the cookie says instead of a token."""
+        sessions = self._browsers.sessions
+        try:
+            visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope, limiter=self._verifying)
+        except _STORE_AWAY:
+            page = is_page(scope["path"])
+            away = self._browsers.sign_in(scope, AWAY, 503) if page else _away(scope)
+            await away(scope, receive, send)
+            return
+        if sessions is None or visitor is None:
+            refused = self._browsers.sign_in(scope) if is_page(scope["path"]) else _unknown(scope)
+            await refused(scope, receive, send)
+            return
+        objection = self._browsers.objection(scope, visitor.grant.id)
+        if objection is not None:
+            await objection(scope, receive, send)
+            return
+        scope[SESSION] = visitor.grant.id
+        await self._answered(scope, receive, send, visitor.grant, partial(sessions.verify, visitor.token))
+
+    async def _answered(
+        self, scope: Scope, receive: Receive, send: Send, grant: Grant, verify: Callable[[], Grant]
+    ) -> None:
+        scope["user"] = AuthenticatedUser(_access(grant))
+        mark_authenticated(scope, grant.owner)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(self._watch, verify, group.cancel_scope))
+            await self._app(scope, receive, send)
+            group.cancel_scope.cancel()
+
+    async def _watch(self, verify: Callable[[], Grant], answer: anyio.CancelScope) -> None:
+        while True:
+            await anyio.sleep(LOOK)
+            try:
+                await anyio.to_thread.run_sync(verify, limiter=self._watching)
+            except _STORE_AWAY:
+                continue  # nothing is known; whatever is asked for meanwhile needs the store as well
+            except InvalidToken as problem:
+                log.info("a stream was closed: %s", problem)
+                answer.cancel()
+
+
+def _access(grant: Grant) -> AccessToken:
+    """The SDK ties a session to client, issuer and subject. The token's id as client ties it to this very token."""
+    return AccessToken(
+        token="",  # nobody behind this door needs it, and what is not kept cannot be told
+        client_id=grant.id,
+        scopes=list(grant.scopes),
+        expires_at=grant.expires,
+        subject=grant.subject,
+        claims={"owner": grant.owner, "zone": grant.zone, "depth": grant.depth, "operator": grant.operator},
+    )
+
+
+def by_token(desk: Desk) -> Call:
+    """The caller of the request at hand. There always is one behind `Bearer`; without it, nothing is done."""
+    access = get_access_token()
+    if access is None or access.claims is None:
+        raise PermissionError("a request came through without a token")
+    said = access.claims
+    caller = Caller(said["owner"], said["operator"], said["depth"], holder=access.client_id)
+    return Call(desk, caller, said["zone"] or desk.zone)
+
+
+def call_of(desk: Desk, grant: Grant) -> Call:
+    """The same, where a token came by another way than a request."""
+    return Call(desk, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or desk.zone)
+
+
+def _unknown(scope: Scope) -> Response:
+    words = "A bearer token is needed: `duetime token issue` makes one, `duetime serve --print-config` shows the local."
+    return _answer(scope, "token_required", words, 'Bearer realm="duetime"')
+
+
+def _refused(scope: Scope, problem: InvalidToken) -> Response:
+    words = f"{problem.message[:1].upper()}{problem.message[1:]}."
+    challenge = f'Bearer realm="duetime", error="invalid_token", error_description="{_quotable(words)}"'
+    return _answer(scope, "invalid_token", words, challenge)
+
+
+def _away(scope: Scope) -> Response:
+    return refusal(scope, 503, "store_unavailable", AWAY, headers={"Retry-After": "1"})
+
+
+def _answer(scope: Scope, code: str, words: str, challenge: str) -> Response:
+    headers = {"WWW-Authenticate": challenge}
+    return refusal(scope, 401, code, words, headers=headers, error=code, error_description=words)
+
+
+def _quotable(words: str) -> str:
+    return "".join(
+        letter if letter.isascii() and letter.isprintable() and letter not in '"\\' else "'" for letter in words
+    )

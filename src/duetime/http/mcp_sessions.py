@@ -1,0 +1,119 @@
+"""MCP sessions of the older protocol, counted per owner: a new one beyond the limit ends the one unused for longest.
+
+The SDK limits all sessions together, so that one owner could keep everybody else from opening any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from duetime.engine.kind import LOCAL
+from duetime.http.connection_limits import OWNER
+from duetime.service.owner_limits import Shares
+
+SESSION_ID: Final = "mcp-session-id"
+MOST_OF_LOCAL: Final = 5000
+MOST_STREAMS_OF_LOCAL: Final = 250
+_REMEMBERED: Final = 1000
+_ENDED: Final = (
+    "This session was ended, because its owner opened more than {most} and others were used more recently; "
+    "initialize a new one, and end sessions with DELETE when they are done."
+)
+_TOO_MANY_STREAMS: Final = "So many streams of this owner are open that no further one is; close some first."
+_NOT_FOUND, _REFUSED = -32600, -32000
+
+
+class OwnedSessions:
+    """Before the SDK's application. Used by the thread of the server's loop alone."""
+
+    def __init__(self, app: Starlette, shares: Shares) -> None:
+        self._app, self._shares = app, shares
+        self.routes = app.routes
+        self._sessions: dict[str, OrderedDict[str, Any]] = {}
+        self._ended: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._streams: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        owner, session = scope.get(OWNER, ""), Headers(scope=scope).get(SESSION_ID)
+        if session is not None and (owner, session) in self._ended:
+            await _error(404, _NOT_FOUND, _ENDED.format(most=self._limit(owner)))(scope, receive, send)
+        elif session is None:
+            await self._opening(owner, scope, receive, send)
+        else:
+            self._used(owner, session, scope)
+            await (self._streaming if scope["method"] == "GET" else self._app)(scope, receive, send)
+
+    def _limit(self, owner: str) -> int:
+        return MOST_OF_LOCAL if owner == LOCAL else self._shares.sessions
+
+    async def _opening(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
+        opened: list[str] = []
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                session = Headers(raw=message["headers"]).get(SESSION_ID)
+                if session is not None:
+                    opened.append(session)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+        for session in opened:
+            own = self._sessions.setdefault(owner, OrderedDict())
+            own[session] = scope.get("user")
+            while len(own) > self._limit(owner):
+                await self._end(owner, *own.popitem(last=False), scope)
+
+    def _used(self, owner: str, session: str, scope: Scope) -> None:
+        own = self._sessions.get(owner)
+        if own is None or session not in own:
+            return
+        own.move_to_end(session)
+        if scope["method"] == "DELETE":
+            del own[session]
+            if not own:
+                del self._sessions[owner]
+
+    async def _end(self, owner: str, session: str, user: Any, scope: Scope) -> None:
+        """As its own client would, with the credential that opened it."""
+        self._ended[owner, session] = None
+        while len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+        headers = [(SESSION_ID.encode(), session.encode()), (b"accept", b"application/json, text/event-stream")]
+        ending = {**scope, "method": "DELETE", "headers": headers, "user": user}
+        if user is None:
+            del ending["user"]
+        await self._app(ending, _nothing, _unheard)
+
+    async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
+        owner = scope.get(OWNER, "")
+        if self._streams[owner] >= (MOST_STREAMS_OF_LOCAL if owner == LOCAL else self._shares.streams):
+            await _error(429, _REFUSED, _TOO_MANY_STREAMS)(scope, receive, send)
+            return
+        self._streams[owner] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._streams[owner] -= 1
+            self._streams = +self._streams
+
+
+def _error(status: int, code: int, words: str) -> Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
+    return JSONResponse(error, status, {"Retry-After": "1"} if status == 429 else None)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unheard(_message: Message) -> None:
+    """Nobody waits for the answer."""

@@ -1,0 +1,235 @@
+"""`/metrics` for Prometheus: lateness, durations, what is due and who is at work. Read from the store when asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import anyio.to_thread
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import LIVE, Run, RunId, lane_of
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import RunQuery, Store
+from duetime.engine.store_stats import BOUNDS, UNKNOWN, Living, Tally, tally_of
+from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.mcp.tool import Call
+from duetime.service.presenters import is_alive
+
+# How runs went, summed up from the store: whichever process did them, and however long this one has been asked.
+
+SLACK: Final = 5.0
+"""Seconds that a commit may take: on some stores the ids of one that comes late lie below others."""
+_CHUNK: Final = 1000
+
+
+class Spread(NamedTuple):
+    """Of one kind: how many runs were within each bound, and their sum in microseconds."""
+
+    within: list[int]
+    total: int
+
+
+class Sums:
+    """What is told: runs that ended by kind and status, those that began by kind, and two spreads by kind."""
+
+    def __init__(self) -> None:
+        self.ended: Counter[tuple[str, str]] = Counter()
+        self.begun: Counter[str] = Counter()
+        self._late: Counter[tuple[str, int]] = Counter()
+        self._took: Counter[tuple[str, int]] = Counter()
+        self._late_for: Counter[str] = Counter()
+        self._took_for: Counter[str] = Counter()
+
+    def add(self, tally: Tally, *, begun_before: bool = False) -> None:
+        if tally.begun and not begun_before:
+            self.begun[tally.kind] += tally.number
+        if tally.status in LIVE:
+            return
+        self.ended[tally.kind, tally.status] += tally.number
+        if tally.late != UNKNOWN:
+            self._late[tally.kind, tally.late] += tally.number
+            self._late_for[tally.kind] += tally.late_for
+        if tally.took != UNKNOWN:
+            self._took[tally.kind, tally.took] += tally.number
+            self._took_for[tally.kind] += tally.took_for
+
+    def with_(self, tallies: Iterable[Tally]) -> Sums:
+        both = Sums()
+        for name in vars(self):
+            getattr(both, name).update(getattr(self, name))
+        for tally in tallies:
+            both.add(tally)
+        return both
+
+    def lateness(self) -> dict[str, Spread]:
+        return _spreads(self._late, self._late_for)
+
+    def durations(self) -> dict[str, Spread]:
+        return _spreads(self._took, self._took_for)
+
+
+def _spreads(counted: Counter[tuple[str, int]], sums: Counter[str]) -> dict[str, Spread]:
+    kinds = sorted({kind for kind, _ in counted})
+    return {kind: Spread([counted[kind, at] for at in range(len(BOUNDS) + 1)], sums[kind]) for kind in kinds}
+
+
+class Tallies:
+    """For one thread at a time."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._settled = store.newest_run()
+        self._mark = (clock.monotonic(), self._settled)
+        self._sums = Sums()
+        self._alive = {one.id: bool(one.begun) for one in store.living()}
+        """Runs of what is settled that have not ended, and whether their beginning is counted already."""
+
+    def look(self, living: Sequence[Living]) -> Sums:
+        """`living` is what the store just said: those are left out of what is counted for good, and followed."""
+        newest, now = self._store.newest_run(), self._clock.monotonic()
+        if now - self._mark[0] >= SLACK:
+            self._settle(self._mark[1], living)
+            self._mark = (now, newest)
+        self._follow({one.id for one in living})
+        return self._sums.with_(self._store.tally(self._settled, newest))
+
+    def _settle(self, upto: RunId, living: Sequence[Living]) -> None:
+        followed = [one for one in living if self._settled < one.id <= upto]
+        for tally in self._store.tally(self._settled, upto, [one.id for one in followed]):
+            self._sums.add(tally)
+        for one in followed:
+            self._alive[one.id] = bool(one.begun)
+            self._sums.begun[one.kind] += one.begun
+        self._settled = upto
+
+    def _follow(self, alive: set[RunId]) -> None:
+        """Whoever is not among the living has ended, unless there are more of them than were looked at."""
+        gone = sorted(self._alive.keys() - alive)
+        for begin in range(0, len(gone), _CHUNK):
+            chunk = gone[begin : begin + _CHUNK]
+            ended = [run for run in self._runs(chunk) if run.status not in LIVE]
+            for run in ended:
+                self._sums.add(tally_of(run), begun_before=self._alive.pop(run.id))
+
+    def _runs(self, ids: Sequence[RunId]) -> list[Run]:
+        return self._store.runs(RunQuery(ids=tuple(ids), limit=_CHUNK, count_to=0)).items
+
+
+ENDINGS: Final = ("completed", "failed", "missed", "skipped", "cancelled", "lost")
+
+
+class StoreCollector(Collector):
+    """Asks the store, at a cost that does not grow with what is stored."""
+
+    def __init__(self, scheduler: Scheduler, age: ExchangeAge) -> None:
+        self._scheduler, self._store = scheduler, scheduler.store
+        self._age = age
+        self._tallies = Tallies(self._store, scheduler.clock)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance: the registry would otherwise ask the store."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._scheduler.clock.now()
+        living = self._store.living()
+        sums = self._tallies.look(living)
+        kinds = sorted(self._scheduler.kinds)
+        yield self._lag(now)
+        yield self._depth(now)
+        yield self._workers(now)
+        yield self._exchange()
+        live = GaugeMetricFamily("duetime_live_runs", "Runs that have not ended.", labels=["kind", "status"])
+        for (kind, status), number in sorted(Counter((one.kind, one.status) for one in living).items()):
+            live.add_metric([kind, status], number)
+        yield live
+        claimed = CounterMetricFamily("duetime_runs_claimed", "Runs that began, by kind.", labels=["kind"])
+        ended = CounterMetricFamily(
+            "duetime_runs_ended", "Occurrences that ended, by kind and how.", labels=["kind", "status"]
+        )
+        for kind in kinds:
+            claimed.add_metric([kind], sums.begun[kind])
+            for status in ENDINGS:
+                ended.add_metric([kind, status], sums.ended[kind, status])
+        yield claimed
+        yield ended
+        yield _histogram("duetime_lateness_seconds", "From the due instant to the start.", sums.lateness())
+        yield _histogram("duetime_duration_seconds", "From the start to the end.", sums.durations())
+
+    def _lanes(self) -> list[str]:
+        shapes: tuple[dict[str, bool], ...] = ({}, {"at_most_once": True}, {"suspect": True})
+        return [lane_of(kind, **shape) for kind in self._scheduler.kinds for shape in shapes]
+
+    def _lag(self, now: Instant) -> Metric:
+        entry = self._store.earliest(self._lanes())
+        lag = 0.0 if entry is None else max(0.0, (now - entry.at) / SECOND)
+        return GaugeMetricFamily("duetime_due_lag_seconds", "How long the oldest due entry has been waiting.", lag)
+
+    def _depth(self, now: Instant) -> Metric:
+        depth = GaugeMetricFamily("duetime_queue_depth", "Due entries that nobody took yet.", labels=["lane"])
+        for lane, number in self._store.depths(self._lanes(), now).items():
+            depth.add_metric([lane], number)
+        return depth
+
+    def _workers(self, now: Instant) -> Metric:
+        alive = [worker for worker in self._store.workers() if is_alive(worker, now)]
+        workers = GaugeMetricFamily("duetime_workers", "Workers that live, by whether they stay.", labels=["session"])
+        for session in (0, 1):
+            workers.add_metric([str(session)], sum(worker.session == session for worker in alive))
+        return workers
+
+    def _exchange(self) -> Metric:
+        age = GaugeMetricFamily("duetime_exchange_age_seconds", "Since the worker here last completed an exchange.")
+        if (seconds := self._age.seconds) is not None:
+            age.add_metric([], seconds)
+        return age
+
+
+def _histogram(name: str, words: str, spreads: dict[str, Spread]) -> Metric:
+    family = HistogramMetricFamily(name, words, labels=["kind"])
+    names = [*(str(bound) for bound in BOUNDS), "+Inf"]
+    for kind, spread in spreads.items():
+        buckets = list(zip(names, map(float, accumulate(spread.within)), strict=True))
+        family.add_metric([kind], buckets, spread.total / SECOND)
+    return family
+
+
+class Metrics:
+    """A registry of its own: what other libraries count in this process is nobody's question here."""
+
+    def __init__(self, scheduler: Scheduler, identify: Callable[[], Call], age: ExchangeAge, *, trusting: bool) -> None:
+        self._scheduler, self._identify, self._trusting = scheduler, identify, trusting
+        self._age = age
+        self._one_at_a_time = threading.Lock()
+        self._registry: CollectorRegistry | None = None
+
+    def route(self) -> Route:
+        return Route("/metrics", self._answer)
+
+    async def _answer(self, _request: Request) -> Response:
+        if not (self._trusting or self._identify().caller.operator):
+            return JSONResponse({"error": "This needs a token with the scope operator."}, 403)
+        try:
+            text = await anyio.to_thread.run_sync(self._text)
+        except DuetimeError:
+            return JSONResponse({"error": "The store cannot be reached just now."}, 503)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    def _text(self) -> bytes:
+        with self._one_at_a_time:
+            if self._registry is None:
+                self._registry = CollectorRegistry(auto_describe=False)
+                self._registry.register(StoreCollector(self._scheduler, self._age))
+            return generate_latest(self._registry)

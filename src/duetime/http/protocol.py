@@ -1,0 +1,161 @@
+"""uvicorn's HTTP protocol with deadlines: for the head of a request, and for a client that does not read its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from duetime.http.connection_limits import CONNECTION, GRACE, ConnectionLimits, ConnectionTable
+
+_TOO_SLOW: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+    b"cache-control: no-store\r\n\r\nThe head of the request did not arrive in time; send it in one piece.\n"
+)
+
+
+LINGER: Final = 1.0
+"""Seconds until a connection is closed whose client still sends what was refused."""
+_BY_STRANGERS: Final = 16 * 1024
+_BY_USERS: Final = 256 * 1024
+"""Bytes that one read of a connection returns at most."""
+_LITTLE: Final = 64 * 1024
+"""Bytes of a body that are read, and thrown away, after the answer: the connection then serves further requests."""
+
+
+class LimitedProtocol(H11Protocol):
+    def __init__(self, table: ConnectionTable, **given: Any) -> None:
+        super().__init__(**given)
+        self._table = table
+        self.app = _WithConnection(self.app, self)
+        self.address, self.owner = "", None  # type: str, str | None
+        self._head: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        self._heard, self._answered = False, False
+        """Whether anything was received since the last answer, and whether anything was answered."""
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        return self._table.limits
+
+    # -- what the table asks --------------------------------------------------------------------------------------
+
+    @property
+    def is_answering(self) -> bool:
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    @property
+    def _has_request(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    @property
+    def descriptor(self) -> int:
+        bound = self.transport.get_extra_info("socket")
+        return -1 if bound is None else int(bound.fileno())
+
+    def drop(self) -> None:
+        self.transport.abort()
+
+    def authenticated(self, owner: str) -> None:
+        self._table.authenticated(self, owner)
+        self._read_at_once(_BY_USERS)
+
+    # -- what uvicorn tells ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = "" if self.client is None else self.client[0].removeprefix("::ffff:")
+        if not self._table.admit(self):
+            transport.abort()
+            return
+        self._await_head()
+        self._read_at_once(_BY_STRANGERS)
+        if self._table.is_crowded(self.address):
+            self.loop.call_later(GRACE, self._table.trim, self.address)
+
+    def _read_at_once(self, most: int) -> None:
+        """Many strangers who send without a pause must not keep the loop busy with reading."""
+        transport: Any = self.transport
+        if hasattr(transport, "max_size"):  # of the loop of the standard library
+            transport.max_size = most
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._table.discard(self)
+        self._stop_waiting_for_head()
+        self._stop_waiting_for_reader()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self._has_request:
+            self._stop_waiting_for_head()
+
+    def on_response_complete(self) -> None:
+        self._heard, self._answered = False, True
+        self._await_head()
+        super().on_response_complete()
+        if self.owner is None and self._has_much_to_come():
+            self.flow.pause_reading()  # a stranger's long body costs nothing, and the answer has a moment to arrive
+            self.cycle.body = bytearray()
+            self.loop.call_later(LINGER, self.drop)
+
+    def _has_much_to_come(self) -> bool:
+        """Whether the request was answered long before its end."""
+        if self.conn.their_state is not h11.SEND_BODY:
+            return False
+        length = dict(self.headers).get(b"content-length", b"")
+        return not length.isdigit() or len(length) > 15 or int(length) > _LITTLE
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_waiting_for_reader()
+        self._reading = self.loop.call_later(self._table.limits.body_seconds, self.drop)
+
+    def resume_writing(self) -> None:
+        self._stop_waiting_for_reader()
+        super().resume_writing()
+
+    # -- deadlines ------------------------------------------------------------------------------------------------
+
+    def _await_head(self) -> None:
+        self._stop_waiting_for_head()
+        self._head = self.loop.call_later(self._table.limits.head_seconds, self._head_is_late)
+
+    def _stop_waiting_for_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _head_is_late(self) -> None:
+        """What was sent after an answer may be the rest of a body that nobody reads: that is told nothing."""
+        if self._heard and not self._answered and not self.transport.is_closing():
+            self.transport.write(_TOO_SLOW)
+            if not self.transport.get_write_buffer_size():
+                self.transport.close()
+                return
+        self.drop()
+
+
+class _WithConnection:
+    """Hands the connection to the application, which says when a request was authenticated."""
+
+    def __init__(self, app: ASGIApp, connection: LimitedProtocol) -> None:
+        self._app, self._connection = app, connection
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[CONNECTION] = self._connection
+        await self._app(scope, receive, send)

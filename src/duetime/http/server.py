@@ -1,0 +1,147 @@
+"""A web server in a thread of its own, so that the main thread keeps the signals and the worker its pace."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+import threading
+from functools import partial
+
+import uvicorn
+from starlette.applications import Starlette
+
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.http.addresses import url_for
+from duetime.http.connection_limits import ConnectionLimits, ConnectionTable
+from duetime.http.descriptors import raise_soft_limit, reserve_of
+from duetime.http.protocol import LimitedProtocol
+
+LINGER = 0.5
+"""Seconds that a stopping server leaves to answers; streams would never end by themselves."""
+
+
+PATIENCE = 5
+"""Seconds after which it waits for nothing any more."""
+
+ACCEPTED_AT_ONCE = 16
+"""Connections that the loop accepts, at most, before it looks at any of them: each has a descriptor already."""
+WAITING = 4096
+"""Connections that the kernel keeps until they are accepted."""
+
+
+class CannotListen(DuetimeError):
+    """The address cannot be listened on."""
+
+    code = "cannot_listen"
+
+
+class NotLoopback(InvalidInput):
+    """Without tokens only a loopback address is served."""
+
+
+def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socket:
+    """Bound before anything is started, so that an address in use is known at once. Port 0 takes a free one."""
+    try:
+        family, kind, protocol, _, address = _resolved(host, port)
+        if only_loopback and not ipaddress.ip_address(str(address[0])).is_loopback:
+            raise NotLoopback(f"{host} can be reached by others, so tokens are needed; leave out --no-auth")
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(128)
+        except BaseException:
+            bound.close()
+            raise
+    except OSError as error:
+        raise CannotListen(_why(error, host, port)) from error
+    return bound
+
+
+def _resolved(host: str, port: int) -> tuple[int, int, int, str, tuple[object, ...]]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return min(found, key=lambda each: each[0] != socket.AF_INET)
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another program; stop it, or choose another one with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} may not be opened by this user; choose one above 1023 with --port"
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine; choose one with --host, such as 127.0.0.1"
+    return f"{host}:{port} cannot be listened on: {error.strerror or error}"
+
+
+def url_of(bound: socket.socket) -> str:
+    address, port = bound.getsockname()[:2]
+    return url_for(address, port)
+
+
+class _Server(uvicorn.Server):
+    """Ends what streams before it waits for all answers to end."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for bound in sockets or ():  # the loop sets both to the same number; a full line would cost users a second
+            bound.listen(WAITING)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().call_later(LINGER, self.end_answers)
+        await super().shutdown(sockets)
+
+    def end_answers(self) -> None:
+        self.config.app.state.end_answers()  # type: ignore[union-attr]  # the application that was handed over
+
+
+class HttpServer:
+    def __init__(self, app: Starlette, bound: socket.socket, limits: ConnectionLimits | None = None) -> None:
+        self._bound = bound
+        descriptors = raise_soft_limit()
+        table = ConnectionTable(limits or ConnectionLimits())
+        # No log_config: where messages go is the command line's affair. No proxy is trusted to say who calls.
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                http=partial(LimitedProtocol, table),  # type: ignore[arg-type]  # it is only called
+                backlog=min(ACCEPTED_AT_ONCE, reserve_of(descriptors) // 2),
+                log_config=None,
+                access_log=False,
+                ws="none",
+                lifespan="on",
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=PATIENCE,
+            )
+        )
+        self._thread = threading.Thread(target=self._run, name="duetime-http", daemon=True)
+        self._pause = threading.Event()
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Returns when requests are answered."""
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            self._pause.wait(0.01)
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._bound])
+        except (Exception, SystemExit) as error:
+            self.failure = error if isinstance(error, Exception) else CannotListen("the web server could not start")
+
+    @property
+    def serving(self) -> bool:
+        return self._thread.is_alive()
+
+    def ask_to_stop(self) -> None:
+        """No new connection is taken; answers get a moment to end."""
+        self._server.should_exit = True
+
+    def stop(self) -> None:
+        self.ask_to_stop()
+        self._thread.join(PATIENCE + 5)

@@ -1,0 +1,50 @@
+"""The tasks that come with Duetime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from duetime.engine.errors import InvalidInput
+from duetime.kinds.jobs.fetch_task import fetch
+from duetime.kinds.jobs.registry import Task
+from duetime.settings import Settings
+
+
+def echo(value: Any = None) -> Any:
+    """Returns what it is given: to try a schedule out, or to begin a pipeline with."""
+    return value
+
+
+def shorten(text: Annotated[str, "the text to cut"], words: Annotated[int, "how many words to keep"] = 50) -> str:
+    """Cuts a text after a number of words. What was cut is marked with three dots."""
+    if words < 1:
+        raise InvalidInput(f"words: must be at least 1, not {words}", field="words")
+    kept = str(text).split(maxsplit=words)  # the step before may have returned anything
+    return " ".join(kept) if len(kept) <= words else " ".join(kept[:words]) + " ..."
+
+
+TASKS = (Task(echo, portable=True), Task(shorten, portable=True))
+
+
+def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dict[str, Any]]) -> tuple[Task, ...]:
+    """Where a backup goes and how long history is kept are settings, held by the two functions: never arguments."""
+
+    def backup_database() -> dict[str, Any]:
+        """Writes a copy of the database to the place that the settings name."""
+        return backup()
+
+    def prune_history() -> dict[str, Any]:
+        """Deletes ended runs that are older than the settings say."""
+        return prune()
+
+    return Task(backup_database, operator=True), Task(prune_history, operator=True)
+
+
+# Tasks of our own that need more than their arguments: the network, by the guarded way.
+
+
+def fetch_task(settings: Settings) -> Task:
+    """In a process of its own: what strangers put into a page holds nobody up, and its timeout ends it."""
+    constants = {"allowed_hosts": list(settings.allowed_hosts)}
+    return Task(fetch, isolation="process", portable=True, constants=constants)

@@ -1,0 +1,105 @@
+"""What a task may know about the run that calls it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from duetime.engine.clock import SECOND
+from duetime.engine.encoding import error_text, shorten_error
+from duetime.engine.outcome import Failed, Outcome, Retry
+
+
+class CancelSignal(Protocol):
+    """Set when the run should stop: somebody cancelled it, its time is up, or its worker stops."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """Given to a task that has a parameter `context`, or one annotated with this class."""
+
+    run_id: int
+    """The same for every attempt: a receiver can tell a repeated delivery by it."""
+    attempt: int
+    due: datetime
+    """The instant this run stands for, in UTC; not when it started."""
+    name: str
+    """The name of the schedule."""
+    job_id: str
+    owner: str
+    cancelled: CancelSignal
+    progress: Callable[[str], None]
+    """Tells people how far the task came; the latest text is kept."""
+
+
+# What a task may raise to say more than that it failed.
+
+LONGEST = 30 * 86_400.0
+"""Seconds; a task that asks for more patience gets this much."""
+
+
+class PermanentError(Exception):
+    """Trying again cannot help: the run fails at once, whatever attempts are left."""
+
+    permanent = True
+
+
+class RetryLater(Exception):
+    """Not this time: try again after `seconds` at least. Counts as an attempt."""
+
+    def __init__(self, seconds: float = 0.0, reason: str = "asked to be tried again later") -> None:
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ValueError(f"RetryLater takes a number of seconds from 0 up, not {seconds!r}")
+        super().__init__(reason)
+        self.seconds = min(float(seconds), LONGEST)
+
+
+class Stopped(Exception):
+    """The work was ended because its run was told to stop; the stop signal says why."""
+
+
+class ProcessFailed(Exception):
+    """A task failed in its own process. Carries what the process told about it, or how it ended."""
+
+    def __init__(
+        self, error: str, *, permanent: bool = False, retry: float | None = None, trace: str | None = None
+    ) -> None:
+        super().__init__(error)
+        self.error = error
+        self.permanent = permanent
+        self.retry = retry
+        self.trace = trace
+
+
+# From what a task raised, or why it was stopped, to the outcome of its run.
+
+
+class Verdict(NamedTuple):
+    """What is known about a failure, in a form that also travels from a process of its own."""
+
+    error: str
+    permanent: bool = False
+    retry: float | None = None
+
+
+def verdict_on(error: BaseException) -> Verdict:
+    """An exception may say of itself that it is permanent, as all of ours do."""
+    if isinstance(error, ProcessFailed):
+        return Verdict(shorten_error(error.error), error.permanent, error.retry)
+    if isinstance(error, RetryLater):
+        return Verdict(error_text(error), retry=error.seconds)
+    return Verdict(error_text(error), permanent=getattr(error, "permanent", False) is True)
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    verdict = verdict_on(error)
+    if verdict.retry is not None:
+        return Retry(verdict.error, after=round(verdict.retry * SECOND))
+    return Failed(verdict.error, permanent=verdict.permanent)

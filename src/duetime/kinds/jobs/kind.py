@@ -1,0 +1,203 @@
+"""Jobs: a run calls registered tasks, in a thread of the pool, on the event loop, or in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from functools import partial
+from types import CoroutineType, MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.encoding import clean_text, encode, error_text
+from duetime.engine.errors import InvalidInput, UnknownTask
+from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned
+from duetime.engine.redaction import redacted, redacted_trace, secrets_of
+from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
+from duetime.kinds.jobs.pipeline import Plan, Planner
+from duetime.kinds.jobs.registry import Registry, Task, default_registry
+
+if TYPE_CHECKING:
+    from duetime.kinds.jobs.async_runner import AsyncLoop
+    from duetime.kinds.jobs.process_runner import ProcessRunner
+
+log = logging.getLogger("duetime.jobs")
+UNKNOWN_WAIT = 10 * SECOND
+"""How long a run waits before a worker is asked again whether it knows the task."""
+_DONE = Completed()
+_decode = json.JSONDecoder().raw_decode
+"""Half the cost of `json.loads`: a payload is what `prepare` made, without white space around it."""
+
+
+class JobKind:
+    """`grace`: seconds that a cancelled process has. `patience`: seconds after which an unheard child ends itself, if
+    the lease of its worker is not over before."""
+
+    name = "job"
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    remembered: tuple[str, ...] = ()
+
+    def __init__(self, registry: Registry = default_registry, *, grace: float = 5.0, patience: float = 30.0) -> None:
+        self.registry = registry
+        self._planner = Planner(registry)
+        self._limits = {"grace": grace, "patience": patience}
+        self._starting = threading.Lock()
+        self._async: AsyncLoop | None = None
+        self._processes: ProcessRunner | None = None
+        self._told: set[str] = set()
+
+    def public_id(self, now: Instant, trigger_type: str) -> str:
+        return f"job_{{id}}_{now // SECOND}"
+
+    def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
+        for key in payload:
+            if key not in ("task", "args", "kwargs"):
+                raise InvalidInput(f"{key}: a job has no such field; it has task, args, kwargs", field=key)
+        text = payload.get("task")
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput("task: must be the name of a task, or a pipeline of tasks", field="task")
+        args = _as_json("args", payload.get("args"), list)
+        kwargs = _as_json("kwargs", payload.get("kwargs"), dict)
+        plan = self._planner.checked(text.strip(), args, kwargs, caller)
+        return Prepared({"task": text.strip(), "args": args, "kwargs": kwargs}, plan.stages[0].task.name)
+
+    def execute(self, work: Work) -> Outcome:
+        try:
+            payload, _ = _decode(work.claim.definition.payload)
+            plan = self._planner.known(payload["task"])
+        except UnknownTask as error:
+            return self._unknown_here(f"{error}; start a worker with the module that registers it")
+        try:
+            return self._carry_out(plan, payload, work)
+        except Stopped:
+            return _stopped(work)
+        except BaseException as error:  # a task may even raise SystemExit: it ends its run, not our thread
+            _log(work, error)
+            return outcome_of(error)
+
+    def _unknown_here(self, reason: str) -> Outcome:
+        """Another worker may know it: the run waits for one, visibly, instead of failing in the wrong hands."""
+        if reason not in self._told:
+            self._told.add(reason)
+            log.warning("%s; until then its runs wait", reason)
+        return Returned(reason, UNKNOWN_WAIT)
+
+    def close(self) -> None:
+        with self._starting:
+            loop, processes = self._async, self._processes
+        if processes is not None:
+            processes.close()
+        if loop is not None:
+            loop.close()
+
+    def _carry_out(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
+        task = plan.bare
+        if task is None or task.isolation != "thread":
+            return self._run_stages(plan, payload, work)
+        return _completed(self._call(task, payload["args"], payload["kwargs"], work))
+
+    def _run_stages(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
+        value: Any = None
+        final, together = len(plan.stages) - 1, plan.in_one_process
+        for index, (task, step) in enumerate(plan.stages):
+            args, kwargs = step.given()
+            if index == 0:
+                args += payload["args"]
+                kwargs |= payload["kwargs"]
+            else:
+                if work.stop.is_set():
+                    raise Stopped
+                args.insert(0, value)
+            if task.isolation == "thread" and not together:
+                value = self._call(task, args, kwargs, work)
+                continue
+            then = [(later, *own.given()) for later, own in plan.stages[1:]] if together else []
+            last = together or index == final
+            text = self._process_runner().run(
+                task, args, kwargs, _context(work), work.stop, lease=work.lease, last=last, then=then
+            )
+            if last:
+                return Completed(None if text == "null" else text)
+            value = json.loads(text)
+        return _completed(value)
+
+    def _call(self, task: Task, args: list[Any], kwargs: dict[str, Any], work: Work) -> Any:
+        value = task.call(args, kwargs, partial(_context, work))
+        if type(value) is CoroutineType:
+            return self._event_loop().run(value, work.stop)
+        return value
+
+    def _event_loop(self) -> AsyncLoop:
+        with self._starting:
+            if self._async is None:
+                from duetime.kinds.jobs.async_runner import AsyncLoop  # asyncio is slow to import
+
+                self._async = AsyncLoop()
+            return self._async
+
+    def _process_runner(self) -> ProcessRunner:
+        with self._starting:
+            if self._processes is None:
+                from duetime.kinds.jobs.process_runner import ProcessRunner
+
+                self._processes = ProcessRunner(**self._limits)
+            return self._processes
+
+
+def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
+    """What a store will give back, so that what is checked is what will be called with."""
+    given = wanted() if given is None else list(given) if isinstance(given, tuple) else given
+    if not isinstance(given, wanted):
+        words = "a list" if wanted is list else "an object"
+        raise InvalidInput(f"{field}: must be {words}, not {type(given).__name__}", field=field)
+    try:
+        return json.loads(json.dumps(given, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"{field}: must hold JSON values only ({error_text(error)})"
+        raise InvalidInput(message, field=field) from error
+
+
+def _completed(value: Any) -> Completed:
+    return _DONE if value is None else Completed(encode(value))
+
+
+def _context(work: Work) -> TaskContext:
+    run, definition = work.claim.run, work.claim.definition
+    return TaskContext(
+        run_id=run.id,
+        attempt=run.attempt,
+        due=datetime_of(run.due),
+        name=definition.name,
+        job_id=definition.public_id,
+        owner=definition.owner,
+        cancelled=work.stop,
+        progress=lambda text: work.report(clean_text(str(text)[:500])),
+    )
+
+
+def _stopped(work: Work) -> Outcome:
+    reason = work.stop.reason
+    if reason is StopReason.CANCELLED:
+        return Cancelled("stopped on request")
+    if reason is StopReason.TIMEOUT:
+        return Failed(f"timed out after {(work.policy.timeout or 0) / SECOND:g} s")
+    if reason is StopReason.LEASE:
+        return Failed("its worker lost its lease before it was done")
+    return Failed("the worker stopped before it was done")
+
+
+def _log(work: Work, error: BaseException) -> None:
+    """The trace is for the operator; people and agents see type and message."""
+    run, definition = work.claim.run, work.claim.definition
+    told = (definition.public_id, definition.subject, run.id, run.attempt)
+    if isinstance(error, RetryLater):
+        reason = redacted(error_text(error), secrets_of(definition.payload))
+        log.info("%s (%s): run %s, attempt %s asked to be tried again: %s", *told, reason)
+    elif isinstance(error, ProcessFailed):
+        trace = redacted(error.trace or error.error, secrets_of(definition.payload))
+        log.warning("%s (%s): run %s, attempt %s failed: %s", *told, trace)
+    else:
+        log.warning("%s (%s): run %s, attempt %s failed\n%s", *told, redacted_trace(error, definition.payload))

@@ -1,0 +1,139 @@
+"""Finds the modules that register tasks: by name, by file, or announced by an installed package."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from duetime.engine.encoding import error_text
+from duetime.engine.errors import DuetimeError
+
+GROUP = "duetime.tasks"
+_FILE_PREFIX = "duetime_file_"
+
+
+class TaskModuleError(DuetimeError):
+    """A module with tasks cannot be loaded."""
+
+    code = "task_module"
+
+
+def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
+    """Imports each; importing registers. A module is a dotted name, or the path of a `.py` file.
+
+    `folder` is where a dotted name may be found besides what is installed; None where no folder is trusted with that.
+    """
+    return [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
+
+
+def load_module(name: str, folder: str | None = None) -> ModuleType:
+    if folder is not None:
+        _look_first_in(str(Path(folder).resolve()))
+    return _guarded(name, lambda: importlib.import_module(name))
+
+
+def _look_first_in(place: str) -> None:
+    """As `python -m` does: a project is started from its own directory. Another folder comes before this one."""
+    here = str(Path.cwd())
+    there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
+    if not there:
+        sys.path.insert(0, place)
+
+
+def load_file(path: str) -> ModuleType:
+    """Under a name of its own, so that a file called `json.py` takes nobody's place."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise TaskModuleError(f"there is no file {path}; name an existing .py file with tasks, or a module")
+    name = f"{_FILE_PREFIX}{file.stem}_{zlib.crc32(str(file).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))  # behind everything else: its neighbours shadow nothing
+    return _guarded(path, lambda: _execute_file(name, file))
+
+
+def load_entry_points() -> list[str]:
+    """Loads what installed packages announce under the group `duetime.tasks`; returns the names."""
+    from importlib.metadata import entry_points
+
+    names = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        _guarded(f"{point.value} (entry point {point.name} of the group {GROUP})", point.load)
+        names.append(point.name)
+    return names
+
+
+class Location(NamedTuple):
+    """Where another process finds a function."""
+
+    module: str
+    path: str | None
+    qualname: str
+
+
+def locate(function: Callable[..., Any]) -> Location:
+    """Raises TaskModuleError for a function that was typed in, and so is in no file."""
+    module = sys.modules.get(function.__module__)
+    spec = getattr(module, "__spec__", None)
+    file = getattr(module, "__file__", None)
+    if function.__module__ == "__main__" and spec is not None:
+        return Location(spec.name, None, function.__qualname__)
+    if function.__module__ != "__main__" and not function.__module__.startswith(_FILE_PREFIX):
+        return Location(function.__module__, None, function.__qualname__)
+    if file is None:
+        raise TaskModuleError(
+            f"{function.__qualname__} is in no file, so its own process cannot find it; put it into a module"
+        )
+    return Location(function.__module__, str(file), function.__qualname__)
+
+
+def find_function(location: Location) -> Callable[..., Any]:
+    module = load_file(location.path) if location.path is not None else load_module(location.module)
+    found: Any = module
+    for part in location.qualname.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise TaskModuleError(
+            f"{location.module} has no function {location.qualname} at its top; "
+            "a task with isolation='process' must be found there under its own name"
+        )
+    return found  # type: ignore[no-any-return]  # a callable, whatever else it is
+
+
+def _execute_file(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # it is a file that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs, as an import does: dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _guarded(name: str, action: Callable[[], ModuleType]) -> ModuleType:
+    try:
+        return action()
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name != missing and not name.startswith(f"{missing}."):
+            raise _failed(name, error) from error
+        raise TaskModuleError(
+            f"there is no module {name}; start in the directory that holds it, install it, "
+            "or give the path of its .py file"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: BaseException) -> TaskModuleError:
+    return TaskModuleError(f"{name} could not be imported: {error_text(error)}")

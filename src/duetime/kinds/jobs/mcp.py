@@ -1,0 +1,401 @@
+"""What the jobs family answers: registered functions, scheduled by name. Its errors are results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.model import Run, Schedule, status_of
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.result import Err
+from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.notifications.service import STORE_ERRORS
+from duetime.mcp.resource import Resource
+from duetime.mcp.schemas import (
+    DELIVERY,
+    ERROR,
+    KEY,
+    NULLABLE_TIME,
+    POLICY,
+    STATUSES,
+    WARNINGS,
+    ZONE,
+    policy_of,
+    with_owner,
+    with_warnings,
+    zone_of,
+)
+from duetime.mcp.tool import (
+    Arguments,
+    Call,
+    Reply,
+    Schema,
+    Tool,
+    ToolProblem,
+    number,
+    object_schema,
+    optional,
+    result_schema,
+    text,
+)
+from duetime.service.presenters import instant_view, trigger_shape
+
+FAMILY = "jobs"
+
+
+def _failed(err: Err) -> Reply:
+    """A store's own words may name files: those are for the operator's log."""
+    if err.code in STORE_ERRORS:
+        raise StoreUnavailable(err.message)
+    if err.details.get("field") == "timeout":  # the core counts in microseconds, and calls it otherwise
+        return Reply({"error": "timeout_seconds: must be more than 0 and at most 2592000, such as 60"})
+    return Reply({"error": err.message})
+
+
+def _told(answer: Callable[[Call, Arguments], Reply]) -> Callable[[Call, Arguments], Reply]:
+    """A zone that does not exist is a result in this family, as every other error is."""
+
+    @wraps(answer)
+    def answered(call: Call, given: Arguments) -> Reply:
+        try:
+            return answer(call, given)
+        except ToolProblem as problem:
+            return Reply({"error": str(problem)})
+
+    return answered
+
+
+def summary(schedule: Schedule, zone: str) -> dict[str, Any]:
+    definition, progress = schedule
+    return {
+        "job_id": definition.public_id,
+        "name": definition.name,
+        "status": status_of(progress),
+        "trigger_type": trigger_shape(definition.trigger)["type"],  # also where it cannot be used any more
+        "next_run": instant_view(progress.next, zone),
+        "run_count": progress.run_count,
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
+    }
+
+
+def detail(schedule: Schedule, zone: str) -> dict[str, Any]:
+    definition, progress = schedule
+    short = summary(schedule, zone)
+    return {
+        **{name: short[name] for name in ("job_id", "name", "status", "trigger_type")},
+        "created_at": instant_view(definition.created, zone),
+        **{name: short[name] for name in ("last_run", "next_run", "run_count")},
+        "max_runs": policy_for_ending(definition.policy).max_runs,
+        "error": progress.last_error,
+        "last_status": short["last_status"],
+    }
+
+
+def history_row(run: Run, zone: str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "run_id": run.id,
+        "due": instant_view(run.due, zone),
+        "started": instant_view(run.started, zone),
+        "finished": instant_view(run.finished, zone),
+        "status": run.status,
+        "attempt": run.attempt,
+        "error": run.error,
+    }
+    if run.last is not None:
+        row |= {"last": instant_view(run.last, zone), "occurrences": abs(run.number)}
+    return row
+
+
+@_told
+def schedule_job(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    new = NewSchedule(
+        kind="job",
+        name=given["name"],
+        trigger_type=given["trigger_type"],
+        trigger_config=given["trigger_config"],
+        payload={"task": given["task"], "args": given.get("args", []), "kwargs": given.get("kwargs", {})},
+        policy=policy_of(given),
+        timezone=zone,
+        idempotency_key=given.get("idempotency_key"),
+    )
+    made = call.scheduler.create(call.caller, new)
+    if isinstance(made, Err):
+        return _failed(made)
+    view = summary(made.value, zone)
+    answer = {name: view[name] for name in ("job_id", "name", "next_run", "status")}
+    return Reply(with_warnings(call, answer, made.value.definition))
+
+
+@_told
+def list_jobs(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    status = given.get("status")
+    if status is not None and status not in STATUSES:
+        return Reply({"error": f"Unknown status: {status}"})
+    query = ScheduleQuery(
+        kind="job", status=status, limit=given.get("limit", 100), cursor=given.get("cursor"), count_to=EVERY_ONE
+    )
+    page = call.scheduler.search(call.caller, query)
+    if isinstance(page, Err):
+        return _failed(page)
+    found = page.value
+    rows = [with_owner(call, summary(item, zone), item.definition.owner) for item in found.items]
+    answer: dict[str, Any] = {"jobs": rows, "total": found.total}
+    return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
+
+
+def cancel_job(call: Call, given: Arguments) -> Reply:
+    job_id = given["job_id"]
+    result = call.scheduler.cancel(call.caller, job_id, "job")
+    if not isinstance(result, Err):
+        return Reply({"cancelled": True, "job_id": job_id})
+    if result.code == "not_found":
+        return Reply({"cancelled": False})
+    if result.code == "not_possible":
+        found = call.scheduler.find(call.caller, job_id, "job")
+        status = "finished" if found is None else status_of(found.progress)
+        return Reply({"cancelled": False, "job_id": job_id, "error": f"Job already {status}: {job_id}"})
+    return _failed(result)
+
+
+@_told
+def job_status(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    found = call.scheduler.find(call.caller, given["job_id"], "job")
+    if found is None:
+        return Reply({"error": f"Job not found: {given['job_id']}"})
+    page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10))
+    runs = [] if isinstance(page, Err) else page.value.items
+    return Reply({**detail(found, zone), "history": [history_row(run, zone) for run in runs]})
+
+
+def list_tasks(call: Call, given: Arguments) -> Reply:
+    tasks = call.desk.tasks(call.caller)
+    return Reply({"tasks": tasks, "total": len(tasks)})
+
+
+@_told
+def preview_schedule(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    shown = call.scheduler.preview(
+        given["trigger_type"], given["trigger_config"], timezone=zone, count=given.get("count", 5)
+    )
+    if isinstance(shown, Err):
+        return _failed(shown)
+    preview = shown.value
+    instants = [{"utc": instant_view(each, "UTC"), "local": instant_view(each, zone)} for each in preview.instants]
+    return Reply({"reads_as": preview.english, "next": instants, "timezone": zone, "warnings": preview.warnings})
+
+
+# The jobs family as agents see it: its tools with their words, schemas and hints.
+
+JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
+SUMMARY: dict[str, Schema] = {
+    "job_id": {"type": "string"},
+    "name": {"type": "string"},
+    "status": {"type": "string", "description": ", ".join(STATUSES)},
+    "trigger_type": {"type": "string"},
+    "next_run": NULLABLE_TIME,
+    "run_count": {"type": "integer", "description": "Executed occurrences; retries, missed and skipped do not count."},
+    "last_run": NULLABLE_TIME,
+    "last_status": {"type": ["string", "null"], "description": "How the latest run ended."},
+}
+TRIGGER_TYPE = text(
+    "once, interval, cron or rrule. Use once for a single time, interval for 'every N', cron for wall-clock times.",
+    enum=["once", "interval", "cron", "rrule"],
+)
+TRIGGER_CONFIG: Schema = {
+    "type": "object",
+    "description": (
+        'By type. once: {"run_at": "2026-02-05T15:00:00"} (ISO 8601; without offset it is read in the time zone). '
+        'interval: {"hours": 1} (seconds, minutes, hours, days, weeks; their sum). '
+        'cron: {"expression": "0 */2 * * *"} (minute hour day_of_month month day_of_week). '
+        'rrule: {"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T15:00:00"}. '
+        "All take start, end (ISO 8601) and jitter (seconds)."
+    ),
+}
+
+TOOLS = [
+    Tool(
+        name="schedule_job",
+        family=FAMILY,
+        title="Schedule a job",
+        description=(
+            "Create a scheduled job that runs a registered task once, at intervals, by cron or by a recurrence rule. "
+            "Use it for work that a function does without an agent (backups, checks, clean-ups); to wake an agent use "
+            "`schedule`, to message a person use `schedule_notification`. Call list_tasks first to see which tasks "
+            "exist and what arguments they take, and preview_schedule when unsure about the times. `task` may also be "
+            "a pipeline of registered tasks with literal arguments, such as echo('a long text') | shorten(words=5). "
+            "Returns the job_id that cancel_job and job_status take. Each call creates a new job unless an "
+            "idempotency_key is given."
+        ),
+        input=object_schema(
+            {
+                "name": text("Human-readable name, for example nightly_backup."),
+                "task": text("Name of a registered task, or a pipeline of them."),
+                "trigger_type": TRIGGER_TYPE,
+                "trigger_config": TRIGGER_CONFIG,
+                "args": optional({"type": "array", "description": "Positional arguments for the task."}),
+                "kwargs": optional({"type": "object", "description": "Keyword arguments for the task."}),
+                "max_runs": optional(number("Ends the job after so many runs; without it there is no end.")),
+                "timezone": ZONE,
+                **POLICY,
+                **DELIVERY,
+                "idempotency_key": KEY,
+            },
+            ("name", "task", "trigger_type", "trigger_config"),
+        ),
+        output=result_schema(
+            {
+                "job_id": {"type": "string"},
+                "name": {"type": "string"},
+                "next_run": NULLABLE_TIME,
+                "status": {"type": "string"},
+                "warnings": WARNINGS,
+                "error": ERROR,
+            }
+        ),
+        answer=schedule_job,
+    ),
+    Tool(
+        name="list_jobs",
+        family=FAMILY,
+        title="List jobs",
+        description=(
+            "List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is "
+            "pending; the status failed also matches a recurring job whose latest run failed."
+        ),
+        input=object_schema(
+            {
+                "status": optional(text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES))),
+                "limit": optional(number("How many at most; 100 if absent.", minimum=1, maximum=1000)),
+                "cursor": optional(text("next_cursor of the previous page.")),
+                "timezone": ZONE,
+            }
+        ),
+        output=result_schema(
+            {
+                "jobs": {"type": "array", "items": {"type": "object", "properties": SUMMARY}},
+                "total": {"type": "integer", "description": "All that match, not only this page."},
+                "next_cursor": {"type": "string", "description": "Present when there is more."},
+                "error": ERROR,
+            }
+        ),
+        answer=list_jobs,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="cancel_job",
+        family=FAMILY,
+        title="Cancel a job",
+        description=(
+            "Cancel a job for good: it will not run again, and a run in progress is asked to stop. Ask the user which "
+            "one is meant when several could be; list_jobs shows the ids. Cancelling twice is no error."
+        ),
+        input=object_schema({"job_id": JOB_ID}, ("job_id",)),
+        output=result_schema(
+            {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR}, ("cancelled",)
+        ),
+        answer=cancel_job,
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="job_status",
+        family=FAMILY,
+        title="Show a job",
+        description="Status, next run, last error and the latest runs of one job: use it to tell whether a job worked.",
+        input=object_schema({"job_id": JOB_ID, "timezone": ZONE}, ("job_id",)),
+        output=result_schema(
+            {
+                **SUMMARY,
+                "created_at": {"type": "string"},
+                "max_runs": {"type": ["integer", "null"]},
+                "error": {"type": ["string", "null"], "description": "Last error, or why there is no answer."},
+                "history": {"type": "array", "items": {"type": "object"}, "description": "Latest runs first."},
+            }
+        ),
+        answer=job_status,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="list_tasks",
+        family=FAMILY,
+        title="List tasks",
+        description="The registered tasks that schedule_job can run, with their descriptions and argument schemas.",
+        input=object_schema({}),
+        output=result_schema(
+            {
+                "tasks": {"type": "array", "items": {"type": "object"}},
+                "total": {"type": "integer"},
+            }
+        ),
+        answer=list_tasks,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="preview_schedule",
+        family=FAMILY,
+        title="Preview a trigger",
+        description=(
+            "What a trigger means, without creating anything: plain English, the next instants in UTC and local time, "
+            "and warnings (never fires, day-of-month or day-of-week, daylight saving). Use it before scheduling "
+            "anything whose timing could be misunderstood."
+        ),
+        input=object_schema(
+            {
+                "trigger_type": TRIGGER_TYPE,
+                "trigger_config": TRIGGER_CONFIG,
+                "count": optional(number("How many instants; 5 if absent.", minimum=1, maximum=100)),
+                "timezone": ZONE,
+            },
+            ("trigger_type", "trigger_config"),
+        ),
+        output=result_schema(
+            {
+                "reads_as": {"type": "string"},
+                "next": {"type": "array", "items": {"type": "object"}},
+                "timezone": {"type": "string"},
+                "warnings": {"type": "array", "items": {"type": "string"}},
+                "error": ERROR,
+            }
+        ),
+        answer=preview_schedule,
+        read_only=True,
+        idempotent=True,
+    ),
+]
+
+
+# `jobs://{job_id}`: one job, to read and to watch.
+
+
+def _read(call: Call, job_id: str) -> dict[str, Any] | None:
+    if call.scheduler.find(call.caller, job_id, "job") is None:
+        return None
+    return dict(job_status(call, {"job_id": job_id}).structured)
+
+
+def _digest(call: Call, job_id: str) -> object:
+    found = call.scheduler.find(call.caller, job_id, "job")
+    return None if found is None else (found.definition.version, found.progress)
+
+
+RESOURCES = [
+    Resource(
+        uri="jobs://{job_id}",
+        family=FAMILY,
+        title="A job",
+        description="One job with its latest runs, as job_status shows it. Subscribe to hear of every change and run.",
+        read=_read,
+        digest=_digest,
+    )
+]

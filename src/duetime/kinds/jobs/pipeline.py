@@ -1,0 +1,196 @@
+"""Inline definitions such as `fetch('https://example.org') | shorten(words=50)`: read as data, never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from duetime.engine.errors import InvalidInput, UnknownTask
+from duetime.engine.kind import Caller
+from duetime.kinds.jobs.registry import Registry, Task
+
+MOST_CHARACTERS = 8192
+MOST_STEPS = 20
+MOST_LEVELS = 20
+
+
+class Unreadable(ValueError):
+    """The text is no pipeline of names, calls and literals."""
+
+
+class Step(NamedTuple):
+    task: str
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}  # noqa: RUF012  a named tuple's default, never changed
+    nested: bool = False
+    """Whether there are lists or objects among the arguments: a task may change what it is given."""
+
+    def given(self) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments, for one call."""
+        if self.nested:
+            return copy.deepcopy(list(self.args)), copy.deepcopy(self.kwargs)
+        return list(self.args), dict(self.kwargs)
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> tuple[Step, ...]:
+    """The steps in order. Raises Unreadable."""
+    if len(text) > MOST_CHARACTERS:
+        raise Unreadable(f"longer than {MOST_CHARACTERS} characters")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise Unreadable("not an expression") from error
+    return tuple(_step(node) for node in _stages(tree))
+
+
+def _stages(node: ast.expr) -> list[ast.expr]:
+    """`a | b | c` is read by Python as `(a | b) | c`."""
+    stages: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        stages.append(node.right)
+        node = node.left
+        if len(stages) >= MOST_STEPS:
+            raise Unreadable(f"more than {MOST_STEPS} steps")
+    return [node, *reversed(stages)]
+
+
+def _step(node: ast.expr) -> Step:
+    if not isinstance(node, ast.Call):
+        return Step(_name(node, MOST_LEVELS))
+    args = tuple(_literal(arg, MOST_LEVELS) for arg in node.args)
+    kwargs: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg in kwargs:
+            raise Unreadable("an argument without a name or with the name of another")
+        kwargs[keyword.arg] = _literal(keyword.value, MOST_LEVELS)
+    nested = any(isinstance(value, list | dict) for value in (*args, *kwargs.values()))
+    return Step(_name(node.func, MOST_LEVELS), args, kwargs, nested)
+
+
+def _name(node: ast.expr, levels: int) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and levels:
+        return f"{_name(node.value, levels - 1)}.{node.attr}"
+    raise Unreadable("a step is the name of a task, or its call")
+
+
+def _literal(node: ast.expr, levels: int) -> Any:
+    """What JSON knows: texts, finite numbers, true, false, null, lists and objects."""
+    if not levels:
+        raise Unreadable("nested too deeply")
+    if isinstance(node, ast.Constant):
+        return _constant(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        return _signed(node)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_literal(item, levels - 1) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return _object(node, levels)
+    raise Unreadable("an argument is a literal")
+
+
+def _constant(value: Any) -> Any:
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise Unreadable("a literal that JSON does not know")
+
+
+def _signed(node: ast.UnaryOp) -> Any:
+    value = _constant(node.operand.value) if isinstance(node.operand, ast.Constant) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise Unreadable("a sign stands before a number")
+    return -value if isinstance(node.op, ast.USub) else value
+
+
+def _object(node: ast.Dict, levels: int) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+            raise Unreadable("a key is a text")
+        result[key.value] = _literal(value, levels - 1)
+    return result
+
+
+# From the text of a job to the tasks it calls: checked for whoever makes it, remembered for whoever runs it.
+
+_SHOWN = 200
+_REMEMBERED = 4096
+
+
+class Stage(NamedTuple):
+    task: Task
+    step: Step
+
+
+class Plan(NamedTuple):
+    stages: tuple[Stage, ...]
+    bare: Task | None
+    """The one task of a job that is nothing but its name: most jobs are."""
+
+    @property
+    def in_one_process(self) -> bool:
+        """Whether all steps belong into one process of their own, so that a timeout ends them all."""
+        tasks = [stage.task for stage in self.stages]
+        return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
+
+
+class Planner:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._plans: dict[str, Plan] = {}
+
+    def known(self, text: str) -> Plan:
+        """For a run. Who may call what was checked when the job was made. Raises UnknownTask."""
+        plan = self._plans.get(text)
+        if plan is None:
+            plan = _plan(text, self._registry.get)
+            if len(self._plans) >= _REMEMBERED:
+                self._plans.clear()  # cheaper than an order of use, and rarely needed
+            self._plans[text] = plan
+        return plan
+
+    def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
+        """For a new job. Raises InvalidInput, naming the argument that does not fit."""
+        plan = _plan(text, lambda name: self._registry.visible(name, caller))
+        for index, (task, step) in enumerate(plan.stages):
+            given_args, given_kwargs = step.given()
+            if index == 0:
+                given_args += args
+                _merge(given_kwargs, kwargs)
+            task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0)
+        return plan
+
+
+def _plan(text: str, find: Callable[[str], Task | None]) -> Plan:
+    task = find(text)
+    if task is not None:  # also names that Python cannot read, such as `nightly-report`
+        return Plan((Stage(task, Step(task.name)),), task)
+    try:
+        steps = parse(text)
+    except Unreadable:
+        raise _unknown(text) from None
+    stages = []
+    for step in steps:
+        task = find(step.task)
+        if task is None:
+            raise _unknown(step.task)
+        stages.append(Stage(task, step))
+    return Plan(tuple(stages), None)
+
+
+def _unknown(text: str) -> UnknownTask:
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return UnknownTask(f"Unknown task: {shown}", field="task")
+
+
+def _merge(given: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
+    for name, value in kwargs.items():
+        if name in given:
+            raise InvalidInput(f"{name}: given twice, in the task and in kwargs", field=name)
+        given[name] = value

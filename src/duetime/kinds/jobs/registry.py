@@ -1,0 +1,199 @@
+"""Which functions may be called by name. Nothing else can: a job names a task, never code."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
+
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import LOCAL
+from duetime.kinds.jobs.arguments import Arguments
+from duetime.kinds.jobs.context import TaskContext
+
+if TYPE_CHECKING:
+    from duetime.engine.kind import Caller
+
+F = TypeVar("F", bound=Callable[..., Any])
+Isolation = Literal["thread", "process"]
+_NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
+
+
+class InvalidTask(DuetimeError):
+    """The function cannot be registered as a task."""
+
+    code = "invalid_task"
+
+
+class DuplicateTask(InvalidTask):
+    """Two functions are registered under one name."""
+
+    code = "duplicate_task"
+
+
+class Task:
+    """A registered function."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation = "thread",
+        operator: bool = False,
+        local: bool = False,
+        constants: Mapping[str, Any] | None = None,
+        portable: bool = False,
+    ) -> None:
+        """`operator`: only for operators. `local`: of these, only for who sits at this machine, without a token.
+        `constants`: named arguments that the settings give: no caller sees or changes them. `portable`: beside a step
+        in a process of its own, it runs in that process too.
+        """
+        self.function = function
+        self.name = _name_of(function) if name is None else name
+        self.description = inspect.cleandoc(description or function.__doc__ or "")
+        self.isolation = isolation
+        self.operator = operator or local
+        self.local = local
+        self.constants = dict(constants or {})
+        self.portable = portable
+        _check(self)
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """Read on first use: annotations may name what the module defines further down."""
+        return Arguments(self.function, hidden=self.constants)
+
+    @property
+    def place(self) -> str:
+        module = getattr(self.function, "__module__", "?")
+        return f"{module}.{getattr(self.function, '__qualname__', repr(self.function))}"
+
+    def call(self, args: Sequence[Any], kwargs: dict[str, Any], context: Callable[[], TaskContext]) -> Any:
+        arguments = self.arguments
+        if not arguments.direct:
+            args, kwargs = arguments.adapt(args, kwargs, context)
+        return self.function(*args, **kwargs, **self.constants)
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.description, "arguments": self.arguments.schema()}
+
+
+class Registry:
+    """Tasks by name. What `base` holds is found as well, and comes first: a project's own task replaces ours."""
+
+    def __init__(self, tasks: Iterable[Task] = (), *, base: Registry | None = None) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._base = base
+        self.extend(tasks)
+
+    def add(self, task: Task) -> Task:
+        present = self._tasks.setdefault(task.name, task)
+        if present is not task:
+            raise DuplicateTask(
+                f"the task {task.name!r} is registered twice: by {present.place} and by {task.place}; "
+                "give one of them another name: @task(name=...)"
+            )
+        return task
+
+    def extend(self, tasks: Iterable[Task]) -> None:
+        for task in tasks:
+            self.add(task)
+
+    @overload
+    def task(self, function: F, /) -> F: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation = "thread",
+        operator: bool = False,
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation = "thread",
+        operator: bool = False,
+    ) -> Any:
+        """Registers a function, which stays what it was: `@task` or `@task(name=..., isolation="process")`."""
+
+        def register(decorated: F) -> F:
+            if not callable(decorated):
+                raise InvalidTask(f"@task takes its options by name: @task(name={decorated!r})")
+            self.add(Task(decorated, name=name, description=description, isolation=isolation, operator=operator))
+            return decorated
+
+        return register if function is None else register(function)
+
+    def get(self, name: str) -> Task | None:
+        inherited = self._base.get(name) if self._base is not None else None
+        return inherited or self._tasks.get(name)
+
+    def visible(self, name: str, caller: Caller) -> Task | None:
+        """What is for operators does not exist for others."""
+        task = self.get(name)
+        if task is None or (task.operator and not caller.operator) or (task.local and caller.holder != LOCAL):
+            return None
+        return task
+
+    def describe(self, caller: Caller) -> list[dict[str, Any]]:
+        """For agents: the tasks this caller may schedule, by name."""
+        return [task.describe() for task in self if self.visible(task.name, caller) is not None]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(sorted(self._all().values(), key=lambda task: task.name))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> Mapping[str, Task]:
+        return {**self._tasks, **(self._base._all() if self._base is not None else {})}
+
+
+def _name_of(function: Any) -> str:
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise InvalidTask(f"{function!r} has no name of its own; give one: @task(name=...)")
+    return name
+
+
+def _check(task: Task) -> None:
+    function = task.function
+    if not _NAME.fullmatch(task.name):
+        raise InvalidTask(
+            f"{task.name!r} cannot be the name of a task: it begins with a letter or _ and goes on with "
+            "letters, digits, '_', '.' and '-', at most 100; give one: @task(name=...)"
+        )
+    if task.isolation not in get_args(Isolation):
+        raise InvalidTask(f"{task.name}: isolation must be 'thread' or 'process', not {task.isolation!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTask(f"{task.name}: a generator does nothing when it is called; return a list instead")
+    if task.isolation == "process" and not getattr(function, "__qualname__", "<").replace(".", "_").isidentifier():
+        raise InvalidTask(f"{task.name}: with isolation='process' it must be a function at the top of a module")
+    _check_signature(task)
+
+
+def _check_signature(task: Task) -> None:
+    try:
+        parameters = inspect.signature(task.function).parameters
+    except (TypeError, ValueError) as error:
+        raise InvalidTask(f"{task.name}: its arguments cannot be read ({error}); wrap it in a function") from error
+    context = parameters.get("context")
+    if context is not None and context.kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise InvalidTask(f"{task.name}: `context` must not be positional-only")
+
+
+default_registry = Registry()
+task = default_registry.task

@@ -1,0 +1,1 @@
+"""Notifications: messages to a person."""

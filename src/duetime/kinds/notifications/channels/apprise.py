@@ -1,0 +1,144 @@
+"""A channel of the many that Apprise knows. It tells only whether it worked, so a failure comes without a reason."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from duetime.engine.delivery import Parcel
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.net.dns import Abandoned, Helpers, NoneFree
+from duetime.net.host_limits import Hosts, Sign, Tried
+from duetime.net.quiet import muffled
+
+_ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
+_PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
+_CUT = " … (cut)"
+_AROUND_A_TITLE = 32
+"""Characters that come with a title where it has to share the room of the text: marks, line ends, tags."""
+_OWN_OVERFLOW = re.compile(r"[?&]overflow=", re.IGNORECASE)
+_helpers = Helpers()
+
+
+class Taken(NamedTuple):
+    arrived: bool
+    cut: bool = False
+
+
+class AppriseChannel:
+    def __init__(self, name: str, url: str, hosts: Hosts) -> None:
+        self._name, self._url, self._hosts = name, url, hosts
+        self._loading = threading.Lock()
+        self._apprise: ModuleType | None = None
+        self._problem: str | None = None
+
+    def problem(self) -> str | None:
+        """Loads the package with the first question: most commands send nothing."""
+        with self._loading:
+            if self._apprise is None and self._problem is None:
+                self._problem = self._load()
+            return self._problem
+
+    def _load(self) -> str | None:
+        where = f"channels.{self._name}"
+        if not self._url:
+            return f"{where}: it has no url"
+        try:
+            import apprise
+        except ImportError:
+            return f"{where}: its url needs Apprise; install it with: pip install 'duetime[channels]'"
+        self._apprise = apprise
+        with muffled():
+            try:
+                service = self._service(apprise)
+            except Exception as error:  # its words may quote the address
+                return f"{where}: Apprise cannot load what its url needs ({type(error).__name__})"
+        if service is None:
+            return f"{where}: Apprise does not understand its url; compare it with Apprise's list of services"
+        return None
+
+    def _service(self, apprise: ModuleType) -> Any:
+        """One for each attempt: it holds timeouts, and is not made for several threads."""
+        asset = apprise.AppriseAsset(storage_mode="memory", service_timeout=0)
+        return apprise.Apprise.instantiate(self._url, asset=asset)
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        problem = self.problem()
+        if problem is not None:
+            return Failed(problem, permanent=True)
+        return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(parcel), parcel.owner)
+
+    def _tried(self, parcel: Parcel) -> Tried:
+        """Its own timeouts count from byte to byte and from step to step; the helper's end counts for everything."""
+        try:
+            taken = _helpers.run(lambda: self._notify(parcel), parcel.patience)
+        except NoneFree:
+            said = f"channel {self._name} was not asked, because too many channels hang; check those that fail"
+            return Tried(Retry(said), Sign.NONE)
+        except Abandoned:
+            said = f"channel {self._name} did not take it within {parcel.patience:g} s"
+            return Tried(Retry(said), Sign.FAILED)
+        if not taken.arrived:
+            return Tried(Retry(f"channel {self._name} did not take it; Apprise does not say why"), Sign.FAILED)
+        told = {"channel": self._name, **({"cut": True} if taken.cut else {})}
+        return Tried(Completed(json.dumps(told)), Sign.ANSWERED)
+
+    def _notify(self, parcel: Parcel) -> Taken:
+        apprise = self._apprise
+        assert apprise is not None
+        fields = parcel.fields
+        written_in = "markdown" if fields.get("markdown") else "text"
+        with muffled():
+            try:
+                service = self._service(apprise)
+                service.socket_connect_timeout = min(service.socket_connect_timeout, parcel.patience)
+                service.socket_read_timeout = min(service.socket_read_timeout, parcel.patience)
+                text, title = text_of(fields), fields.get("title", "")
+                body = text
+                if not _OWN_OVERFLOW.search(self._url):  # without one, Apprise leaves it to the service to refuse it
+                    service.overflow_mode = apprise.OverflowMode.TRUNCATE
+                    body = fitted(apprise, service, text, title, written_in)
+                sender = apprise.Apprise(service, asset=service.asset)
+                arrived = sender.notify(body=body, title=title, notify_type=type_of(fields), body_format=written_in)
+                return Taken(bool(arrived), cut=body != text)
+            except Exception:  # its words may quote the address, so that none of them is kept
+                return Taken(arrived=False)
+
+
+def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in: str) -> str:
+    """What the service takes of it, with a mark where that is less. Cut before it is converted, so that no tag is torn;
+    what the conversion adds counts."""
+    lines = text.splitlines(keepends=True)
+    most_lines = service.body_max_line_count or len(lines)
+    kept = "".join(lines[:most_lines])
+    shown = text if kept == text else kept.rstrip() + _CUT
+    room = service.body_maxlen
+    if title and (service.title_maxlen <= 0 or service.overflow_amalgamate_title):
+        room -= len(title) + _AROUND_A_TITLE
+    shown_in = service.resolve_format(written_in)
+    while kept and (length := len(apprise.conversion.convert_between(written_in, shown_in, shown))) > room:
+        kept = kept[: max(0, min(len(kept) * room // length, len(kept) - len(_CUT)))]
+        shown = kept.rstrip() + _CUT
+    return shown
+
+
+def text_of(fields: Mapping[str, Any]) -> str:
+    """Links are written out. Apprise would fetch an attachment from here, and an agent could name any address."""
+    links = [("", fields.get("click")), (fields.get("filename", "Attachment"), fields.get("attach"))]
+    links += [(action["label"], action["url"]) for action in fields.get("actions", ()) if action["action"] == "view"]
+    lines = [f"{label}: {url}" if label else url for label, url in links if url]
+    return "\n".join([fields["message"], *([""] if lines else []), *lines])
+
+
+def type_of(fields: Mapping[str, Any]) -> str:
+    """Apprise colours its messages by their type."""
+    tags, priority = set(fields.get("tags", ())), fields.get("priority", 3)
+    if priority >= 5 or tags & _ALARMING:
+        return "failure"
+    if priority == 4 or "warning" in tags:
+        return "warning"
+    return "success" if tags & _PLEASING else "info"

@@ -1,0 +1,160 @@
+"""Messages through an ntfy server, by its JSON publishing API: everything a notification may hold arrives."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from duetime.engine.delivery import Parcel
+from duetime.engine.kind import LOCAL
+from duetime.engine.outcome import Failed, Outcome
+from duetime.net.client import Http
+from duetime.net.host_limits import Hosts
+from duetime.net.messages import Answer, Call
+from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
+from duetime.net.urls import BadAddress, read_url
+
+NTFY = "ntfy"
+LARGEST_MESSAGE = 4096
+"""Bytes of UTF-8; a server turns more into an attached file, or refuses it."""
+LARGEST_BODY = 2 * LARGEST_MESSAGE
+"""What a server reads of a publication as a whole."""
+CUT = " … (cut)"
+_LONGEST_ESCAPE = 6
+"""Bytes that one of a message may take in JSON, as in \\u0001: to cut a sixth of what is too much is never too much."""
+_TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
+_PREFIX = re.compile(r"[-_A-Za-z0-9]{0,63}")
+_SENT = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename")
+
+
+@dataclass(frozen=True, slots=True)
+class NtfyServer:
+    url: str
+    prefix: str = field(default="", repr=False)
+    """Before every topic: what is sent to a public server is read by whoever guesses its topic."""
+    token: str = field(default="", repr=False)
+
+
+class Ntfy:
+    def __init__(self, server: NtfyServer, http: Http, hosts: Hosts) -> None:
+        self._server, self._http, self._hosts = server, http, hosts
+        self._problem = problem_of(server)
+
+    def problem(self) -> str | None:
+        return self._problem
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        if self._problem is not None:
+            return Failed(self._problem, permanent=True)
+        if (too_long := problem_of_topic(self._server, parcel.topic, parcel.owner)) is not None:
+            return Failed(too_long, permanent=True)
+        call, cut = publish_call(self._server, parcel)
+        origin = call.url.removesuffix("/")
+        return self._hosts.pass_(
+            origin, lambda: posted(self._http, call, origin, lambda answer: _receipt(answer, cut)), parcel.owner
+        )
+
+
+def problem_of(server: NtfyServer) -> str | None:
+    """What is wrong with its settings, in words that show no credentials."""
+    try:
+        target = read_url(server.url)
+    except BadAddress as error:
+        return f"notifications.server: {error}"
+    if target.path != "/":
+        return f"notifications.server: give the server alone, {target.origin}, without a topic or a path"
+    if not _PREFIX.fullmatch(server.prefix):
+        return "notifications.prefix: at most 63 letters, digits, hyphens and underscores"
+    if not server.token.isprintable() or not server.token.isascii():
+        return "notifications.token holds characters that no token has; copy it again"
+    return None
+
+
+def problem_of_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str | None:
+    real = real_topic(server, topic, owner)
+    if _TOPIC.fullmatch(real):
+        return None
+    return f"ntfy takes topics of at most {64 - len(real) + len(topic)} characters here; use a shorter one"
+
+
+def real_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str:
+    """Return the topic on the server, on which nobody but this owner publishes through Duetime.
+
+    Those of other owners than `local` begin with a mark of the owner in place of the prefix: the prefix keeps the
+    topics of `local` unguessable, so that nobody else may learn it, and is the key of the marks for the same reason.
+    """
+    return f"{server.prefix}{topic}" if owner == LOCAL else f"{owner_mark(server, owner)}{topic}"
+
+
+def owner_mark(server: NtfyServer, owner: str) -> str:
+    """Return what all topics of an owner begin with; the same on every node with these settings."""
+    digest = hmac.digest(server.prefix.encode(), owner.encode("utf-8", "surrogatepass"), "sha256")
+    return base64.b32encode(digest[:10]).decode().lower() + "-"
+
+
+def address_of(server: NtfyServer, topic: str, owner: str) -> str:
+    """Return what an owner's phone subscribes to; empty for a server that cannot be used."""
+    if problem_of(server) is not None:
+        return ""
+    return f"{read_url(server.url).origin}/{real_topic(server, topic, owner)}"
+
+
+def publish_call(server: NtfyServer, parcel: Parcel) -> tuple[Call, bool]:
+    """What is sent to a server without a problem, and whether the message had to be cut."""
+    body, cut = publication(parcel, real_topic(server, parcel.topic, parcel.owner))
+    headers = {"Content-Type": "application/json"}
+    if parcel.id:
+        headers[IDEMPOTENCY_KEY] = parcel.id
+    if server.token:
+        headers["Authorization"] = f"Bearer {server.token}"
+    return Call("POST", f"{read_url(server.url).origin}/", headers, body, parcel.patience), cut
+
+
+def publication(parcel: Parcel, topic: str) -> tuple[bytes, bool]:
+    """The request's body, and whether the message had to be cut.
+
+    The sequence id makes a phone replace the first copy of a message by its repeat instead of showing both; servers
+    that do not know it leave it aside. A parcel without an id is a new message each time.
+    """
+    fields = {name: parcel.fields[name] for name in _SENT if name in parcel.fields}
+    sequence = re.sub(r"[^-_A-Za-z0-9]", "-", parcel.id)[:64]
+    whole = parcel.fields["message"]
+    room = LARGEST_MESSAGE
+    while True:
+        message = _shortened(whole, room)
+        body = _encoded(topic, message, sequence, fields)
+        excess = len(body) - LARGEST_BODY
+        if excess <= 0 or room <= 0:
+            break
+        room = min(room, len(message.encode())) - -(-excess // _LONGEST_ESCAPE)
+    return body, message != whole
+
+
+def _encoded(topic: str, message: str, sequence: str, fields: Mapping[str, Any]) -> bytes:
+    publish = {"topic": topic, "message": message, **({"sequence_id": sequence} if sequence else {}), **fields}
+    return json.dumps(publish, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _shortened(text: str, largest: int) -> str:
+    raw = text.encode()
+    if len(raw) <= largest:
+        return text
+    return raw[: max(0, largest - len(CUT.encode()))].decode(errors="ignore") + CUT
+
+
+def _receipt(answer: Answer, cut: bool) -> dict[str, Any]:
+    """ntfy's own id of the message, where its answer can be read."""
+    try:
+        said = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        said = None
+    receipt = said.get("id") if isinstance(said, dict) else None
+    told: dict[str, Any] = {"channel": NTFY}
+    if isinstance(receipt, str):
+        told["receipt"] = receipt[:200]
+    return {**told, "cut": True} if cut else told

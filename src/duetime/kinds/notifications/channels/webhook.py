@@ -1,0 +1,118 @@
+"""A channel that is one plain HTTP request to an address of the operator's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import TypeAlias
+from urllib.parse import quote_plus
+
+from duetime.engine.delivery import Parcel
+from duetime.engine.outcome import Failed, Outcome
+from duetime.net.client import Http
+from duetime.net.host_limits import Hosts
+from duetime.net.messages import Call, CallFailed, checked
+from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
+
+# Bodies with holes: whatever an agent wrote stays the value that it was meant to be, in whichever format.
+
+Escape: TypeAlias = Callable[[str], str]
+
+JSON = "application/json"
+_HOLE = re.compile(r"\{(message|title|topic|id)\}")
+
+
+def filled(template: str, values: Mapping[str, str], as_part: Escape) -> str:
+    """In one pass: a message that itself says {id} stays as it is."""
+    return _HOLE.sub(lambda hole: as_part(values[hole[1]]), template)
+
+
+def content_type_of(template: str) -> str:
+    """Where the operator named none. A text may begin with a hole, JSON cannot."""
+    begins = template.lstrip()
+    is_json = not begins or (begins[0] in "{[" and not _HOLE.match(begins))
+    return JSON if is_json else "text/plain; charset=utf-8"
+
+
+def escape_for(content_type: str) -> Escape:
+    kind = content_type.lower()
+    if "json" in kind:
+        return _in_json
+    if "x-www-form-urlencoded" in kind:
+        return quote_plus
+    if "xml" in kind or "html" in kind:
+        return escape
+    return lambda text: text
+
+
+def _in_json(text: str) -> str:
+    """What stands between the quotes of a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+_METHODS = ("POST", "PUT", "PATCH")
+_SAMPLE = Parcel("msg_1", "topic", {"message": "a message"}, 1.0)
+
+
+class HttpChannel:
+    def __init__(
+        self, name: str, url: str, method: str, headers: Mapping[str, str], body: str, http: Http, hosts: Hosts
+    ) -> None:
+        self._name, self._url, self._method, self._template = name, url, method.upper(), body
+        self._http, self._hosts = http, hosts
+        self._receiver = f"channel {name}"
+        self._headers = dict(headers)
+        given = {header.lower(): value for header, value in headers.items()}
+        content_type = given.get("content-type") or content_type_of(body)
+        self._escape = escape_for(content_type)
+        if "content-type" not in given:
+            self._headers["Content-Type"] = content_type
+        self._is_json = "json" in content_type.lower()
+        self._hidden: tuple[str, ...] = ()
+        self._problem = self._checked()
+
+    def problem(self) -> str | None:
+        return self._problem
+
+    def _checked(self) -> str | None:
+        where = f"channels.{self._name}"
+        if self._method not in _METHODS:
+            return f"{where}: its method has to be {', '.join(_METHODS)}: others carry no message"
+        try:
+            target = checked(self._call(_SAMPLE)).target
+        except CallFailed as failed:
+            return f"{where}: {failed.reason}"
+        self._hidden = (target.authority, target.host)
+        if self._is_json:
+            try:
+                json.loads(self._body(_SAMPLE))
+            except ValueError:
+                return f'{where}: its body is not valid JSON once it is filled in; write texts as "{{message}}"'
+        return None
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        if self._problem is not None:
+            return Failed(self._problem, permanent=True)
+        call = self._call(parcel)
+        return self._hosts.pass_(
+            self._receiver,
+            lambda: posted(self._http, call, self._receiver, lambda _: {"channel": self._name}, self._hidden),
+            parcel.owner,
+        )
+
+    def _call(self, parcel: Parcel) -> Call:
+        headers = {IDEMPOTENCY_KEY: parcel.id, **self._headers}
+        return Call(self._method, self._url, headers, self._body(parcel).encode(), parcel.patience)
+
+    def _body(self, parcel: Parcel) -> str:
+        if not self._template:
+            return json.dumps({"id": parcel.id, **parcel.fields}, ensure_ascii=False)
+        values = {
+            "id": parcel.id,
+            "topic": parcel.topic,
+            "message": parcel.fields["message"],
+            "title": parcel.fields.get("title", ""),
+        }
+        return filled(self._template, values, self._escape)

@@ -1,0 +1,47 @@
+"""`duetime inbox`: notifications that arrived, in the built-in inbox or wherever else they went."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from duetime.engine.delivery import INBOX
+from duetime.engine.store import RunQuery
+from duetime.engine.times import format_local
+from duetime.service.calls import LOCAL, taken
+from duetime.service.presenters import message_shape
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.output import clean
+from duetime.terminal.typer_ext import PlainCommand, single
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def inbox(
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only messages of this topic.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")] = 20,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Show the notifications that arrived, and where, the newest first."""
+    with opened(db) as room:
+        query = RunQuery(kind="notification", status="completed", subject=topic, limit=limit)
+        runs = taken(room.scheduler.runs(LOCAL, query)).items
+        zone = room.scheduler.zone
+    messages = [message_shape(run, zone) for run in runs]
+    if json_:
+        screen.print_json({"messages": messages, "count": len(messages)})
+        return
+    if not messages:
+        print("Nothing has arrived yet.")
+    for run, message in zip(runs, messages, strict=True):
+        print(f"{format_local(run.finished or run.due, zone)}  {_line(message)}")
+
+
+def _line(message: dict[str, Any]) -> str:
+    where = message["topic"] if message["channel"] == INBOX else f"{message['topic']} via {message['channel']}"
+    title = f"{clean(str(message['title']))}: " if message["title"] else ""
+    return f"[{clean(str(where))}]  {title}{clean(str(message['message']))}"

@@ -1,0 +1,237 @@
+"""Notifications kept in Duetime's own store and delivered by its workers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection
+from typing import Any
+
+from duetime.engine.clock import SECOND
+from duetime.engine.delivery import INBOX, Courier, Inbox
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
+from duetime.kinds.notifications.service import (
+    KIND,
+    PATIENCE,
+    STORE_ERRORS,
+    SUBSCRIBE,
+    Listing,
+    Message,
+    NewNotification,
+    Recurring,
+    Sent,
+    told,
+)
+from duetime.service.presenters import living
+
+# What a stored schedule and its run say about a notification.
+
+CUT = "The message was longer than its receiver takes: the end was cut off."
+
+
+def is_decided(run: Run) -> bool:
+    """A pending run with an error has failed once and waits for its next attempt."""
+    if run.status == RunStatus.PENDING:
+        return run.error is not None
+    return run.status not in (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.WAITING)
+
+
+def sent(message_id: str, topic: str, run: Run | None) -> Sent:
+    if run is None:
+        reason = f"it has not gone out within {PATIENCE:g} s; it stays in line until a worker takes it"
+        return Sent(message_id, topic, None, reason, retried=True)
+    if run.status == RunStatus.COMPLETED:
+        arrived = _stored(run.result)
+        return Sent(message_id, topic, arrived.get("channel", ""), note=CUT if arrived.get("cut") else "")
+    if not is_decided(run):
+        reason = f"its receiver has not answered within {PATIENCE:g} s; it may still arrive"
+        return Sent(message_id, topic, None, reason, retried=True)
+    return Sent(message_id, topic, None, run.error or run.status, retried=run.status == RunStatus.PENDING)
+
+
+def is_once(schedule: Schedule) -> bool:
+    return _stored(schedule.definition.trigger).get("type") == "once"
+
+
+def message(schedule: Schedule) -> Message:
+    definition, progress = schedule
+    trigger = _trigger(schedule)
+    at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
+    return Message(definition.public_id, at, definition.subject, _stored(definition.payload).get("message", ""))
+
+
+def recurring(schedule: Schedule) -> Recurring:
+    definition, progress = schedule
+    trigger = _trigger(schedule)
+    payload = _stored(definition.payload)
+    paused = progress.state == ScheduleState.PAUSED
+    return Recurring(
+        schedule_id=definition.public_id,
+        cron=trigger.expression if isinstance(trigger, CronTrigger) else None,
+        timezone="UTC" if trigger is None else trigger.timezone,
+        topic=definition.subject,
+        label=payload.get("label"),
+        paused=paused,
+        next=None if paused else progress.next,
+        last=progress.last_run,
+        body=payload.get("message", ""),
+    )
+
+
+def _trigger(schedule: Schedule) -> Trigger | None:
+    """None where it cannot be read any more: the schedule is broken, and must still be shown and deleted."""
+    try:
+        return trigger_from_json(schedule.definition.trigger)
+    except (DuetimeError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _stored(text: str | None) -> dict[str, Any]:
+    """An object; empty where there is none, as in what is left of a deleted schedule."""
+    try:
+        value = json.loads(text or "null")
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+LOOK = 0.02
+LOOKS_A_SECOND = 50
+INBOX_WARNING = (
+    "No notification channel is set up, so it arrives in Duetime's built-in inbox and on no phone: `duetime inbox` "
+    "shows it."
+)
+TOPIC_WARNING = (
+    "No notification channel is named {topic}, so it arrives in Duetime's built-in inbox and on no phone: `duetime "
+    "inbox` shows it. The channels are: {channels}."
+)
+_LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
+
+
+class LocalNotifications:
+    fires_here = True
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        courier: Courier | None = None,
+        channels: Callable[[str], Collection[str]] = lambda _owner: (),
+        patience: float = PATIENCE,
+    ) -> None:
+        """`courier` says where a topic's messages go; `channels` are the names that are set up for an owner."""
+        self._scheduler = scheduler
+        self._courier = courier or Inbox()
+        self._channels = channels
+        self._patience = patience
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    @told
+    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
+        made = self._create(caller, new, "once", {"run_at": when}, zone)
+        return made if isinstance(made, Err) else Ok(message(made.value))
+
+    @told
+    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
+        made = self._create(caller, new, "cron", {"expression": cron}, zone)
+        return made if isinstance(made, Err) else Ok(recurring(made.value))
+
+    @told
+    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
+        made = self._create(caller, new, "once", {"run_at": "now"}, "UTC", timeout=int(PATIENCE * SECOND))
+        if isinstance(made, Err):
+            return made
+        definition = made.value.definition
+        return Ok(sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id)))
+
+    def _create(
+        self, caller: Caller, new: NewNotification, type_: str, config: dict[str, Any], zone: str, **policy: Any
+    ) -> Result[Schedule]:
+        return self._scheduler.create(caller, new.as_schedule(type_, config, zone, **policy))
+
+    def _decided(self, caller: Caller, public_id: str) -> Run | None:
+        """Its run, once the first attempt is over, or as far as it came. Counted in looks: a clock that is set must
+        not stretch them."""
+        pause = threading.Event()
+        runs: list[Run] = []
+        for look in range(1, 1 + int(self._patience / LOOK)):
+            page = self._scheduler.history(caller, public_id, limit=1, count_to=0)
+            runs = [] if isinstance(page, Err) else page.value.items
+            if runs and is_decided(runs[0]):
+                return runs[0]
+            if look % LOOKS_A_SECOND == 0 and not self._anybody_works():
+                break
+            pause.wait(LOOK)
+        return runs[0] if runs else None
+
+    def _anybody_works(self) -> bool:
+        return bool(living(self._scheduler.workers(), self._scheduler.clock.now(), KIND))
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @told
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
+        found: list[Schedule] = []
+        cursor = None
+        while True:
+            query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, cursor=cursor, count_to=0)
+            page = self._scheduler.search(caller._replace(operator=False), query)
+            if isinstance(page, Err):
+                return page
+            found += page.value.items
+            cursor = page.value.cursor
+            if cursor is None:
+                break
+        messages = sorted((message(each) for each in found if is_once(each)), key=lambda each: each.at)
+        return Ok(Listing([recurring(each) for each in found if not is_once(each)], messages))
+
+    def changes(self, caller: Caller, topic: str) -> object:
+        return self._scheduler.marks(caller, KIND, topic)
+
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+        if address := self._courier.address_of(topic, owner):
+            return [SUBSCRIBE.format(topic=topic, address=address)]
+        if topic == INBOX or self._courier.channel_of(topic, owner) != INBOX:
+            return []
+        if not (names := self._channels(owner)):
+            return [INBOX_WARNING]
+        return [TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(names)))]
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    @told
+    def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
+        if not self._recurs(caller, schedule_id):
+            return Err("not_found")
+        return _done(self._scheduler.pause(caller, schedule_id, KIND))
+
+    @told
+    def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
+        if not self._recurs(caller, schedule_id):
+            return Err("not_found")
+        return _done(self._scheduler.resume(caller, schedule_id, KIND))
+
+    @told
+    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
+        found = self._scheduler.find(caller, schedule_id, KIND)
+        if found is None or (is_once(found) and found.progress.state not in _LIVING):
+            return Err("not_found")
+        return _done(self._scheduler.delete(caller, schedule_id, KIND))
+
+    def _recurs(self, caller: Caller, schedule_id: str) -> bool:
+        found = self._scheduler.find(caller, schedule_id, KIND)
+        return found is not None and not is_once(found)
+
+
+def _done(result: Result[Any]) -> Result[None]:
+    if not isinstance(result, Err):
+        return Ok(None)
+    as_it_is = result.code == "not_found" or result.code in STORE_ERRORS
+    return result if as_it_is else Err("api_error", result.message)

@@ -1,0 +1,1 @@
+"""The MCP tools and resources for notifications."""

@@ -1,0 +1,223 @@
+"""Making notifications: now, once, or again and again. Invalid input is a tool error that shows what would be right."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from duetime.engine.clock import datetime_of
+from duetime.engine.errors import InvalidInput
+from duetime.engine.redaction import without_secrets
+from duetime.engine.result import Err, Result
+from duetime.engine.times import format_local, iso_local
+from duetime.engine.topics import checked_topic
+from duetime.engine.triggers import known_zone
+from duetime.kinds.notifications.mcp.times import When, past, when_of, whole_second
+from duetime.kinds.notifications.service import KIND, Listing, Message, NewNotification, Recurring, Sent
+from duetime.mcp.schemas import policy_of, zone_of
+from duetime.mcp.tool import Arguments, Call, Reply, ToolProblem
+from duetime.service.presenters import instant_view
+
+EXTRAS = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename", "label")
+_CRON_RULE = (
+    'Give 5 fields (minute hour day-of-month month day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays; '
+    "the resource cron://examples has more."
+)
+
+
+def send_push_notification(call: Call, given: Arguments) -> Reply:
+    service = call.desk.notifications
+    result = service.send(call.caller, _new(given))
+    if isinstance(result, Err):
+        _refuse(result)
+    sent = result.value
+    if sent.channel is not None:
+        way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
+        words = f"Notification sent to topic {sent.topic} (channel: {way})"
+        answer = {"success": True, "message_id": sent.message_id, "confirmation": words}
+        notes = [sent.note] if sent.note else []
+        arrival = service.warnings(given["notification_topic"], call.caller.owner)
+        return Reply(_with_warnings(answer, notes + arrival))
+    answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
+    return Reply(_with_warnings(answer, _warnings(call, given)))
+
+
+def _failure(sent: Sent) -> str:
+    reason = without_secrets(sent.error or "no reason was given").rstrip(".")
+    if sent.retried:
+        return (
+            f"Not delivered yet: {reason}. It will be retried by itself: do not send it again; "
+            f"delete_schedule with {sent.message_id} takes it back."
+        )
+    return f"Not delivered: {reason}. It will not be retried; call send_push_notification again to do so."
+
+
+def schedule_notification(call: Call, given: Arguments) -> Reply:
+    service = call.desk.notifications
+    when = when_of(call, given)
+    result = service.create_once(call.caller, _new(given), when.text, when.zone)
+    if isinstance(result, Err):
+        if result.details.get("field") == "run_at":
+            raise past(call, when, result.message.removeprefix("run_at: "))
+        _refuse(result)
+    message = result.value
+    answer: dict[str, Any] = {"success": True, "message_id": message.message_id}
+    if when.argument == "delay":
+        at = iso_local(whole_second(message.at), when.zone)
+        answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
+    else:
+        answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": _understood(when, message.at)}
+    return Reply(_with_warnings(answer, _warnings(call, given)))
+
+
+def _understood(when: When, at: Any) -> str:
+    note = when.note(at)
+    words = f"Notification scheduled for {format_local(at, when.zone)}"
+    return words if note is None else f"{words}; {note}"
+
+
+def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
+    service = call.desk.notifications
+    zone = zone_of(call, given)
+    cron = given["cron"]
+    if len(cron) > 1000 or len(cron.split()) != 5:
+        raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{_zone_hint(cron)}")
+    result = service.create_cron(call.caller, _new(given), cron, zone)
+    if isinstance(result, Err):
+        if result.details.get("field") in ("expression", "trigger_config"):
+            reason = result.message.removeprefix("expression: ").removeprefix("trigger_config: ").rstrip(".")
+            named = reason if reason.startswith("Invalid cron") else f"Invalid cron expression: {cron}: {reason}"
+            raise ToolProblem(f"{named}. {_CRON_RULE}")
+        _refuse(result)
+    schedule = result.value
+    expression = f"CRON_TZ={schedule.timezone} {schedule.cron}"
+    answer = {
+        "success": True,
+        "schedule_id": schedule.schedule_id,
+        "cron": expression,
+        "confirmation": f"Cron schedule created: {expression}",
+    }
+    return Reply(_with_warnings(answer, _warnings(call, given)))
+
+
+def _zone_hint(cron: str) -> str:
+    return " Leave CRON_TZ= out: the zone goes into timezone." if cron.lstrip().startswith("CRON_TZ=") else ""
+
+
+def _new(given: Arguments) -> NewNotification:
+    return NewNotification(
+        message=given["message"],
+        topic=given["notification_topic"],
+        more={name: given[name] for name in EXTRAS if name in given},
+        policy=policy_of(given),
+        idempotency_key=given.get("idempotency_key"),
+    )
+
+
+def _refuse(err: Err) -> NoReturn:
+    """The core calls it a topic; whoever asked knows it by the argument's name."""
+    message = without_secrets(err.message)
+    if err.details.get("field") == "topic":
+        message = f"notification_{message}"
+    raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
+
+
+def _warnings(call: Call, given: Arguments) -> list[str]:
+    """A worker matters only where it is what fires."""
+    service = call.desk.notifications
+    here = call.desk.warnings(KIND) if service.fires_here else []
+    return here + service.warnings(given["notification_topic"], call.caller.owner)
+
+
+def _with_warnings(answer: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
+    return {**answer, "warnings": warnings} if warnings else answer
+
+
+# Notifications that exist: listed, paused, resumed, deleted. An unknown id is a normal result.
+
+
+def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    topic = given.get("notification_topic")
+    try:
+        found = call.desk.notifications.scheduled(call.caller, None if topic is None else checked_topic(topic))
+    except InvalidInput as error:
+        raise ToolProblem(f"notification_{error.message}") from error
+    if isinstance(found, Err):
+        raise ToolProblem(f"The notifications cannot be listed: {without_secrets(found.message)}")
+    return Reply(listing_view(found.value, zone))
+
+
+def listing_view(listing: Listing, zone: str) -> dict[str, Any]:
+    return {
+        "schedules": [_schedule_view(each, zone) for each in listing.schedules],
+        "count": len(listing.schedules),
+        "messages": [_message_view(each, zone) for each in listing.messages],
+    }
+
+
+def _schedule_view(schedule: Recurring, zone: str) -> dict[str, Any]:
+    return {
+        "schedule_id": schedule.schedule_id,
+        "cron_expression": schedule.cron,
+        "timezone": schedule.timezone,
+        "notification_topic": schedule.topic,
+        "label": schedule.label,
+        "paused": schedule.paused,
+        "next_occurrence": instant_view(schedule.next, zone),
+        "last_occurrence": instant_view(schedule.last, zone),
+        "notification_body": schedule.body,
+    }
+
+
+def _message_view(message: Message, zone: str) -> dict[str, Any]:
+    return {
+        "message_id": message.message_id,
+        "scheduled_time": instant_view(message.at, zone),
+        "notification_topic": message.topic,
+        "notification_body": message.body,
+    }
+
+
+def pause_schedule(call: Call, given: Arguments) -> Reply:
+    schedule_id = given["schedule_id"]
+    result = call.desk.notifications.pause(call.caller, schedule_id)
+    return _changed(schedule_id, result, "pause", "paused", {"paused": True})
+
+
+def resume_schedule(call: Call, given: Arguments) -> Reply:
+    schedule_id = given["schedule_id"]
+    result = call.desk.notifications.resume(call.caller, schedule_id)
+    return _changed(schedule_id, result, "resume", "resumed", {"paused": False})
+
+
+def delete_schedule(call: Call, given: Arguments) -> Reply:
+    schedule_id = given["schedule_id"]
+    result = call.desk.notifications.delete(call.caller, schedule_id)
+    return _changed(schedule_id, result, "delete", "deleted", {}, gone="already been deleted")
+
+
+def _changed(
+    schedule_id: str, result: Result[None], verb: str, done: str, facts: dict[str, Any], gone: str = "been deleted"
+) -> Reply:
+    if not isinstance(result, Err):
+        words = f"Schedule {schedule_id} {done} successfully"
+        return Reply({"success": True, "schedule_id": schedule_id, **facts, "confirmation": words})
+    error = f"Could not {verb} {schedule_id}: {without_secrets(result.message)}"
+    if result.code == "not_found":
+        error = f"Schedule not found: {schedule_id}. It may have {gone} or the ID is incorrect."
+    return Reply({"success": False, "schedule_id": schedule_id, "error": error})
+
+
+def get_current_time(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    now = call.scheduler.clock.now()
+    local = datetime_of(whole_second(now)).astimezone(known_zone(zone))
+    return Reply(
+        {
+            "datetime": iso_local(whole_second(now), zone),
+            "date": local.date().isoformat(),
+            "time": local.time().isoformat(),
+            "timezone": zone,
+            "timestamp_ms": now // 1000,
+        }
+    )

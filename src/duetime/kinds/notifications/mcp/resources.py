@@ -1,0 +1,107 @@
+"""`cron://examples`, `timezones://valid`, and `schedules://{topic}`, which can be watched."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from zoneinfo import available_timezones
+
+from duetime.engine.errors import StoreUnavailable, UnknownZone
+from duetime.engine.result import Err
+from duetime.engine.topics import is_topic
+from duetime.engine.triggers import known_zone
+from duetime.kinds.notifications.mcp.handlers import listing_view
+from duetime.mcp.resource import Resource
+from duetime.mcp.tool import Call
+
+FAMILY = "notifications"
+EXAMPLES = {
+    "* * * * *": "every minute",
+    "*/15 * * * *": "every 15 minutes",
+    "0 * * * *": "every hour, on the hour",
+    "0 */2 * * *": "every two hours",
+    "0 9 * * *": "every day at 09:00",
+    "30 8 * * 1-5": "at 08:30 on weekdays, Monday to Friday",
+    "0 10 * * 6,0": "at 10:00 on Saturdays and Sundays",
+    "0 9,17 * * *": "every day at 09:00 and at 17:00",
+    "0 18 * * 5": "every Friday at 18:00",
+    "0 9 1 * *": "at 09:00 on the first day of every month",
+    "0 9 L * *": "at 09:00 on the last day of every month",
+    "0 9 * * 1#1": "at 09:00 on the first Monday of every month",
+    "0 9 1 1,4,7,10 *": "at 09:00 on the first day of every quarter",
+    "0 0 1 1 *": "at midnight as the year begins",
+}
+FORMAT_HELP = (
+    "Five fields: minute (0-59) hour (0-23) day-of-month (1-31, L for the last) month (1-12 or JAN-DEC) day-of-week "
+    "(0-7 or SUN-SAT; 0 and 7 are Sunday). * is every value, a-b a range, a,b a list, */n every n-th, and in "
+    "day-of-week 5#2 is the second Friday and 5L the last. When both day fields are given, either one matching is "
+    "enough. The expression is read in the schedule's time zone; a time that clocks jump over runs right after the "
+    "jump, and one that comes twice runs once."
+)
+
+
+def _cron_examples(call: Call, hole: str) -> dict[str, Any]:
+    rows = [{"expression": expression, "description": words} for expression, words in EXAMPLES.items()]
+    return {"examples": rows, "format_help": FORMAT_HELP}
+
+
+def _zones(call: Call, hole: str) -> dict[str, Any]:
+    rows = [{"zone": name, "region": name.partition("/")[0] if "/" in name else "Other"} for name in _zone_names()]
+    return {"timezones": rows, "count": len(rows)}
+
+
+@cache
+def _zone_names() -> tuple[str, ...]:
+    """Those that the tools take; reading them all is worth doing once."""
+    return tuple(name for name in sorted(available_timezones()) if _is_known(name))
+
+
+def _is_known(name: str) -> bool:
+    try:
+        known_zone(name)
+    except UnknownZone:
+        return False
+    return True
+
+
+def _read(call: Call, topic: str) -> dict[str, Any] | None:
+    """A topic on which nothing is scheduled is an empty list, as is one on which only others have something."""
+    if not is_topic(topic):
+        return None
+    found = call.desk.notifications.scheduled(call.caller, topic)
+    if isinstance(found, Err):
+        raise StoreUnavailable(found.message)
+    return {"notification_topic": topic, **listing_view(found.value, call.zone)}
+
+
+def _digest(call: Call, topic: str) -> object:
+    return call.desk.notifications.changes(call.caller, topic) if is_topic(topic) else None
+
+
+RESOURCES = [
+    Resource(
+        uri="cron://examples",
+        family=FAMILY,
+        title="Cron examples",
+        description="Cron expressions with what they mean, and the format of the five fields.",
+        read=_cron_examples,
+    ),
+    Resource(
+        uri="timezones://valid",
+        family=FAMILY,
+        title="Time zones",
+        description="All IANA time zones that `timezone` takes, with their regions.",
+        read=_zones,
+    ),
+    Resource(
+        uri="schedules://{topic}",
+        family=FAMILY,
+        title="Scheduled notifications of a topic",
+        description=(
+            "The caller's recurring and coming notifications on a topic, as list_scheduled_notifications shows them. "
+            "Subscribe to hear of every create, delete, pause, resume and firing."
+        ),
+        read=_read,
+        digest=_digest,
+    ),
+]

@@ -1,0 +1,165 @@
+"""What agents read about the notification tools: arguments, results, and when to use which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetime.engine.delivery import ATTEMPTS
+from duetime.engine.topics import TOPIC as TOPIC_PATTERN
+from duetime.mcp.schemas import KEY, POLICY
+from duetime.mcp.tool import Schema, number, optional, text
+
+MESSAGE = text("The notification's text, as the person will read it.")
+TOPIC = text(
+    "Where it goes: the topic that the person's phone listens to, such as home-alerts (lowercase letters and digits "
+    "joined by single hyphens). Ask the user when you do not know it; never make one up.",
+    pattern=TOPIC_PATTERN,
+)
+SCHEDULE_ID = text(
+    "The schedule ID that schedule_cron_notification returned (scd_...); list_scheduled_notifications shows it too."
+)
+DELETED_ID = text(
+    "The schedule ID to delete. This ID is returned when creating a cron schedule. "
+    "The message_id of a one-off notification that has not gone out is taken as well."
+)
+CRON = text(
+    "Cron expression of 5 fields: minute hour day-of-month month day-of-week, such as '0 9 * * 1-5' for 09:00 on "
+    "weekdays. It is read in timezone; no seconds, no CRON_TZ prefix. The resource cron://examples has more."
+)
+CRON_ZONE = text(
+    "IANA time zone in which the cron expression is read, such as Europe/Berlin. Use the user's zone: from the "
+    "conversation or your environment, else ask. The resource timezones://valid lists all."
+)
+LABEL = optional(
+    text("A name to find the schedule by, such as weekly-report: letters, digits, dots, underscores, hyphens.")
+)
+TIMES: dict[str, Schema] = {
+    "datetime": optional(
+        text("ISO 8601 with offset, such as 2026-02-10T15:00:00+01:00. Use it when you know the exact instant.")
+    ),
+    "time": optional(
+        text("Wall-clock time in 24 hours, such as 15:30, read in timezone (required with it). Use it for 'at 3pm'.")
+    ),
+    "date": optional(text("The day for time, as YYYY-MM-DD; today in timezone when it is left out.")),
+    "delay": optional(
+        text("How long from now: 30m, 1d, 2h30m, 1d10h30m50s (units in the order d h m s). Use it for 'in 2 hours'.")
+    ),
+    "timezone": optional(
+        text(
+            "IANA time zone such as Europe/Berlin: required with time, otherwise only how the answer shows times. "
+            "Give the user's zone: from the conversation or your environment, else ask."
+        )
+    ),
+}
+CRON_POLICY = {
+    **POLICY,
+    "max_attempts": optional(number(f"How often it is tried in all, with growing waits; {ATTEMPTS} if absent.")),
+    "overlap": optional(
+        text(
+            "When due while an earlier one is still being tried: allow (default: each goes out), skip, queue.",
+            enum=["skip", "queue", "allow"],
+        )
+    ),
+}
+RETRIES = {"max_attempts": CRON_POLICY["max_attempts"]}
+ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
+IDEMPOTENCY = {"idempotency_key": KEY}
+
+_LINK = {"type": "string"}
+ACTIONS: Schema = {
+    "type": "array",
+    "maxItems": 3,
+    "description": (
+        'At most 3 buttons. view opens a link: {"action": "view", "label": "Open", "url": "https://example.org"}. '
+        'http sends a request: {"action": "http", "label": "Close door", "url": "https://example.org/door", '
+        '"method": "PUT", "headers": {}, "body": ""}. broadcast tells an Android app: {"action": "broadcast", '
+        '"label": "Snooze", "intent": "io.app.SNOOZE", "extras": {}}. Each may have clear (true: the notification '
+        "goes away when it is tapped)."
+    ),
+    "items": {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": ["view", "http", "broadcast"]},
+            "label": {"type": "string"},
+            "url": _LINK,
+            "method": {"type": "string"},
+            "headers": {"type": "object"},
+            "body": {"type": "string"},
+            "intent": {"type": "string"},
+            "extras": {"type": "object"},
+            "clear": {"type": "boolean"},
+        },
+        "required": ["action", "label"],
+    },
+}
+LOOKS: dict[str, Schema] = {
+    "title": optional(text("Title above the message.")),
+    "priority": optional(
+        number(
+            "1 (lowest) to 5 (highest, keeps ringing); 3 is usual. Use 4 or 5 only for what cannot wait.",
+            minimum=1,
+            maximum=5,
+        )
+    ),
+    "tags": optional(
+        {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Tags; names of emojis such as warning or tada are shown as such.",
+        }
+    ),
+    "markdown": optional({"type": "boolean", "description": "True: the message is formatted as Markdown."}),
+    "click": optional(text("Link that opens when the notification is tapped, such as https://example.org/ticket/7.")),
+    "actions": optional(ACTIONS),
+    "icon": optional(text("URL of a picture to show as icon (http or https).")),
+    "attach": optional(text("URL of a file to attach (http or https).")),
+    "filename": optional(text("Name of the attached file, such as report.pdf.")),
+}
+
+# -- results ------------------------------------------------------------------------------------------------------
+
+SUCCESS: Schema = {"type": "boolean", "description": "Whether it worked."}
+CONFIRMATION: Schema = {"type": "string", "description": "What was done, for the user to read (success only)."}
+ERROR: Schema = {"type": "string", "description": "Why not, and what to do about it (failure only)."}
+WARNINGS: Schema = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Why it might not fire, or not reach a phone. Tell the user.",
+}
+ID: Schema = {"type": "string"}
+_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset, in the caller's zone."}
+SCHEDULES: Schema = {
+    "type": "array",
+    "description": "Notifications that recur.",
+    "items": {
+        "type": "object",
+        "properties": {
+            "schedule_id": ID,
+            "cron_expression": {"type": ["string", "null"]},
+            "timezone": {"type": "string", "description": "The zone that the cron expression is read in."},
+            "notification_topic": {"type": "string"},
+            "label": {"type": ["string", "null"]},
+            "paused": {"type": "boolean"},
+            "next_occurrence": {**_TIME, "description": "Null while it is paused."},
+            "last_occurrence": _TIME,
+            "notification_body": {"type": "string"},
+        },
+    },
+}
+MESSAGES: Schema = {
+    "type": "array",
+    "description": "One-off notifications that have not gone out, by time.",
+    "items": {
+        "type": "object",
+        "properties": {
+            "message_id": ID,
+            "scheduled_time": {"type": "string"},
+            "notification_topic": {"type": "string"},
+            "notification_body": {"type": "string"},
+        },
+    },
+}
+
+
+def changed(**more: Any) -> dict[str, Schema]:
+    return {"success": SUCCESS, "schedule_id": ID, **more, "confirmation": CONFIRMATION, "error": ERROR}

@@ -1,0 +1,143 @@
+"""When a one-off notification goes out: a time with offset, a wall-clock time with its zone, or a delay."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant, datetime_of
+from duetime.engine.errors import UnreadableTime
+from duetime.engine.times import iso_local, read_duration, read_time
+from duetime.engine.times.grammar import ClockWords, read_clock, read_iso
+from duetime.engine.times.phrases import place
+from duetime.engine.times.wall_clock import wall_clock
+from duetime.engine.triggers import known_zone
+from duetime.mcp.schemas import zone_of
+from duetime.mcp.tool import Arguments, Call, ToolProblem
+
+_WAYS = ("datetime", "time", "delay")
+
+
+class When(NamedTuple):
+    """`text` says the same today and tomorrow for the same arguments, so that a repeated request is known again."""
+
+    argument: str
+    text: str
+    zone: str
+    day: date | None = None
+    of_day: ClockWords | None = None
+
+    def note(self, at: Instant) -> str | None:
+        """A word about a wall-clock time that clocks jump over, or show twice, on its day."""
+        if self.of_day is None:
+            return None
+        day = self.day or datetime_of(at).astimezone(known_zone(self.zone)).date()
+        placed = place(day, self.of_day, self.zone, wall_clock(self.zone))
+        return None if placed is None else placed.note
+
+
+def when_of(call: Call, given: Arguments) -> When:
+    zone = zone_of(call, given)
+    chosen = [way for way in _WAYS if way in given]
+    if len(chosen) != 1:
+        found = " and ".join(chosen) if chosen else "none of them"
+        raise ToolProblem(
+            f"Give exactly one of datetime, time (with timezone) or delay; {found} was given. For example datetime "
+            f"{_example(call, zone)}, or time 15:30 with timezone Europe/Berlin, or delay 2h30m. {_now(call, zone)}"
+        )
+    if "date" in given and chosen != ["time"]:
+        example = f"time 15:30, timezone {zone}, date {_tomorrow(call, zone)}"
+        raise ToolProblem(f"date: goes with time alone, for example {example}. {_now(call, zone)}")
+    return {"datetime": _by_datetime, "time": _by_time, "delay": _by_delay}[chosen[0]](call, given, zone)
+
+
+def past(call: Call, when: When, reason: str) -> ToolProblem:
+    """What the core said about the time, in the words of the argument it came from."""
+    name = "date" if when.day else when.argument
+    return ToolProblem(f"{name}: {reason.rstrip('.')}. {_later(call, when)}")
+
+
+def _later(call: Call, when: When) -> str:
+    if when.argument == "time":
+        return f"Give a later time, or a later date such as {_tomorrow(call, when.zone)}."
+    return f"Give a later one, such as {_example(call, when.zone)}."
+
+
+def _by_datetime(call: Call, given: Arguments, zone: str) -> When:
+    text = " ".join(given["datetime"].split())
+    read = read_iso(text) if len(text) <= 100 else None
+    if read is None or read[1] or not _readable(call, text, zone):
+        raise _unreadable(call, "datetime", text, f"give ISO 8601 with offset, such as {_example(call, zone)}", zone)
+    if read[0].tzinfo is None:
+        rule = f"it has no offset, so it could mean any zone's time; give one such as {_example(call, zone)}"
+        raise ToolProblem(f'datetime: "{text}" cannot be used: {rule}, or use time with timezone. {_now(call, zone)}')
+    return When("datetime", text, zone)
+
+
+def _by_time(call: Call, given: Arguments, zone: str) -> When:
+    if "timezone" not in given:
+        raise ToolProblem(
+            "timezone: is required with time, for a wall-clock time means nothing without its zone; give the user's "
+            f"IANA zone, for example time 15:30 with timezone Europe/Berlin. {_now(call, zone)}"
+        )
+    of_day = read_clock(" ".join(given["time"].lower().split()))
+    if of_day is None:
+        raise _unreadable(call, "time", given["time"], "give HH:MM in 24 hours, such as 15:30", zone)
+    clock_text = f"{of_day.second // 3600:02d}:{of_day.second // 60 % 60:02d}:{of_day.second % 60:02d}"
+    if "date" not in given:
+        return When("time", f"today {clock_text}", zone, of_day=of_day)
+    day = _day(given["date"])
+    if day is None or not _readable(call, f"{day.isoformat()}T{clock_text}", zone):
+        raise _unreadable(call, "date", given["date"], f"give YYYY-MM-DD, such as {_tomorrow(call, zone)}", zone)
+    return When("time", f"{day.isoformat()}T{clock_text}", zone, day, of_day)
+
+
+def _by_delay(call: Call, given: Arguments, zone: str) -> When:
+    try:
+        length = read_duration(given["delay"])
+    except UnreadableTime as error:
+        raise ToolProblem(f"delay: {error.message} {_now(call, zone)}") from error
+    if length == 0:
+        raise ToolProblem(
+            "delay: is zero; give one such as 30m, or use send_push_notification to send at once. " + _now(call, zone)
+        )
+    return When("delay", f"in {given['delay']}", zone)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text.strip()) if len(text.strip()) == 10 else None
+    except ValueError:
+        return None
+
+
+def _readable(call: Call, text: str, zone: str) -> bool:
+    """Whether it is an instant at all that a clock could show."""
+    try:
+        read_time(text, zone=zone, now=call.scheduler.clock.now())
+    except UnreadableTime:
+        return False
+    return True
+
+
+def _unreadable(call: Call, argument: str, text: str, rule: str, zone: str) -> ToolProblem:
+    shown = text if len(text) <= 100 else text[:100] + "..."
+    return ToolProblem(f'{argument}: cannot read "{shown}"; {rule}. {_now(call, zone)}')
+
+
+def whole_second(instant: Instant) -> Instant:
+    return Instant(instant // SECOND * SECOND)
+
+
+def _now(call: Call, zone: str) -> str:
+    return f"It is now {iso_local(whole_second(call.scheduler.clock.now()), zone)} in {zone}."
+
+
+def _example(call: Call, zone: str) -> str:
+    """A time that is still to come, so that the example could be used as it stands."""
+    return iso_local(Instant((call.scheduler.clock.now() + DAY) // HOUR * HOUR), zone)
+
+
+def _tomorrow(call: Call, zone: str) -> str:
+    today = datetime_of(call.scheduler.clock.now()).astimezone(known_zone(zone)).date()
+    return (today + timedelta(days=1)).isoformat()

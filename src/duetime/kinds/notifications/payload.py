@@ -1,0 +1,184 @@
+"""The fields of a notification, each checked; a refusal names its field and shows what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from duetime.engine.encoding import is_text
+from duetime.engine.errors import InvalidInput
+from duetime.engine.topics import checked_topic
+
+MOST_ACTIONS = 3
+_MOST_TAGS = 20
+_LONGEST_LABEL = 200
+_LONGEST_URL = 2048
+_LABEL = re.compile(r"[A-Za-z0-9._-]+")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+# A phone opens what it is given to open: these would run something or show what lies on the reader's own machine.
+_UNSAFE_SCHEMES = frozenset({"javascript", "vbscript", "data", "file", "blob"})
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
+
+
+def _refused(field: str, rule: str) -> InvalidInput:
+    return InvalidInput(f"{field}: {rule}", field=field)
+
+
+def _text(field: str, value: Any, example: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _refused(field, f"must be a text that is not empty, for example {example}")
+    if not is_text(value):
+        raise _refused(field, f"holds characters that are no text (NUL or lone surrogates); for example {example}")
+    return value
+
+
+def _url(field: str, value: Any, example: str) -> str:
+    text = _text(field, value, example)
+    if len(text) > _LONGEST_URL or any(char <= " " for char in text):
+        raise _refused(field, f"must be a URL without spaces of at most {_LONGEST_URL} characters, such as {example}")
+    return text
+
+
+def _web_url(field: str, value: Any) -> str:
+    example = "https://example.org/picture.png"
+    text = _url(field, value, example)
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise _refused(field, f"must be an http or https URL, for example {example}")
+    return text
+
+
+def _link(field: str, value: Any) -> str:
+    """Anything that a phone can open, such as mailto: or an app's own scheme."""
+    example = "https://example.org/ticket/7"
+    text = _url(field, value, example)
+    scheme, colon, rest = text.partition(":")
+    if not (colon and rest and _SCHEME.fullmatch(scheme)) or scheme.lower() in _UNSAFE_SCHEMES:
+        raise _refused(field, f"must be a link that a phone may open, for example {example} or mailto:me@example.org")
+    return text
+
+
+def _priority(field: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= 5:
+        raise _refused(field, "must be a whole number from 1 (lowest) to 5 (highest), for example 4")
+    return value
+
+
+def _flag(field: str, value: Any) -> bool:
+    if type(value) is not bool:
+        raise _refused(field, "must be true or false, for example true")
+    return value
+
+
+def _tags(field: str, value: Any) -> list[str]:
+    if not isinstance(value, list | tuple) or len(value) > _MOST_TAGS:
+        raise _refused(field, f'must be a list of at most {_MOST_TAGS} texts, for example ["warning", "backup"]')
+    return [_text(field, tag, '["warning", "backup"]') for tag in value]
+
+
+def _filename(field: str, value: Any) -> str:
+    text = _text(field, value, "report.pdf")
+    if len(text) > 255 or any(char in "/\\" or char < " " for char in text) or text in (".", ".."):
+        raise _refused(field, "must be a plain file name without a folder, for example report.pdf")
+    return text
+
+
+def _label(field: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_LABEL or not _LABEL.fullmatch(value):
+        raise _refused(
+            field,
+            f"letters, digits, dots, underscores and hyphens, at most {_LONGEST_LABEL} characters: for example"
+            f" weekly-report; not {repr(value)[:80]}",
+        )
+    return value
+
+
+# -- actions: the buttons under a notification --------------------------------------------------------------------
+
+_ACTION_EXAMPLE = '{"action": "view", "label": "Open", "url": "https://example.org"}'
+
+
+def _texts(field: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise _refused(field, 'headers and extras must be objects of texts, for example {"Authorization": "..."}')
+    return {_text(field, name, "Authorization"): _string(field, text) for name, text in value.items()}
+
+
+def _string(field: str, value: Any) -> str:
+    return value if value == "" else _text(field, value, '"close the door"')
+
+
+def _method(field: str, value: Any) -> str:
+    if value not in _METHODS:
+        raise _refused(field, f"method must be one of {', '.join(sorted(_METHODS))}, for example POST")
+    return str(value)
+
+
+_Check = Callable[[str, Any], Any]
+_SHARED: dict[str, _Check] = {"label": lambda field, value: _text(field, value, "Open"), "clear": _flag}
+_ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, _Check]]] = {
+    "view": (("label", "url"), {**_SHARED, "url": _link}),
+    "http": (
+        ("label", "url"),
+        {**_SHARED, "url": _web_url, "method": _method, "headers": _texts, "body": _string},
+    ),
+    "broadcast": (("label",), {**_SHARED, "intent": _string, "extras": _texts}),
+}
+"""By what a button does: the keys it must have, and how each of its keys is checked."""
+
+
+def _actions(field: str, value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list | tuple) or len(value) > MOST_ACTIONS:
+        raise _refused(field, f"must be a list of at most {MOST_ACTIONS} buttons, each such as {_ACTION_EXAMPLE}")
+    return [_action(field, each) for each in value]
+
+
+def _action(field: str, value: Any) -> dict[str, Any]:
+    does = value.get("action") if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping) or not isinstance(does, str) or does not in _ACTIONS:
+        raise _refused(field, f"each has an action that is view, http or broadcast, for example {_ACTION_EXAMPLE}")
+    needed, known = _ACTIONS[does]
+    for key in value:
+        if key != "action" and key not in known:
+            raise _refused(field, f"{does} has no {str(key)[:60]!r}; it has {', '.join(known)}: {_ACTION_EXAMPLE}")
+    for key in needed:
+        if value.get(key) is None:
+            raise _refused(field, f"{does} needs {key}, for example {_ACTION_EXAMPLE}")
+    given = {key: known[key](field, each) for key, each in value.items() if key != "action" and each is not None}
+    return {"action": does, **given}
+
+
+# -- the whole ----------------------------------------------------------------------------------------------------
+
+_FIELDS: dict[str, _Check] = {
+    "title": lambda field, value: _text(field, value, "Backup failed"),
+    "priority": _priority,
+    "tags": _tags,
+    "markdown": _flag,
+    "click": _link,
+    "actions": _actions,
+    "icon": _web_url,
+    "attach": _web_url,
+    "filename": _filename,
+    "label": _label,
+}
+
+
+def checked_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, without nulls; message and topic are always there."""
+    known = ("message", "topic", *_FIELDS)
+    for field in payload:
+        if field not in known:
+            raise _refused(str(field)[:60], f"a notification has no such field; it has {', '.join(known)}")
+    checked: dict[str, Any] = {
+        "message": _text("message", payload.get("message"), "Water the plants"),
+        "topic": checked_topic(payload.get("topic")),
+    }
+    given = {field: check(field, payload[field]) for field, check in _FIELDS.items() if payload.get(field) is not None}
+    return checked | given

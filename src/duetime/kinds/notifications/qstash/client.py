@@ -1,0 +1,123 @@
+"""Who we are at QStash, and whether what was set up can be used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import NamedTuple, TypeVar
+
+import httpx
+from qstash import QStash
+
+from duetime.engine.redaction import without_secrets
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of
+from duetime.kinds.notifications.qstash.errors import AGAIN, Declined, Refused, Unheard
+from duetime.net.client import Http
+from duetime.net.messages import Call, CallFailed
+from duetime.net.ssrf_guard import is_local_name, why_closed
+from duetime.net.urls import BadAddress, read_url
+
+
+class Account(NamedTuple):
+    token: str
+    url: str = ""
+    """Of a server of one's own; empty means QStash's."""
+
+
+def problem_with(account: Account, server: NtfyServer) -> str | None:
+    if find_spec("qstash") is None:
+        return "the QStash SDK is not installed; install duetime[qstash]"
+    if not account.token:
+        return "notifications.qstash_token is not set; copy it from QStash's console"
+    if not (account.token.isascii() and account.token.isprintable()):
+        return "notifications.qstash_token holds characters that no token has; copy it again"
+    if (problem := _problem_of_url(account.url)) is not None:
+        return problem
+    if not server.url:
+        return "notifications.server is not set: QStash sends to an ntfy server, such as https://ntfy.sh"
+    problem = problem_of(server)
+    if problem is None and not account.url and _is_near(read_url(server.url).host):
+        problem = "notifications.server is a server of this network alone, which QStash cannot reach from outside"
+    return problem
+
+
+def _problem_of_url(url: str) -> str | None:
+    try:
+        if url:
+            read_url(url)
+    except BadAddress as error:
+        return f"notifications.qstash_url: {error}"
+    return None
+
+
+def _is_near(host: str) -> bool:
+    try:
+        return why_closed(host) is not None
+    except ValueError:
+        return is_local_name(host)
+
+
+# QStash's own SDK over calls with an end.
+
+T = TypeVar("T")
+
+log = logging.getLogger("duetime.delivery")
+
+ATTEMPTS = 2
+_SECRET = 6
+"""Characters; whatever is shorter stands in any text by chance."""
+_OF_THE_CONNECTION = frozenset({"accept-encoding", "connection", "content-length", "host"})
+
+
+class Line:
+    """Asks again when an answer is lost: whatever is asked has to be the same when it is asked twice."""
+
+    def __init__(self, http: Http, url: str, token: str, patience: float, hidden: Sequence[str] = ()) -> None:
+        self._hidden = [secret for secret in (token, *hidden) if len(secret) >= _SECRET]
+        self._sdk = QStash(token, retry=False, base_url=url or None)
+        # The SDK has no setting for it: its own client waits ten minutes and reads answers of any length.
+        self._sdk.http._client.close()
+        self._sdk.http._client = httpx.Client(transport=_Bounded(http, patience / ATTEMPTS))
+
+    def ask(self, question: Callable[[QStash], T]) -> T:
+        """Raises Refused or Unheard, and nothing else."""
+        unheard = None
+        for _ in range(ATTEMPTS):
+            try:
+                return question(self._sdk)
+            except Declined as declined:
+                words = self._shown(declined.words)
+                if not declined.is_passing:
+                    raise Refused(words, missing=declined.is_missing, repeated=unheard is not None) from None
+                unheard = Unheard(words)
+            except CallFailed as failed:
+                if failed.permanent:
+                    raise Refused(self._shown(f"QStash cannot be called: {failed.reason}")) from None
+                unheard = Unheard(self._shown(f"{failed.reason}; {AGAIN}"))
+            except Exception as error:  # the SDK trusts the shape of an answer, and trips over any other
+                log.warning("QStash's SDK failed on an answer: %s", type(error).__name__)
+                unheard = Unheard("QStash's answer could not be understood; check notifications.qstash_url")
+        assert unheard is not None
+        raise unheard
+
+    def _shown(self, reason: str) -> str:
+        for secret in self._hidden:
+            reason = reason.replace(secret, "***")
+        return without_secrets(reason)
+
+
+class _Bounded(httpx.BaseTransport):
+    """One deadline over everything, answers of bounded length, no redirects, no proxy of the environment."""
+
+    def __init__(self, http: Http, patience: float) -> None:
+        self._http, self._patience = http, patience
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
+        answer = self._http.send(Call(request.method, str(request.url), headers, request.read(), self._patience))
+        if not 200 <= answer.status < 300:
+            raise Declined(answer)
+        if answer.cut:
+            raise CallFailed("QStash's answer broke off, or is too long")
+        return httpx.Response(answer.status, content=answer.body)

@@ -1,0 +1,126 @@
+"""Making notifications at QStash. The local record comes first, with the id: a request whose answer was lost is the
+same when it is made again, and nothing is made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.delivery import INBOX
+from duetime.engine.errors import InvalidInput
+from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
+from duetime.engine.kind import Caller
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import KEY_REUSED, Scheduler
+from duetime.engine.validation import NewSchedule, fingerprint
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_topic
+from duetime.kinds.notifications.qstash.errors import Refused, Unheard
+from duetime.kinds.notifications.qstash.records import record_of
+from duetime.kinds.notifications.qstash.requests import Taken, publishing, scheduling
+
+if TYPE_CHECKING:
+    from qstash import QStash
+
+    from duetime.kinds.notifications.qstash.client import Line
+
+WINDOW = 10 * MINUTE
+"""How long QStash knows a message by its deduplication id: a request that is repeated later is a new one."""
+CONFIRMED = frozenset({RemoteState.THERE, RemoteState.PAUSED})
+_KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
+"""Rules that QStash does not have. What it does after downtime and with overlaps is its own affair, and harmless."""
+_PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
+
+
+class Maker:
+    def __init__(self, scheduler: Scheduler, server: NtfyServer, channels: Callable[[str], Collection[str]]) -> None:
+        """`channels` are names of the settings, for an owner; only this machine knows where they lead."""
+        self._scheduler, self._store = scheduler, scheduler.store
+        self._server = server
+        self._channels = channels
+
+    def make(self, line: Line, caller: Caller, asked: NewSchedule) -> Result[Remote]:
+        """Where QStash failed, the error's details hold the id that it would have had."""
+        known = self._made_before(caller, asked)
+        if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
+            return known
+        _check_rules(asked.policy)
+        drafts = self._scheduler.drafts(caller, [asked])
+        if isinstance(drafts, Err):
+            return drafts
+        fresh = record_of(drafts.value[0])
+        self._check_topic(fresh.topic, fresh.owner)
+        limit = self._scheduler.limits.schedules
+        kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
+        if isinstance(kept, Err):
+            return kept
+        again = kept.value != fresh
+        return self._ask_for(line, kept.value, self._request(kept.value, fresh, asked, again), again=again)
+
+    def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
+        """By the key alone, before anything is checked: by now the time asked for may be over."""
+        if asked.idempotency_key is None:
+            return None
+        key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
+        known = self._store.remote_by_key(caller.owner, key)
+        if known is None:
+            return None
+        return Ok(known) if known.fingerprint == fingerprint(asked) else KEY_REUSED
+
+    def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
+        """Whoever was told that it failed, and asks again, means the same one; QStash may have it."""
+        if asked.idempotency_key is not None:
+            return None
+        since = Instant(fresh.created - WINDOW)
+        known = self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
+        return None if known is None else Ok(known)
+
+    def _check_topic(self, topic: str, owner: str) -> None:
+        if topic == INBOX or topic in self._channels(owner):
+            raise InvalidInput(
+                f"topic: {topic} is a channel of this installation, which QStash cannot reach; choose a topic of the"
+                ' ntfy server, or keep notifications here with notifications.backend = "local"',
+                field="topic",
+            )
+        if (problem := problem_of_topic(self._server, topic, owner)) is not None:
+            raise InvalidInput(f"topic: {problem}", field="topic")
+
+    def _request(self, remote: Remote, fresh: Remote, asked: NewSchedule, again: bool) -> Callable[[QStash], Taken]:
+        """A time such as `in 2 hours` counts from now, also for one that was asked for before."""
+        if remote.kind == RemoteKind.SCHEDULE:
+            return scheduling(remote, self._server, asked.policy)
+        not_before = None if fresh.at == fresh.created else fresh.at
+        return publishing(remote, not_before, self._server, asked.policy, again=again)
+
+    def _ask_for(
+        self, line: Line, remote: Remote, request: Callable[[QStash], Taken], *, again: bool
+    ) -> Result[Remote]:
+        """`again`: an earlier request for it was not answered."""
+        try:
+            name, at = line.ask(request)
+        except Refused as refused:
+            if again or refused.repeated:
+                self.keep(remote, RemoteState.UNSURE)
+            else:
+                self._store.forget_remote(remote.id)
+            return Err("api_error", refused.reason, {"id": remote.id})
+        except Unheard as unheard:
+            self.keep(remote, RemoteState.UNSURE)
+            return Err("api_error", f"{unheard.reason}. {_PERHAPS}", {"id": remote.id})
+        return Ok(self.keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
+
+    def keep(self, remote: Remote, state: RemoteState) -> Remote:
+        kept = remote._replace(state=state, updated=self._scheduler.clock.now())
+        self._store.update_remote(kept)
+        return kept
+
+
+def _check_rules(policy: Mapping[str, Any]) -> None:
+    """Nothing of what was asked for is left out in silence: it would go out more often than it should."""
+    for name in _KNOWN_HERE_ALONE:
+        if name in policy:
+            raise InvalidInput(
+                f"{name}: QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
+                ' store with notifications.backend = "local"',
+                field=name,
+            )

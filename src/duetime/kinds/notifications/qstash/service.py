@@ -1,0 +1,231 @@
+"""Notifications that QStash keeps and fires, so that they go out while this machine is off.
+
+Which owner made which is kept here and looked at first. Where QStash sends to is the ntfy server of the settings.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from duetime.engine.clock import Instant
+from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.queries import could_be_an_id, expected
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
+from duetime.kinds.notifications.qstash.client import Account, problem_with
+from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker
+from duetime.kinds.notifications.qstash.errors import Refused, Unheard
+from duetime.kinds.notifications.qstash.records import following, message, recurring
+from duetime.kinds.notifications.qstash.requests import deleting, finding, pausing, resuming
+from duetime.kinds.notifications.service import (
+    PATIENCE,
+    SUBSCRIBE,
+    Listing,
+    Message,
+    NewNotification,
+    Recurring,
+    Sent,
+    told,
+)
+from duetime.net.client import Http
+
+if TYPE_CHECKING:
+    from qstash import QStash
+
+    from duetime.kinds.notifications.qstash.client import Line
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+QSTASH = "qstash"
+UNHURRIED = 10.0
+"""Seconds that anything but a send may take; a change is two questions, each with half of them."""
+LARGEST_ANSWER = 32 * 1024 * 1024
+"""All schedules of an account come in one answer."""
+FEW = 10
+"""Messages of unknown fate that a list asks about, one by one."""
+_NOT_FOUND = Err("not_found")
+
+
+def _ready(
+    method: Callable[Concatenate[QStashNotifications, P], Result[T]],
+) -> Callable[Concatenate[QStashNotifications, P], Result[T]]:
+    """Whatever goes wrong is an answer."""
+
+    @functools.wraps(method)
+    def answered(self: QStashNotifications, /, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        if self.problem is not None:
+            return Err("api_error", self.problem)
+        try:
+            return method(self, *args, **kwargs)
+        except (Refused, Unheard) as error:
+            return Err("api_error", error.reason)
+
+    return told(expected(answered))
+
+
+class QStashNotifications:
+    fires_here = False
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        account: Account,
+        server: NtfyServer,
+        channels: Callable[[str], Collection[str]] = lambda _owner: (),
+        *,
+        patience: float = UNHURRIED,
+    ) -> None:
+        self._store, self._clock = scheduler.store, scheduler.clock
+        self._patience = patience
+        self._account, self._server = account, server
+        self._maker = Maker(scheduler, server, channels)
+        self._http = Http(scheduler.clock, None, largest=LARGEST_ANSWER, resends=False)
+        self._opening = threading.Lock()
+        self._lines: dict[float, Line] = {}
+        self.problem = problem_with(account, server)
+        """What is wrong with how it was set up, fit to be shown."""
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _line(self, longest: float = UNHURRIED) -> Line:
+        from duetime.kinds.notifications.qstash.client import Line
+
+        patience = min(longest, self._patience)
+        with self._opening:
+            if patience not in self._lines:
+                hidden = (self._server.token, self._server.prefix)
+                self._lines[patience] = Line(self._http, self._account.url, self._account.token, patience, hidden)
+            return self._lines[patience]
+
+    # -- making ---------------------------------------------------------------------------------------------------
+
+    @_ready
+    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
+        made = self._maker.make(self._line(), caller, new.as_schedule("cron", {"expression": cron}, zone))
+        return made if isinstance(made, Err) else Ok(recurring(made.value, self._clock.now()))
+
+    @_ready
+    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
+        made = self._maker.make(self._line(), caller, new.as_schedule("once", {"run_at": when}, zone))
+        return made if isinstance(made, Err) else Ok(message(made.value))
+
+    @_ready
+    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
+        asked = new.as_schedule("once", {"run_at": "now"}, "UTC")
+        made = self._maker.make(self._line(PATIENCE), caller, asked)
+        if not isinstance(made, Err):
+            return Ok(Sent(made.value.id, made.value.topic, QSTASH))
+        if "id" in made.details:
+            return Ok(Sent(made.details["id"], new.topic, None, made.message))
+        return made
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @_ready
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
+        now = self._clock.now()
+        own = self._store.remotes(caller.owner, now, topic)
+        schedules = self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
+        messages = self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
+        return Ok(Listing(schedules, messages))
+
+    def _recurring(self, own: list[Remote], now: Instant) -> list[Recurring]:
+        listed = self._line().ask(lambda sdk: sdk.schedule.list()) if own else []
+        there = {each.schedule_id: each for each in listed}
+        rows = []
+        for each in own:
+            name = each.remote or each.id
+            if each.state not in CONFIRMED:
+                self._reconcile(each, name if name in there else None, now)
+            if name in there:
+                rows.append(recurring(each, now, there[name]))
+        return rows
+
+    def _messages(self, own: list[Remote], now: Instant) -> list[Message]:
+        rows = [message(each) for each in own if each.state in CONFIRMED]
+        for each in [each for each in own if each.state not in CONFIRMED][:FEW]:
+            name = self._line().ask(finding(each))
+            self._reconcile(each, name, now)
+            if name is not None:
+                rows.append(message(each))
+        return sorted(rows, key=lambda each: each.at)
+
+    def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
+        """Of what was asked for in vain, QStash's lists say in the end what it took, and by which name it goes."""
+        if name is not None:
+            self._maker.keep(remote._replace(remote=name), RemoteState.THERE)
+        elif remote.updated < now - WINDOW:
+            self._store.forget_remote(remote.id)
+
+    def changes(self, caller: Caller, topic: str) -> object:
+        """From the local record: QStash is not asked several times a second. When it fires is known here too."""
+        now = self._clock.now()
+        return [
+            (id, state, updated, at or (None if state == RemoteState.PAUSED else following(trigger, now)))
+            for id, state, updated, at, trigger in self._store.remote_marks(caller.owner, topic, now)
+        ]
+
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+        address = "" if owner == LOCAL else address_of(self._server, topic, owner)
+        return [SUBSCRIBE.format(topic=topic, address=address)] if address else []
+
+    @_ready
+    def check(self) -> Result[int]:
+        """How many schedules the account has, whoever made them."""
+        return Ok(len(self._line().ask(lambda sdk: sdk.schedule.list())))
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    @_ready
+    def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
+        return self._changed(caller, schedule_id, pausing, RemoteState.PAUSED)
+
+    @_ready
+    def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
+        return self._changed(caller, schedule_id, resuming, RemoteState.THERE)
+
+    def _changed(
+        self, caller: Caller, schedule_id: str, change: Callable[[Remote], Callable[[QStash], None]], state: RemoteState
+    ) -> Result[None]:
+        remote = self._own(caller, schedule_id)
+        if remote is None or remote.kind != RemoteKind.SCHEDULE:
+            return _NOT_FOUND
+        try:
+            self._line(UNHURRIED / 2).ask(change(remote))
+        except Refused as refused:
+            if refused.missing:
+                return _NOT_FOUND
+            raise
+        self._maker.keep(remote._replace(remote=remote.remote or remote.id), state)
+        return Ok(None)
+
+    @_ready
+    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
+        remote = self._own(caller, schedule_id)
+        if remote is None:
+            return _NOT_FOUND
+        if remote.kind == RemoteKind.MESSAGE and remote.remote is None:
+            remote = remote._replace(remote=self._line().ask(finding(remote)))
+            if remote.remote is None:
+                return _NOT_FOUND
+        try:
+            self._line(UNHURRIED / 2).ask(deleting(remote))
+        except Refused as refused:
+            if not refused.missing:
+                raise
+            if not refused.repeated:  # else it is gone by an attempt whose answer was lost
+                return _NOT_FOUND
+        self._store.forget_remote(remote.id)
+        return Ok(None)
+
+    def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
+        """What belongs to another owner is answered exactly as what does not exist."""
+        remote = self._store.remote(schedule_id) if could_be_an_id(schedule_id) else None
+        return remote if remote is not None and (caller.operator or remote.owner == caller.owner) else None

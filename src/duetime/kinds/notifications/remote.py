@@ -1,0 +1,81 @@
+"""Notifications that another service keeps: what fires next there, and what is said where only this store is shown."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.kind import Caller
+from duetime.engine.queries import upcoming
+from duetime.engine.redaction import without_secrets
+from duetime.engine.result import Err
+from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, describe
+from duetime.kinds.notifications.service import KIND, Message, NotificationService, Recurring
+from duetime.service.presenters import EACH, View, instant_view
+
+PLACE = "QStash"
+
+
+def refusal_of(service: NotificationService, kind: str) -> Err | None:
+    """A schedule that a face makes and shows is kept here; a notification that is kept elsewhere is none."""
+    if service.fires_here or kind != KIND:
+        return None
+    return Err(
+        "kept_elsewhere",
+        f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
+        "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
+        {"field": "kind"},
+    )
+
+
+def notes_on_lists(service: NotificationService, kind: str | None) -> list[str]:
+    """What somebody may miss in a list of schedules, of one kind or of all."""
+    if service.fires_here or kind not in (None, KIND):
+        return []
+    return [
+        f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
+        "list_scheduled_notifications show them."
+    ]
+
+
+class Elsewhere(NamedTuple):
+    rows: list[tuple[Instant, View]]
+    warnings: list[str]
+    """Why something may be missing."""
+
+
+def coming_elsewhere(
+    service: NotificationService, caller: Caller, until: Instant | None, count: int, zone: str
+) -> Elsewhere:
+    """That the service does not answer hides nothing of what is kept here."""
+    if service.fires_here:
+        return Elsewhere([], [])
+    found = service.scheduled(caller)
+    if isinstance(found, Err):
+        reason = without_secrets(found.message).rstrip(".")
+        return Elsewhere([], [f"Notifications are missing here, for they cannot be listed: {reason}."])
+    pairs = [pair for each in found.value.schedules for pair in _recurring(each, min(count, EACH), zone)]
+    pairs += [_once(each, zone) for each in found.value.messages]
+    return Elsewhere([(at, row) for at, row in pairs if until is None or at <= until], [])
+
+
+def _recurring(schedule: Recurring, count: int, zone: str) -> list[tuple[Instant, View]]:
+    if schedule.next is None or schedule.cron is None:
+        return []
+    trigger = CronTrigger(expression=schedule.cron, timezone=schedule.timezone)
+    instants = [schedule.next, *upcoming(trigger, schedule.next, count - 1)]
+    name = schedule.label or _first_words(schedule.body)
+    return [(at, _row(at, schedule.schedule_id, name, trigger, zone)) for at in instants]
+
+
+def _once(message: Message, zone: str) -> tuple[Instant, View]:
+    trigger = OnceTrigger(at=message.at, timezone=zone)
+    return message.at, _row(message.at, message.message_id, _first_words(message.body), trigger, zone)
+
+
+def _row(at: Instant, id: str, name: str, trigger: Trigger, zone: str) -> dict[str, Any]:
+    return {"at": instant_view(at, zone), "kind": KIND, "id": id, "name": name, "reads_as": describe(trigger)}
+
+
+def _first_words(body: str) -> str:
+    return " ".join(body[:1000].split())[:200]

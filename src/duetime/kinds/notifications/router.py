@@ -1,0 +1,89 @@
+"""Brings each message where its topic says: to a named channel, to an ntfy server, or into the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from duetime.engine.clock import Clock
+from duetime.engine.delivery import ALERTS, INBOX, Inbox, Parcel
+from duetime.engine.kind import LOCAL
+from duetime.engine.outcome import Outcome
+from duetime.engine.ownership import is_open_to
+from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
+from duetime.kinds.notifications.channels.registry import Channel, ChannelSpec, make_channel, problem_of_name
+from duetime.net.client import Http
+from duetime.net.host_limits import Hosts
+
+Carrier: TypeAlias = Channel | Ntfy | Inbox
+
+
+class RoutingCourier:
+    def __init__(
+        self,
+        clock: Clock,
+        threads: int,
+        server: NtfyServer | None,
+        channels: Mapping[str, ChannelSpec],
+        alerts: str = ALERTS,
+    ) -> None:
+        """Its addresses are the operator's, so they may be private. `alerts` is the topic that stands for that of
+        alerts: what makes them decides in the store, and knows of no channel."""
+        self._http = Http(clock, None, connections=max(32, threads))
+        hosts = Hosts(clock, threads)
+        self._misnamed = [problem for name in channels if (problem := problem_of_name(name)) is not None]
+        self._channels = {
+            name: make_channel(name, spec, self._http, hosts)
+            for name, spec in channels.items()
+            if problem_of_name(name) is None
+        }
+        self._owners = {name: spec.owners for name, spec in channels.items()}
+        self._ntfy = None if server is None else Ntfy(server, self._http, hosts)
+        self._inbox = Inbox()
+        self._server, self._alerts = server, alerts
+
+    def deliver(self, parcel: Parcel) -> Outcome:
+        topic = self._meant(parcel.topic, parcel.owner)
+        return self._carrier(topic, parcel.owner).deliver(parcel._replace(topic=topic))
+
+    def _meant(self, topic: str, owner: str) -> str:
+        """Alerts of an owner for whom their channel does not exist stay on the topic of alerts, which is theirs."""
+        if topic != ALERTS or (self._alerts in self._channels and not self._is_there(self._alerts, owner)):
+            return topic
+        return self._alerts
+
+    def _is_there(self, channel: str, owner: str) -> bool:
+        return channel in self._channels and is_open_to(self._owners[channel], owner)
+
+    def _carrier(self, topic: str, owner: str) -> Carrier:
+        if self._is_there(topic, owner):
+            return self._channels[topic]
+        return self._inbox if topic == INBOX or self._ntfy is None else self._ntfy
+
+    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
+        topic = self._meant(topic, owner)
+        if self._is_there(topic, owner):
+            return topic
+        return INBOX if topic == INBOX or self._ntfy is None else NTFY
+
+    def address_of(self, topic: str, owner: str = LOCAL) -> str:
+        if owner == LOCAL or self._server is None or self.channel_of(topic, owner) != NTFY:
+            return ""
+        return address_of(self._server, self._meant(topic, owner), owner)
+
+    def problems(self) -> list[str]:
+        """Loads what a delivery needs as well, so that the first one does not spend its time on it."""
+        self._http.open()
+        carriers = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
+        found = [problem for carrier in carriers if (problem := carrier.problem()) is not None]
+        return [*self._misnamed, *found, *self._no_place_for_alerts()]
+
+    def _no_place_for_alerts(self) -> list[str]:
+        """A server that cannot be used has said so itself."""
+        if self._server is None or self.channel_of(ALERTS) != NTFY or problem_of(self._server) is not None:
+            return []
+        problem = problem_of_topic(self._server, self._alerts)
+        return [] if problem is None else [f"notifications.alerts: {problem}"]
+
+    def close(self) -> None:
+        self._http.close()

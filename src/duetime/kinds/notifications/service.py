@@ -1,0 +1,143 @@
+"""The service layer of notifications: what every face asks for, whatever keeps the schedules. Failures are values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.result import Err, Result
+from duetime.engine.validation import NewSchedule
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KIND = "notification"
+STORE_ERRORS = frozenset({StoreUnavailable.code, StoreUnusable.code})
+PATIENCE = 5.0
+"""Seconds that the one attempt of a send may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """What a caller asks for, unchecked."""
+
+    message: str
+    topic: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Title, priority, tags, markdown, click, actions, icon, attach, filename, label."""
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+
+    def as_schedule(self, trigger_type: str, config: Mapping[str, Any], zone: str, **policy: Any) -> NewSchedule:
+        """What the core checks, whoever keeps it afterwards."""
+        payload = {"message": self.message, "topic": self.topic, **self.more}
+        policy = {**self.policy, **policy}
+        return NewSchedule(KIND, _name(payload), trigger_type, config, payload, policy, zone, self.idempotency_key)
+
+
+class Message(NamedTuple):
+    """A notification that goes out once."""
+
+    message_id: str
+    at: Instant
+    topic: str
+    body: str
+
+
+class Recurring(NamedTuple):
+    """A notification that comes again and again."""
+
+    schedule_id: str
+    cron: str | None
+    """None where its times follow no cron expression."""
+    timezone: str
+    topic: str
+    label: str | None
+    paused: bool
+    next: Instant | None
+    last: Instant | None
+    body: str
+
+
+class Listing(NamedTuple):
+    schedules: list[Recurring]
+    messages: list[Message]
+
+
+class Sent(NamedTuple):
+    """How the one attempt at sending ended."""
+
+    message_id: str
+    topic: str
+    channel: str | None
+    """Where it arrived; None where it did not."""
+    error: str | None = None
+    retried: bool = False
+    """It did not arrive yet, and will be tried again without anybody's doing."""
+    note: str = ""
+    """What whoever sent it should know besides, where it arrived."""
+
+
+SUBSCRIBE = "Every owner has topics of their own: to hear {topic}, a phone has to subscribe to {address}."
+
+
+class NotificationService(Protocol):
+    """Expected errors: `not_found`; `api_error` with a reason that may be shown; else the code and the message of a
+    refused input, with its field in the details.
+    """
+
+    fires_here: bool
+    """Whether they need a worker of ours to go out."""
+
+    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
+        """At once: one attempt of a few seconds at most."""
+
+    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
+        """`when` is read in the zone, as the core reads times; a past one is refused."""
+
+    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]: ...
+
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
+        """The caller's own: what recurs, and the one-offs that have not gone out."""
+
+    def pause(self, caller: Caller, schedule_id: str) -> Result[None]: ...
+
+    def resume(self, caller: Caller, schedule_id: str) -> Result[None]: ...
+
+    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
+        """A recurring one, or a one-off that has not gone out."""
+
+    def changes(self, caller: Caller, topic: str) -> object:
+        """Something cheap that differs after every create, delete, pause, resume and firing on a topic."""
+
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+        """What the maker of an owner's notification should know about where it will arrive."""
+
+
+_UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
+
+
+def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
+    """A store that is away is an answer too; what it says of itself holds paths and is for the operator."""
+
+    @functools.wraps(method)
+    def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        try:
+            result = method(*args, **kwargs)
+        except (StoreUnavailable, StoreUnusable):
+            return _UNREACHABLE
+        return _UNREACHABLE if isinstance(result, Err) and result.code in STORE_ERRORS else result
+
+    return answered
+
+
+def _name(payload: Mapping[str, Any]) -> str:
+    """What lists over all kinds show: the first of its texts that says something."""
+    texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
+    words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
+    return next(filter(None, words), KIND)

@@ -1,0 +1,1 @@
+"""Prompts: instructions that wake an agent."""

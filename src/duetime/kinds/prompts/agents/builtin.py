@@ -1,0 +1,102 @@
+"""The built-in agent: a model of the owner's choice with Duetime's tools, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from duetime.engine.clock import SECOND, Clock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.outcome import Outcome, Retry
+from duetime.kinds.prompts.agent import Errand, Reply
+from duetime.kinds.prompts.agents.mcp_config import toolbox
+from duetime.kinds.prompts.agents.model_turn import Called, Turn, Word, take_turn
+from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, model_named
+from duetime.kinds.prompts.agents.system_prompts import woken
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+LOOK = 0.1
+"""Seconds between two looks at whether to stop."""
+GRACE = 5.0
+"""Seconds for what was begun to end, once the run is to stop."""
+TURNS = 40
+"""Answers of the model in one run: a model that goes round in circles costs money."""
+
+
+class BuiltinAgent:
+    def __init__(self, model: str, clock: Clock, zone: str, *, instructions: str = "", turns: int = TURNS) -> None:
+        """`model` as maker:name; a missing one is said when a prompt is due, so that everything else still works."""
+        self._model, self._clock, self._zone = model, clock, zone
+        self._instructions, self._turns = instructions, turns
+
+    def wake(self, errand: Errand) -> Reply | Outcome:
+        try:
+            model = model_named(self._model)
+        except InvalidInput as error:
+            return Reply(error=error.message, permanent=True)
+        turn = Turn()
+        # The pool's thread has no event loop of its own; one that lives as long as the run leaves nothing behind.
+        failure = asyncio.run(_bounded(self._work(errand, model, turn), errand))
+        return _reply(turn, failure, errand)
+
+    def close(self) -> None:
+        """Nothing outlives a run."""
+
+    async def _work(self, errand: Errand, model: Model, turn: Turn) -> Failure | None:
+        instructions = woken(errand.owner, errand.zone or self._zone, self._clock.now(), self._instructions)
+        tools = toolbox(errand.access)
+        try:
+            await tools.__aenter__()
+        except Exception as error:
+            return Failure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
+        try:
+            await take_turn(
+                turn,
+                model,
+                instructions,
+                tools,
+                errand.text,
+                most=self._turns,
+                left=errand.left,
+                hear=lambda news: _report(errand, news),
+            )
+        except Exception as error:
+            return failure_of(error, self._model)
+        finally:
+            await tools.__aexit__(None, None, None)
+        return None
+
+
+def _report(errand: Errand, news: Word | Called) -> None:
+    if isinstance(news, Called):
+        errand.report(f"called {news.name}")
+
+
+async def _bounded(work: Coroutine[None, None, Failure | None], errand: Errand) -> Failure | None:
+    """Ends the work when the run is to stop or its time is up, and waits until it has ended."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + errand.patience
+    task = loop.create_task(work)
+    while not errand.stop.is_set() and (left := deadline - loop.time()) > 0:
+        await asyncio.wait({task}, timeout=min(LOOK, left))
+        if task.done():
+            return task.result()
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE)
+    if errand.stop.is_set():
+        return Failure(f"it was stopped ({errand.stop.reason})")
+    return Failure(f"it was not done after {errand.patience:g} s")
+
+
+def _reply(turn: Turn, failure: Failure | None, errand: Errand) -> Reply | Outcome:
+    done = Reply(text=turn.text, tool_calls=turn.view(), earlier_calls=turn.earlier_calls, spent=turn.spent)
+    if failure is None:
+        return done
+    error = masked(failure.message, errand.access.token)
+    if failure.after and not turn.spent.tokens and not turn.calls:
+        return Retry(error, round(failure.after * SECOND))
+    return replace(done, error=error, permanent=failure.permanent)

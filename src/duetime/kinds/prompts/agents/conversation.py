@@ -1,0 +1,154 @@
+"""A conversation with the owner: one model, Duetime's tools, and what was said before."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from duetime.engine.clock import Clock
+from duetime.engine.encoding import clean_text, encode_whole
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import LOCAL
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.mcp_config import toolbox
+from duetime.kinds.prompts.agents.model_turn import Hear, Turn, take_turn
+from duetime.kinds.prompts.agents.models import failure_of, masked, model_named
+from duetime.kinds.prompts.agents.system_prompts import conversing
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelMessage
+
+TURNS = 40
+REMEMBERED = 200
+"""Messages of the past that a model is shown; all of them stay on disk."""
+WAITING = "prompts://due"
+
+
+class ToolsUnreachable(DuetimeError):
+    """The tools cannot be reached; `duetime doctor` looks for the reason."""
+
+    code = "tools_unreachable"
+    permanent = False
+
+
+class Waiting(NamedTuple):
+    """A due prompt that no agent has taken."""
+
+    task: int
+    prompt: str
+    due: str
+
+
+class Said(NamedTuple):
+    """What came of one question. An error does not undo what was done before it."""
+
+    turn: Turn
+    error: str | None = None
+    stopped: bool = False
+
+
+class Conversation:
+    """Lives in a thread of its own, so that whoever asks can be interrupted while it answers."""
+
+    def __init__(self, model: str, access: Access, clock: Clock, zone: str) -> None:
+        """Raises InvalidInput where no model can be used."""
+        self._name, self._model = model, model_named(model)
+        self._access, self._clock, self._zone = access, clock, zone
+        self._history: list[ModelMessage] = []
+        self.waiting: list[Waiting] = []
+        self._open = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._tools: MCPToolset[Any] | None = None
+
+    def __enter__(self) -> Self:
+        from anyio.from_thread import start_blocking_portal
+
+        with ExitStack() as opening:
+            portal = opening.enter_context(start_blocking_portal())
+            tools = portal.call(toolbox, self._access)
+            try:
+                opening.enter_context(portal.wrap_async_context_manager(tools))
+                self.waiting = portal.call(_read_waiting, tools)
+            except Exception as error:
+                reason = failure_of(error, self._name).message
+                raise ToolsUnreachable(
+                    f"the tools cannot be reached ({masked(reason, self._access.token)}); try: duetime doctor"
+                ) from error
+            self._portal, self._tools = portal, tools
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.__exit__(kind, error, at)  # an interruption ends what is still under way
+
+    def go_on(self, messages: Sequence[ModelMessage]) -> None:
+        """With what was said before: what `Said.turn.messages` gave."""
+        self._history += messages
+
+    def ask(self, text: str, hear: Hear) -> Said:
+        """`hear` is called in another thread, while this one waits. Ctrl-C stops the answer and keeps what it did."""
+        assert self._portal is not None
+        turn = Turn()
+        answering = self._portal.start_task_soon(self._answer, turn, clean_text(text), hear)
+        try:
+            error, stopped = answering.result(), False
+        except KeyboardInterrupt:
+            answering.cancel()
+            concurrent.futures.wait([answering])
+            error, stopped = None, True
+        turn.messages = messages_from_json(messages_to_json(turn.messages))
+        self._history += turn.messages
+        return Said(turn, error, stopped)
+
+    async def _answer(self, turn: Turn, text: str, hear: Hear) -> str | None:
+        assert self._tools is not None
+        past = remembered(self._history)
+        try:
+            self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
+            instructions = conversing(LOCAL, self._zone, self._clock.now(), len(self.waiting))
+            await take_turn(turn, self._model, instructions, self._tools, text, history=past, most=TURNS, hear=hear)
+        except Exception as error:
+            return masked(failure_of(error, self._name).message, self._access.token)
+        return None
+
+
+async def _read_waiting(tools: MCPToolset[Any]) -> list[Waiting]:
+    """Nothing where the family of prompts is switched off."""
+    if WAITING not in {str(resource.uri) for resource in await tools.list_resources()}:
+        return []
+    read = await tools.read_resource(WAITING)
+    assert isinstance(read, str)
+    return [Waiting(row["id"], row["prompt"], row["due"]) for row in json.loads(read)["due"]]
+
+
+def remembered(history: Sequence[ModelMessage], most: int = REMEMBERED) -> list[ModelMessage]:
+    """The latest part that begins with a question: an answer to a call that nobody sees is refused by models."""
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+    latest = list(history[-most:])
+    for index, message in enumerate(latest):
+        if isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts):
+            return latest[index:]
+    return []
+
+
+def messages_to_json(messages: Sequence[ModelMessage]) -> list[Any]:
+    """Half a character, which a model may well utter, could be kept but never sent again: it is left out."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    plain = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    clean: list[Any] = json.loads(encode_whole(plain))
+    return clean
+
+
+def messages_from_json(plain: Sequence[Any]) -> list[ModelMessage]:
+    """Raises ValueError where it is no conversation of ours."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    return ModelMessagesTypeAdapter.validate_python(list(plain))

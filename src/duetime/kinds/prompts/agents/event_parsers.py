@@ -1,0 +1,157 @@
+"""The streams of known programs, event by event. Each was written from what the program really says; what is not named
+here is of no interest, and nothing in an event is taken for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from duetime.kinds.prompts.agents.transcript import Heard, at, number, read_usage, some_list, texts
+
+_GOOSE_TROUBLE = "Ran into this error: "
+"""How goose begins to tell, in the place of the model's answer, that the model has none."""
+_FORBIDDEN = ("The user rejected permission", "The user has specified a rule which prevents")
+"""How opencode's words begin where a tool was not allowed."""
+_OUTSIDE = "Path not in workspace"
+"""And those of Gemini CLI, where the tool was allowed and the place was not."""
+_NOT_ALLOWED = ("policy_violation", "path_not_in_workspace")
+"""What Gemini CLI may call either."""
+
+
+def read_claude(heard: Heard, event: Mapping[str, Any]) -> None:
+    """`claude --output-format stream-json`; the last event is what `--output-format json` prints alone."""
+    if event.get("type") == "result":
+        heard.ended = True
+        heard.text = str(event.get("result") or "")
+        heard.outcome = event.get("structured_output")
+        heard.input_tokens = heard.output_tokens = 0  # of the whole session, each time
+        read_usage(heard, event.get("usage"))
+        heard.dollars = number(event.get("total_cost_usd"))
+        for denied in some_list(event.get("permission_denials")):
+            heard.deny(at(denied, "tool_name"))
+        if event.get("is_error") is True:
+            errors = "; ".join(str(error) for error in some_list(event.get("errors")))
+            heard.error = heard.text or errors or str(event.get("subtype") or "it says that it failed")
+        return
+    for part in some_list(at(event, "message", "content")):
+        if at(part, "type") == "tool_use":
+            heard.begin_call(at(part, "id"), at(part, "name"), at(part, "input"))
+        elif at(part, "type") == "tool_result":
+            failed = at(part, "is_error") is True
+            heard.end_call(at(part, "tool_use_id"), texts(at(part, "content")), failed=failed)
+
+
+def read_codex(heard: Heard, event: Mapping[str, Any]) -> None:
+    """`codex exec --json`."""
+    match event.get("type"):
+        case "item.started" | "item.completed" as type_:
+            heard.error = None  # it went on all the same
+            _codex_item(heard, event.get("item"), over=type_ == "item.completed")
+        case "turn.completed":
+            heard.ended, heard.error = True, None
+            heard.use(at(event, "usage", "input_tokens"), at(event, "usage", "output_tokens"))
+        case "turn.failed":
+            heard.error = str(at(event, "error", "message") or "its turn failed")
+        case "error":
+            heard.error = str(event.get("message") or "an error without words")
+        case _:
+            pass
+
+
+def _codex_item(heard: Heard, item: object, *, over: bool) -> None:
+    kind, id_ = at(item, "type"), at(item, "id")
+    if kind == "agent_message" and over:
+        heard.text = str(at(item, "text") or "")
+    if kind not in ("mcp_tool_call", "command_execution"):
+        return
+    name = at(item, "tool") if kind == "mcp_tool_call" else "shell"
+    if not heard.knows_call(id_):
+        heard.begin_call(id_, name, at(item, "arguments") or at(item, "command"))
+    if not over:
+        return
+    status = at(item, "status")
+    said = texts(at(item, "result", "content")) or at(item, "error", "message") or at(item, "aggregated_output")
+    heard.end_call(id_, said or "", failed=status != "completed")
+    if status == "declined":
+        heard.deny(name)
+
+
+def read_gemini(heard: Heard, event: Mapping[str, Any]) -> None:
+    """`gemini -o stream-json`. What it said before a call of a tool is not its answer."""
+    match event.get("type"):
+        case "tool_use":
+            heard.text = ""
+            heard.begin_call(event.get("tool_id"), event.get("tool_name"), event.get("parameters"))
+        case "tool_result":
+            said = event.get("output") or at(event, "error", "message") or ""
+            heard.end_call(event.get("tool_id"), said, failed=event.get("status") != "success")
+            if at(event, "error", "type") in _NOT_ALLOWED or str(at(event, "error", "message")).startswith(_OUTSIDE):
+                heard.deny(heard.name_of_call(event.get("tool_id")))
+        case "message" if event.get("role") == "assistant":
+            heard.say(str(event.get("content") or ""))
+        case "result":
+            heard.ended = True
+            heard.use(at(event, "stats", "input_tokens"), at(event, "stats", "output_tokens"))
+            if event.get("status") != "success":
+                heard.error = str(at(event, "error", "message") or "it says that it failed")
+        case _:
+            pass
+
+
+def read_opencode(heard: Heard, event: Mapping[str, Any]) -> None:
+    """`opencode run --format json`. Each step begins a new answer; the last one is meant."""
+    part = event.get("part")
+    match event.get("type"):
+        case "step_start":
+            heard.text = ""
+        case "text":
+            heard.say(str(at(part, "text") or ""))
+        case "tool_use":
+            error = at(part, "state", "error")
+            heard.begin_call(at(part, "callID"), at(part, "tool"), at(part, "state", "input"))
+            heard.end_call(at(part, "callID"), error or at(part, "state", "output") or "", failed=error is not None)
+            if str(error).startswith(_FORBIDDEN):
+                heard.deny(at(part, "tool"))
+        case "step_finish":
+            heard.ended = at(part, "reason") != "tool-calls"
+            cached = number(at(part, "tokens", "cache", "read")) + number(at(part, "tokens", "cache", "write"))
+            used = number(at(part, "tokens", "input")) + cached
+            heard.use(used, at(part, "tokens", "output"), at(part, "cost"))
+        case "error":
+            said = at(event, "error", "data", "message") or at(event, "error", "name")
+            heard.error = str(said or "an error without words")
+        case _:
+            pass
+
+
+def read_goose(heard: Heard, event: Mapping[str, Any]) -> None:
+    """`goose run --output-format stream-json`. It ends with code 0 even where the model refused to answer."""
+    if event.get("type") == "complete":
+        heard.ended = True
+        heard.use(event.get("input_tokens"), event.get("output_tokens"), event.get("cost_usd"))
+    elif event.get("type") == "error":
+        heard.error = str(event.get("error") or "an error without words")
+    message = event.get("message")
+    for part in some_list(at(message, "content")):
+        _goose_part(heard, part, message)
+
+
+def _goose_part(heard: Heard, part: object, message: object) -> None:
+    match at(part, "type"):
+        case "text" if at(message, "role") == "assistant":
+            text = str(at(part, "text") or "")
+            if text.startswith(_GOOSE_TROUBLE) and at(message, "metadata", "inference") is None:
+                heard.error = text.removeprefix(_GOOSE_TROUBLE)
+            heard.say(text)
+        case "toolRequest":
+            heard.text = ""
+            asked = at(part, "toolCall", "value")
+            heard.begin_call(at(part, "id"), at(asked, "name"), at(asked, "arguments"))
+        case "toolResponse":
+            result = at(part, "toolResult", "value")
+            failed = at(part, "toolResult", "status") != "success" or at(result, "isError") is True
+            heard.end_call(at(part, "id"), texts(at(result, "content")), failed=failed)
+        case "error":
+            heard.error = str(at(part, "message") or "an error without words")
+        case _:
+            pass

@@ -1,0 +1,29 @@
+"""How far a model may go in one turn. Imported late: what it builds on is slow to load."""
+
+from __future__ import annotations
+
+from pydantic_ai.usage import RunUsage, UsageLimits
+
+from duetime.engine.usage import Left
+from duetime.kinds.prompts.agents.models import BeyondMeans
+
+
+class Means(UsageLimits):
+    """Looked at before each request alone: an answer that came is paid for, so it is taken even where it was dearer
+    than what was left. What is used beyond that is at most one answer."""
+
+    def __init__(self, turns: int, left: Left) -> None:
+        super().__init__(request_limit=None)
+        self.turns, self.left = turns, left
+
+    def check_before_request(self, usage: RunUsage) -> None:
+        if usage.requests >= self.turns:
+            raise BeyondMeans(f"it did not come to an end within {self.turns} turns")
+        if self.left.tokens is not None and usage.total_tokens >= self.left.tokens:
+            raise BeyondMeans(_used_up(f"{self.left.tokens} tokens"))
+        if self.left.dollars is not None and (usage.cost or 0) >= self.left.dollars:
+            raise BeyondMeans(_used_up(f"${self.left.dollars:g}"))
+
+
+def _used_up(rest: str) -> str:
+    return f"it used up what the limits of the day left to it ({rest}) before it was done; raise them, or ask for less"

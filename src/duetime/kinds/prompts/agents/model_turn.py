@@ -1,0 +1,164 @@
+"""One turn of a model: it reads, thinks, calls tools, and answers. What it did so far can be read at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duetime.engine.encoding import clean_text
+from duetime.engine.usage import UNLIMITED, Left
+from duetime.kinds.prompts.agent import Spent
+
+if TYPE_CHECKING:
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model
+    from pydantic_ai.usage import RunUsage
+
+MISTAKES = 3
+"""Calls in a row that name no tool, or no arguments, before a model is given up."""
+MOST_CALLS = 100
+LONGEST = 1000
+"""Characters that are kept of a tool's arguments, and of its result."""
+
+
+UNANSWERED = "(it was stopped before an answer came)"
+
+
+class Word(NamedTuple):
+    """A piece of the answer."""
+
+    text: str
+
+
+class Called(NamedTuple):
+    """A tool, once it has answered."""
+
+    name: str
+    arguments: str
+    result: str
+    failed: bool
+
+
+Hear = Callable[[Word | Called], None]
+
+
+@dataclass(slots=True)
+class Turn:
+    text: str = ""
+    """Of the last thing it said."""
+    calls: list[Called] = field(default_factory=list)
+    messages: list[ModelMessage] = field(default_factory=list)
+    """What is new in the conversation; to be given to the next turn as history."""
+    usage: RunUsage | None = None
+
+    @property
+    def spent(self) -> Spent:
+        if self.usage is None:
+            return Spent()
+        return Spent(self.usage.input_tokens, self.usage.output_tokens, float(self.usage.cost or 0))
+
+    def view(self) -> list[dict[str, Any]]:
+        """The last calls, as they are kept."""
+        return [_call_view(call) for call in self.calls[-MOST_CALLS:]]
+
+    @property
+    def earlier_calls(self) -> int:
+        return max(0, len(self.calls) - MOST_CALLS)
+
+
+async def take_turn(
+    turn: Turn,
+    model: Model,
+    instructions: str,
+    tools: MCPToolset[Any],
+    prompt: str,
+    *,
+    history: Sequence[ModelMessage] = (),
+    most: int,
+    left: Left = UNLIMITED,
+    hear: Hear,
+) -> None:
+    """At most `most` answers of the model, and no further one once what is `left` of the day is used up. Raises what
+    the model or its maker's client raises; what was done until then stands in `turn`."""
+    from pydantic_ai import Agent
+    from pydantic_ai.exceptions import RunCancelled
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.usage import RunUsage
+
+    from duetime.kinds.prompts.agents.limits import Means
+
+    agent = Agent(model, instructions=instructions, toolsets=[tools], name="duetime", retries=MISTAKES)
+    turn.usage = RunUsage()
+    heard = _Hearing(turn, hear)
+    new: list[ModelMessage] = []
+    try:
+        async with (
+            agent,
+            agent.run_stream_events(
+                prompt, message_history=list(history), usage=turn.usage, usage_limits=Means(most, left)
+            ) as events,
+        ):
+            async for event in events:
+                heard.event(event)
+                new = events.new_messages()
+    except asyncio.CancelledError as error:
+        stopped = RunCancelled.from_cancellation(error)
+        new = new if stopped is None else stopped.new_messages()
+        raise
+    finally:
+        # A question that was never answered would stand before the next one as if it were part of it.
+        turn.messages = new if any(isinstance(message, ModelResponse) for message in new) else []
+
+
+class _Hearing:
+    """Tells words from calls in the stream of events."""
+
+    def __init__(self, turn: Turn, hear: Hear) -> None:
+        self._turn, self._hear = turn, hear
+        self._asked: dict[str, int] = {}
+        """Which call stands where among those of the turn."""
+
+    def event(self, event: Any) -> None:
+        from pydantic_ai import messages as known
+
+        match event:
+            case known.PartStartEvent(part=part, index=index):
+                self._turn.text = "" if index == 0 else self._turn.text
+                if isinstance(part, known.TextPart):
+                    self._say(part.content)
+            case known.PartDeltaEvent(delta=known.TextPartDelta(content_delta=text)):
+                self._say(text)
+            case known.FunctionToolCallEvent(part=part):
+                self._asked[part.tool_call_id] = len(self._turn.calls)
+                self._turn.calls.append(Called(part.tool_name, _bounded(part.args_as_json_str()), UNANSWERED, True))
+            case known.FunctionToolResultEvent(part=part):
+                self._answered(part)
+            case _:
+                pass  # the other events only prepare or close these
+
+    def _say(self, text: str) -> None:
+        self._turn.text += text
+        self._hear(Word(text))
+
+    def _answered(self, part: Any) -> None:
+        index = self._asked.pop(part.tool_call_id)
+        result, failed = _bounded(part.model_response_str(wrap_if_error=False)), part.outcome != "success"
+        self._turn.calls[index] = call = self._turn.calls[index]._replace(result=result, failed=failed)
+        self._hear(call)
+
+
+def _bounded(text: str) -> str:
+    return clean_text(text if len(text) <= LONGEST else text[: LONGEST - 3] + "...")
+
+
+def _call_view(call: Called) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):  # cut, or the model wrote no JSON
+        arguments = call.arguments
+    view = {"name": call.name, "arguments": arguments, "result": call.result}
+    return {**view, "failed": True} if call.failed else view

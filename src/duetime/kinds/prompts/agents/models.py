@@ -1,0 +1,147 @@
+"""Which model a built-in agent thinks with, and what is missing where there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duetime.engine.encoding import clean_text
+from duetime.engine.errors import InvalidInput
+from duetime.engine.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+
+NO_EXTRA = 'the built-in agents need further packages; run: pip install "duetime[agent]"'
+EXAMPLE = "anthropic:claude-sonnet-5-5"
+NO_MODEL = (
+    f'no model is set: put `model = "{EXAMPLE}"` at the top of duetime.toml and its key into the '
+    "environment variable ANTHROPIC_API_KEY (OPENAI_API_KEY for openai:..., GEMINI_API_KEY for google:...)"
+)
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)` environment variable")
+
+
+def model_named(name: str) -> Model:
+    """Raises InvalidInput, which says exactly what to set. The packages are slow to import, so they come late."""
+    if not name:
+        raise InvalidInput(NO_MODEL, field="model")
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # nobody asked for an advertisement in a log
+    try:
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+    except ImportError as error:
+        raise InvalidInput(NO_EXTRA, field="model") from error
+    try:
+        return infer_model(_with_maker(name))
+    except UserError as error:
+        raise InvalidInput(_missing(name, error.message), field="model") from error
+    except ImportError as error:
+        raise InvalidInput(f"model: {name} cannot be used here: {error}", field="model") from error
+
+
+def _with_maker(name: str) -> str:
+    """A bare word may name a model made for tests, which calls every tool it sees."""
+    if ":" not in name:
+        raise InvalidInput(_missing(name, ""), field="model")
+    return name
+
+
+def _missing(name: str, reason: str) -> str:
+    variable = _VARIABLE.search(reason)
+    if variable is not None:
+        return f"model: {name} needs its key: set the environment variable {variable[1]} where Duetime runs"
+    hint = reason.partition("Did you mean ")[2]
+    meant = f"did you mean {hint}" if hint else f"write it as maker:model, such as {EXAMPLE}"
+    return f"model: {name[:100]} is not known; {meant}"
+
+
+def key_of(name: str) -> str:
+    """Where the key of a model is expected, in words."""
+    maker = name.partition(":")[0]
+    known = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
+    return known.get(maker.partition("-")[0], "its API key")
+
+
+# What went wrong between us and a model, in words that say what to do and hold no secret.
+
+_SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SHORTEST_SECRET = 8
+
+
+class Failure(NamedTuple):
+    message: str
+    permanent: bool = False
+    after: float = 0.0
+    """Seconds that the other side asked us to wait."""
+
+
+class BeyondMeans(Exception):
+    """The next answer of the model would be one too many; the text says by which limit."""
+
+
+# From the special to the general. By name: the package that defines them is slow to import, or not there.
+_KNOWN = (
+    ("ModelAuthenticationError", "{model} refused the key ({said}); check the environment variable {key}", True),
+    ("ModelNotFoundError", "{model} is not known to its maker ({said}); check `model` in the settings", True),
+    ("ModelContextWindowExceededError", "this is too long for {model} ({said})", True),
+    ("ModelRequestRejectedError", "{model} refused the request ({said})", True),
+    ("ModelQuotaExceededError", "the quota of {model} is used up ({said}); look at the account", False),
+    ("ModelRateLimitError", "{model} has no room just now ({said})", False),
+    ("ModelUnavailableError", "{model} has no room just now ({said})", False),
+    ("ModelTimeoutError", "{model} did not answer in time ({said})", False),
+    ("ModelConnectionError", "{model} cannot be reached ({said}); check the network", False),
+    ("ModelAPIError", "{model} failed ({said})", False),
+    ("UserError", "{said}", True),
+    ("AgentRunError", "{model} behaved unexpectedly ({said})", False),
+)
+
+
+def failure_of(error: BaseException, model: str) -> Failure:
+    from pydantic_ai import exceptions
+
+    cause = _root(error)
+    said = masked(_said(cause))
+    if isinstance(cause, BeyondMeans):
+        return Failure(said, permanent=True)
+    for name, words, permanent in _KNOWN:
+        if isinstance(cause, getattr(exceptions, name)):
+            message = words.format(model=model, said=said, key=key_of(model))
+            return Failure(message, permanent, getattr(cause, "retry_after", None) or 0.0)
+    return Failure(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
+
+
+def masked(text: str, *secrets: str) -> str:
+    """An error may quote the request it failed with, and with it the key that the request carried."""
+    for secret in (*secrets, *_secrets_of_the_environment()):
+        text = text.replace(secret, "***") if secret else text
+    return clean_text(without_secrets(text))
+
+
+def _secrets_of_the_environment() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if name.upper().endswith(_SECRET_NAMES) and len(value) >= _SHORTEST_SECRET:
+            yield value
+
+
+def _root(error: BaseException) -> BaseException:
+    """Tasks that run side by side fail as a group; the first of them says why."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _said(error: BaseException) -> str:
+    """The maker's own words where there are some, without the JSON around them."""
+    status = getattr(error, "status_code", None)
+    words = _words(getattr(error, "body", None)) or str(error)
+    return f"{status}: {words}" if status is not None else words
+
+
+def _words(body: Any) -> str:
+    while isinstance(body, dict):
+        inner = body.get("error", body.get("message", ""))
+        body = inner if inner != body else ""
+    return body if isinstance(body, str) else ""

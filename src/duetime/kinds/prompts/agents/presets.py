@@ -1,0 +1,238 @@
+"""Known programs: how each is started without a person, told where Duetime's tools are, and understood.
+
+All of them are offered no other tools than Duetime's, whatever the operator's own configuration offers: a prompt was
+stored by somebody who may not be allowed what the operator is. Where a folder to work in is named, they may read there
+too (Codex by a shell in its read-only sandbox, which sees the whole disk). Whoever wants more gives a command of their
+own. What each program offers its model was looked at, program by program: tests/agents holds it to that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from duetime.engine.errors import InvalidInput
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents import event_parsers as events
+from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, SERVER, TOKEN_VARIABLE, common, headers, write_private
+from duetime.kinds.prompts.agents.transcript import Read
+
+
+class Visit(NamedTuple):
+    """What a preset knows of one run."""
+
+    text: str
+    access: Access
+    private: Path
+    """A folder for files that only this run may read."""
+    model: str
+    has_folder: bool
+    """The operator named a folder to work in."""
+    env: Mapping[str, str]
+    """What the program sees of ours."""
+    dollars: float | None = None
+    """What the run may cost; None where nothing limits it. Only some programs can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outfit:
+    flags: tuple[str, ...]
+    given: str
+    """Its standard input."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Preset(NamedTuple):
+    title: str
+    dress: Callable[[Visit], Outfit]
+    read: Read
+    env: tuple[str, ...]
+    """Variables of ours that it may see besides those of any program: keys, addresses, where its settings are."""
+
+
+def preset_named(name: str) -> Preset:
+    try:
+        return PRESETS[name]
+    except KeyError:
+        known = ", ".join(sorted(PRESETS))
+        raise InvalidInput(f"preset: there is no {name!r}; there is {known}", field="preset") from None
+
+
+def _claude(visit: Visit) -> Outfit:
+    """With a key it starts bare, in a home of its own; a login is only found in the operator's. Settings are not read:
+    hooks and permissions that stand there are not meant for this."""
+    has_key = "ANTHROPIC_API_KEY" in visit.env
+    flags = (
+        "--print",
+        *(("--bare",) if has_key else ()),
+        "--setting-sources=",
+        f"--tools={'Read,Glob,Grep' if visit.has_folder else ''}",
+        f"--mcp-config={write_private(visit.private / MCP_CONFIG, common(visit.access))}",
+        "--strict-mcp-config",
+        f"--allowedTools=mcp__{SERVER}__*",
+        "--permission-mode=dontAsk",
+        "--no-session-persistence",
+        "--output-format=stream-json",
+        "--verbose",
+        *((f"--model={visit.model}",) if visit.model else ()),
+        *((f"--max-budget-usd={visit.dollars:.6f}",) if visit.dollars is not None else ()),
+    )
+    env = {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "XDG_CACHE_HOME": str(visit.private / "cache"),  # it writes a log there for each folder it works in
+        **({"CLAUDE_CONFIG_DIR": str(visit.private / "claude")} if has_key else {}),
+    }
+    return Outfit(flags, visit.text, env)
+
+
+_CODEX_OFF = (
+    *("apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "memories", "multi_agent"),
+    *("plugins", "tool_suggest", "view_image"),
+)
+"""Features of Codex that bring tools, or connect to what its user has elsewhere."""
+
+
+def _codex(visit: Visit) -> Outfit:
+    """Its configuration is given by flags, so the token stands in the environment, under a name. What a version does
+    not know is passed over as configuration, and ends it as a feature to disable: so it has to be with the shell."""
+    access = visit.access
+    if access.url is not None:
+        server: dict[str, Any] = {"url": access.url, "bearer_token_env_var": TOKEN_VARIABLE}
+        env = {TOKEN_VARIABLE: access.token}
+    else:
+        program, *arguments = access.command
+        server = {"command": program, "args": arguments, "env_vars": sorted(access.env)}
+        env = dict(access.env)
+    server |= {"default_tools_approval_mode": "approve", "required": True}
+    settings = [f"--config=mcp_servers.{SERVER}.{name}={_toml(value)}" for name, value in server.items()]
+    settings += [f"--config=features.{name}=false" for name in _CODEX_OFF]
+    settings += ['--config=web_search="disabled"', "--config=tools.experimental_request_user_input.enabled=false"]
+    flags = (
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "--ephemeral",
+        "--ignore-user-config",
+        "--ignore-rules",
+        "--sandbox=read-only",
+        *(() if visit.has_folder else ("--disable=shell_tool",)),
+        *settings,
+        *((f"--model={visit.model}",) if visit.model else ()),
+        "-",
+    )
+    return Outfit(flags, visit.text, env)
+
+
+_GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
+
+
+def _gemini(visit: Visit) -> Outfit:
+    """A home of its own, with settings: it reads no file of settings that stands below a folder such as /tmp. Tools
+    that would have to ask are not even offered where nobody can be asked; of the rest, those that `core` names."""
+    access = visit.access
+    if access.url is not None:
+        server: dict[str, Any] = {"httpUrl": access.url, "headers": headers(access)}
+    else:
+        program, *arguments = access.command
+        server = {"command": program, "args": arguments, "env": dict(access.env)}
+    uses_key = "GEMINI_API_KEY" in visit.env
+    settings: dict[str, Any] = {
+        "mcpServers": {SERVER: {**server, "trust": True}},
+        "tools": {"core": [f"mcp_{SERVER}_*", *(_GEMINI_READS if visit.has_folder else ())]},
+        "security": {"auth": {"selectedType": "gemini-api-key" if uses_key else "vertex-ai"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False},
+    }
+    home = visit.private / "gemini"
+    write_private(home / ".gemini" / "settings.json", settings)
+    flags = (
+        "--skip-trust",
+        f"--allowed-mcp-server-names={SERVER}",
+        "--output-format=stream-json",
+        *((f"--model={visit.model}",) if visit.model else ()),
+    )
+    return Outfit(flags, visit.text, {"GEMINI_CLI_HOME": str(home)})
+
+
+def _opencode(visit: Visit) -> Outfit:
+    """What stands in the environment goes before every file, the folder's own included. Its permission to read is also
+    one to read what other MCP servers offer, which the operator may have."""
+    access = visit.access
+    if access.url is not None:
+        server: dict[str, Any] = {"type": "remote", "url": access.url, "headers": headers(access), "oauth": False}
+    else:
+        server = {"type": "local", "command": list(access.command), "environment": dict(access.env)}
+    files = {"*": "allow", "mcp:*": "deny", f"mcp:{SERVER}:*": "allow"}
+    reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if visit.has_folder else {}
+    settings = {
+        "mcp": {SERVER: server},
+        "permission": {"*": "deny", **reading, f"{SERVER}_*": "allow"},
+        "share": "disabled",
+        "autoupdate": False,
+    }
+    flags = ("run", "--pure", "--format=json", *((f"--model={visit.model}",) if visit.model else ()))
+    return Outfit(flags, visit.text, {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
+
+
+def _goose(visit: Visit) -> Outfit:
+    """A recipe names the only extensions there are. It is a template, so what the prompt has of braces is written in
+    the template's own words: it must come out as it was."""
+    access = visit.access
+    if access.url is not None:
+        extension: dict[str, Any] = {"type": "streamable_http", "uri": access.url, "headers": headers(access)}
+    else:
+        program, *arguments = access.command
+        extension = {"type": "stdio", "cmd": program, "args": arguments, "envs": dict(access.env)}
+    named = {"name": SERVER, "description": "Duetime", "timeout": 300}
+    recipe: dict[str, Any] = {
+        "version": "1.0.0",
+        "title": "Duetime",
+        "description": "A prompt that was scheduled",
+        "extensions": [{**extension, **named}],
+    }
+    document = json.dumps(recipe, indent=1)
+    prompt = json.dumps(visit.text).replace("{", "{{ '{' }}")
+    written = write_private(visit.private / "recipe.json", f'{document[:-2]},\n "prompt": {prompt}\n}}')
+    flags = (
+        "run",
+        f"--recipe={written}",
+        "--no-session",
+        "--quiet",
+        "--output-format=stream-json",
+        *((f"--model={visit.model}",) if visit.model else ()),
+    )
+    return Outfit(flags, "", {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false"})
+
+
+def _toml(value: object) -> str:
+    """JSON's texts, lists and truth values are TOML's too."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+_ANTHROPIC = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_GOOGLE = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL")
+_VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+_HOMES = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+
+PRESETS: Mapping[str, Preset] = {
+    "claude": Preset(
+        "Claude Code",
+        _claude,
+        events.read_claude,
+        (*_ANTHROPIC, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
+    ),
+    "codex": Preset("Codex", _codex, events.read_codex, (*_OPENAI, "CODEX_API_KEY", "CODEX_HOME")),
+    "gemini": Preset("Gemini CLI", _gemini, events.read_gemini, (*_GOOGLE, *_VERTEX, "GOOGLE_APPLICATION_CREDENTIALS")),
+    "goose": Preset(
+        "goose",
+        _goose,
+        events.read_goose,
+        ("GOOSE_PROVIDER", "GOOSE_MODEL", "OPENAI_HOST", "GOOGLE_API_KEY", *_ANTHROPIC, *_OPENAI, *_HOMES),
+    ),
+    "opencode": Preset("opencode", _opencode, events.read_opencode, (*_ANTHROPIC, *_OPENAI, *_GOOGLE, *_HOMES)),
+}

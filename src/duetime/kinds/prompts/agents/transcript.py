@@ -1,0 +1,247 @@
+"""What a program said, read as a reply."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from duetime.kinds.prompts.agent import Spent
+from duetime.kinds.prompts.agents.mcp_config import SERVER
+from duetime.kinds.prompts.agents.output import MOST_KEPT, Kept, Lines
+
+MOST_CALLS = 100
+LONGEST = 1000
+"""Characters that are kept of a tool's arguments, and of its result."""
+_BEGINNING = 200
+_ENDLESS = 10**15
+_OBJECT_BEGINS = re.compile(r'\s*\{\s*(?:"|$)')
+_PREFIXES = (f"mcp__{SERVER}__", f"mcp_{SERVER}_", f"{SERVER}__", f"{SERVER}_")
+"""What programs put before the names of Duetime's tools."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What is known so far of what an agent does."""
+
+    text: str = ""
+    outcome: Any = None
+    ended: bool = False
+    """It said that it is done: what is missing then will not come."""
+    error: str | None = None
+    denied: list[str] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    earlier_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+    news: str | None = None
+    """The latest thing worth telling people."""
+    beginning: str = ""
+    """Of what it wrote instead of an answer."""
+    unreadable: str | None = None
+    """What is wrong with an answer that came and cannot be the whole of it."""
+
+    @property
+    def spent(self) -> Spent:
+        return Spent(self.input_tokens, self.output_tokens, self.dollars)
+
+    def say(self, text: str) -> None:
+        """More of the answer."""
+        self.text = (self.text + text)[:MOST_KEPT]
+
+    def begin_call(self, id: object, name: object, arguments: object) -> None:
+        name = without_prefix(str(name or "?"))
+        self.news = f"called {name}"
+        self.calls.append({"id": str(id), "name": name, "arguments": bounded(arguments)})
+        if len(self.calls) > MOST_CALLS:  # a long run's last calls tell more than its first
+            del self.calls[0]
+            self.earlier_calls += 1
+
+    def end_call(self, id: object, result: object, *, failed: bool = False) -> None:
+        for call in reversed(self.calls):
+            if call["id"] == str(id):
+                call["result"] = bounded(result)
+                if failed:
+                    call["failed"] = True
+                return
+
+    def knows_call(self, id: object) -> bool:
+        return self.name_of_call(id) is not None
+
+    def name_of_call(self, id: object) -> str | None:
+        return next((call["name"] for call in reversed(self.calls) if call["id"] == str(id)), None)
+
+    def deny(self, name: object) -> None:
+        name = str(name or "a tool without a name")
+        if name not in self.denied:
+            self.denied.append(name)
+
+    def use(self, input_tokens: object = 0, output_tokens: object = 0, dollars: object = 0) -> None:
+        """Adds to what was used."""
+        self.input_tokens += int(number(input_tokens))
+        self.output_tokens += int(number(output_tokens))
+        self.dollars += number(dollars)
+
+    def view(self) -> list[dict[str, Any]]:
+        return [{name: value for name, value in call.items() if name != "id"} for call in self.calls]
+
+
+Read = Callable[[Heard, Mapping[str, Any]], None]
+"""Takes one event of a program's stream."""
+
+
+class Reader(Protocol):
+    """Takes standard output as it comes."""
+
+    heard: Heard
+
+    def take(self, data: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class AnswerReader:
+    """Of a program that nobody has described: all of it is the answer."""
+
+    def __init__(self) -> None:
+        self.heard = Heard()
+        self._kept = Kept()
+
+    def take(self, data: bytes) -> None:
+        self._kept.add(data)
+
+    def finish(self) -> None:
+        read_answer(self.heard, self._kept.text())
+
+
+class EventReader:
+    """One JSON object a line; lines that are none are chatter."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._lines = Lines()
+        self.heard = Heard()
+
+    def take(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._event(line)
+
+    def finish(self) -> None:
+        for line in self._lines.rest():
+            self._event(line)
+
+    def _event(self, line: bytes) -> None:
+        event = parsed(line)
+        if isinstance(event, dict):
+            self._read(self.heard, event)
+        elif not self.heard.beginning:
+            self.heard.beginning = line[:_BEGINNING].decode("utf-8", "replace").strip()
+
+
+def read_answer(heard: Heard, text: str, *, as_json: bool = False) -> None:
+    """A text, or one JSON object with a `result` or `text` and what else it cares to say, as `claude --output-format
+    json` does and as a webhook may. `as_json`: it was announced as such; nothing at all is an answer too."""
+    heard.ended = True
+    document = parsed(text)
+    if document is None and (_is_cut_off(text) or (as_json and text.strip() not in ("", "null"))):
+        heard.unreadable = "answered in JSON that cannot be read; it may have been cut off"
+    if not isinstance(document, dict) or not {"result", "text", "error"} & document.keys():
+        heard.text = "" if as_json and text.strip() == "null" else text.strip()
+        return
+    said = document.get("result", document.get("text"))
+    heard.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
+    heard.outcome = document.get("outcome", document.get("structured_output"))
+    if heard.outcome is None and not isinstance(said, str):
+        heard.outcome = said
+    read_usage(heard, document.get("usage"))
+    dollars = first(document, "total_cost_usd", "cost_usd", "cost", "dollars")
+    heard.use(dollars=dollars or at(document, "usage", "dollars"))
+    for call in some_list(document.get("tool_calls")):
+        if isinstance(call, dict):
+            heard.begin_call("", call.get("name"), call.get("arguments"))
+    for denied in some_list(document.get("permission_denials")) + some_list(document.get("denied")):
+        heard.deny(at(denied, "tool_name") if isinstance(denied, dict) else denied)
+    if error := document.get("error"):
+        heard.error = str(at(error, "message") or error)
+    elif document.get("is_error") is True:
+        heard.error = heard.text or "it says that it failed"
+
+
+def _is_cut_off(text: str) -> bool:
+    """It begins as a JSON object does, but none comes. One that is followed by something else is not meant as JSON."""
+    if _OBJECT_BEGINS.match(text) is None:
+        return False
+    try:
+        json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def read_usage(heard: Heard, usage: object) -> None:
+    """As Anthropic and OpenAI count; what was read from or written to a cache was input too."""
+    if isinstance(usage, dict):
+        cached = number(usage.get("cache_creation_input_tokens")) + number(usage.get("cache_read_input_tokens"))
+        heard.use(
+            number(first(usage, "input_tokens", "prompt_tokens")) + cached,
+            first(usage, "output_tokens", "completion_tokens"),
+        )
+
+
+def parsed(text: str | bytes) -> Any:
+    """None where it is no JSON that can be read."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def at(value: object, *path: str) -> Any:
+    """What stands there in a document that may have any shape."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def first(document: Mapping[str, Any], *names: str) -> Any:
+    return next((document[name] for name in names if document.get(name) is not None), 0)
+
+
+def texts(content: object) -> str:
+    """Of what MCP and the makers of models call content: a text, or a list of parts with texts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part["text"]) for part in some_list(content) if isinstance(at(part, "text"), str))
+
+
+def some_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def number(value: object) -> float:
+    """Nothing that is reported may be negative, endless or no number: limits are counted with it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < _ENDLESS else 0.0
+
+
+def bounded(value: object) -> Any:
+    """A value that is short enough to be kept, else the beginning of its text."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else value[: LONGEST - 3] + "..."
+    return value if len(bounded_text(value)) < LONGEST else bounded_text(value)
+
+
+def bounded_text(value: object) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "..."
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def without_prefix(name: str) -> str:
+    return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)

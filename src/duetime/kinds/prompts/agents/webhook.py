@@ -1,0 +1,162 @@
+"""An agent behind an address of the operator's: it is sent the prompt, and answers at once or later."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from duetime.engine.clock import SECOND, Clock, Instant, datetime_of
+from duetime.engine.errors import InvalidInput
+from duetime.engine.outcome import Outcome, Retry
+from duetime.kinds.prompts.agent import Errand, Reply
+from duetime.kinds.prompts.agents.command import shortcoming, told
+from duetime.kinds.prompts.agents.environment import Secrets
+from duetime.kinds.prompts.agents.transcript import Heard, read_answer
+from duetime.net.headers import retry_after, status_name
+
+SIGNATURE = "Duetime-Signature"
+_TOOLS, _FINISH = "/mcp", "/api/v1/runs/{}/finish"
+"""Where a server has its tools, and where it takes the answer of a run."""
+AT_ONCE = 60.0
+"""Seconds for an answer to the request itself: one that takes longer is for later, with 202."""
+_TRY_AGAIN = frozenset({408, 425, 429})
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_SHOWN = 200
+"""Characters of a refusal that an error shows."""
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+class Unanswered(Exception):
+    """No answer came. The reason is fit to be shown."""
+
+    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.permanent = permanent
+
+
+Send: TypeAlias = Callable[[str, str, Mapping[str, str], bytes, float], Answered]
+"""Method, address, headers, body, seconds. Raises Unanswered."""
+
+
+class WebhookAgent:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        secret: str,
+        send: Send,
+        clock: Clock,
+        *,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`close`: ends what `send` keeps open. Raises InvalidInput, naming the field."""
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise InvalidInput(f"agents.{name}: a webhook needs an address that begins with https://", field="url")
+        if not secret:
+            raise InvalidInput(
+                f"agents.{name}: a webhook needs a secret, by which it knows that it is called by Duetime; choose one",
+                field="secret",
+            )
+        self._name, self._url, self._secret = name, url, secret
+        self._send, self._clock, self._close = send, clock, close
+
+    def wake(self, errand: Errand) -> Reply | Outcome:
+        secrets = Secrets(errand.access.token, {"secret": self._secret})
+        body = json.dumps(self._message(errand)).encode()
+        try:
+            answered = self._send("POST", self._url, self._headers(errand, body), body, min(errand.patience, AT_ONCE))
+        except Unanswered as failed:
+            reason = secrets.in_short(failed.reason)
+            return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
+        if answered.status == HTTPStatus.ACCEPTED:
+            return self._later(errand)
+        if 200 <= answered.status < 300:
+            return self._answer(answered, secrets)
+        return self._refused(answered, secrets)
+
+    def close(self) -> None:
+        self._close()
+
+    def _message(self, errand: Errand) -> dict[str, Any]:
+        access = errand.access
+        return {
+            "run": errand.run,
+            "task": errand.task,
+            "owner": errand.owner,
+            "prompt": errand.prompt,
+            "text": errand.text,
+            "stored": _iso(errand.stored),
+            "due": _iso(errand.due),
+            "expires": _iso(self._deadline(errand)),
+            "access": None if access.url is None else {"url": access.url, "token": access.token},
+            "callback": _callback(errand),
+        }
+
+    def _headers(self, errand: Errand, body: bytes) -> dict[str, str]:
+        """The id is the same on every attempt, so that a receiver can tell."""
+        return {
+            "Content-Type": "application/json",
+            "Idempotency-Key": str(errand.run),
+            SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
+        }
+
+    def _deadline(self, errand: Errand) -> Instant:
+        return Instant(self._clock.now() + int(errand.patience * SECOND))
+
+    def _later(self, errand: Errand) -> Reply:
+        if errand.access.url is None:
+            words = "wants to answer later, but there is no server that it could call; start `duetime serve`"
+            return Reply(error=f"the webhook of agents.{self._name} {words}")
+        return Reply(waiting_until=self._deadline(errand))
+
+    def _answer(self, answered: Answered, secrets: Secrets) -> Reply:
+        media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type in _PAGES:
+            words = "answered with a page for people; check that its address is right and asks for no login"
+            return Reply(error=f"the webhook of agents.{self._name} {words}")
+        heard = Heard()
+        as_json = media_type == "application/json" or media_type.endswith("+json")
+        read_answer(heard, answered.body.decode("utf-8", "replace"), as_json=as_json)
+        return told(heard, heard.error or shortcoming(f"the webhook of agents.{self._name}", heard), secrets)
+
+    def _refused(self, answered: Answered, secrets: Secrets) -> Reply | Outcome:
+        status = answered.status
+        beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
+        said = f"the webhook of agents.{self._name} answered {status_name(status)}"
+        because = f": {secrets.without(beginning)[:_SHOWN]}" if beginning else ""
+        if status in _TRY_AGAIN or status >= 500:
+            return Retry(secrets.in_short(said + because), retry_after(answered.headers))
+        if 300 <= status < 400:
+            said += "; redirects are not followed, so set the address that it leads to"
+        return Reply(error=secrets.in_short(said + because), permanent=True)
+
+
+def _callback(errand: Errand) -> dict[str, Any]:
+    """How to answer later with the run's token: by the tool, or with what could have been answered at once, sent to the
+    API that stands beside the tools."""
+    url, by_tool = errand.access.url or "", {"tool": "finish_prompt", "run_id": errand.run}
+    if not url.endswith(_TOOLS):
+        return by_tool
+    return {**by_tool, "url": url.removesuffix(_TOOLS) + _FINISH.format(errand.run)}
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """`t=…,v1=…`: HMAC-SHA256 over the timestamp, a dot and the body."""
+    signed = b"%d.%s" % (timestamp, body)
+    return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+def _iso(instant: Instant) -> str:
+    return datetime_of(instant).isoformat()

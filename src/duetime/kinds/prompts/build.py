@@ -1,0 +1,188 @@
+"""The agents that the settings name, each with its limits, and what waits for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duetime.engine.clock import Clock
+from duetime.engine.delivery import INBOX as NO_CHANNEL
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import LOCAL
+from duetime.engine.ownership import EVERYBODY, ONLY_LOCAL, is_open_to
+from duetime.engine.policy.claim import Claim
+from duetime.engine.usage import MICRO, Used
+from duetime.kinds.prompts.agent import Access, Agent
+from duetime.kinds.prompts.inbox import LetsGo, RunHands, SchedulerOf
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.runner import Books, Waker, Waking
+from duetime.service.services import Inboxes
+from duetime.settings import AgentSettings, Settings
+from duetime.settings.sections import HEARTBEAT, INBOX
+
+if TYPE_CHECKING:
+    from duetime.kinds.prompts.agents.webhook import Answered
+
+
+BUILTIN = "builtin"
+
+
+def prompt_kind(
+    settings: Settings,
+    books: Books,
+    clock: Clock,
+    zone: str,
+    access: Callable[[Claim, float, int], Access],
+    scheduler_of: SchedulerOf,
+) -> PromptKind:
+    """Where no agent is named, none is imported: every due prompt waits in the inbox."""
+    inboxes = _inboxes(settings)
+    plain = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
+    wakers = {
+        name: replace(each, agent=LetsGo(each.agent, RunHands(scheduler_of, name))) for name, each in plain.items()
+    }
+    if settings.heartbeat.every:
+        wakers[HEARTBEAT] = _heartbeat(settings, plain, zone, scheduler_of)
+    known = (INBOX, *inboxes, *wakers)
+    if settings.agent not in known:
+        raise InvalidInput(
+            f"agent: the settings name no {settings.agent!r}; there is {', '.join(known)}", field="agent"
+        )
+    waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day, inboxes)
+    return PromptKind(waking, settings.agent, tuple(inboxes), owners_of_agents(settings))
+
+
+def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """Who may use which agent. The heartbeat has the standing instructions of its owner: it is woken for nobody else;
+    the inbox is there for everybody."""
+    named = {**settings.agents, **woken_agents(settings)}
+    return {name: each.owners for name, each in named.items() if name != INBOX} | {HEARTBEAT: ONLY_LOCAL}
+
+
+def inboxes_of(settings: Settings) -> Inboxes:
+    """What faces say of a prompt that no agent is woken for; a beat takes what waits in the inbox itself."""
+    return Inboxes(frozenset((INBOX, *_inboxes(settings))), LOCAL if settings.heartbeat.every else None)
+
+
+def _inboxes(settings: Settings) -> dict[str, Used]:
+    return {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
+
+
+def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
+    """The built-in one needs no table of its own where there is a model for it."""
+    named = {name: each for name, each in settings.agents.items() if each.type != INBOX}
+    if settings.model or (settings.heartbeat.every and not settings.heartbeat.agent) or settings.agent == BUILTIN:
+        named.setdefault(BUILTIN, AgentSettings(type=BUILTIN))
+    return named
+
+
+def _waker(name: str, given: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Waker:
+    return Waker(_agent(name, given, settings, clock, zone), given.timeout, _limit(given))
+
+
+def _limit(given: AgentSettings) -> Used:
+    return Used(given.runs_per_day, given.tokens_per_day, round(given.dollars_per_day * MICRO))
+
+
+def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Agent:
+    type_ = given.type or ("command" if given.preset or given.command else "")
+    if type_ == "command":
+        from duetime.kinds.prompts.agents.command import CommandAgent
+
+        return CommandAgent(
+            name,
+            command=given.command,
+            preset=given.preset,
+            prompt=given.prompt,
+            env=given.env,
+            folder=given.folder,
+            model=given.model,
+        )
+    if type_ == BUILTIN:
+        from duetime.kinds.prompts.agents.builtin import BuiltinAgent
+
+        return BuiltinAgent(given.model or settings.model, clock, zone, instructions=given.instructions)
+    if type_ == "webhook":
+        return _webhook(name, given, settings, clock)
+    types = f"command, {BUILTIN}, webhook or {INBOX}"
+    raise InvalidInput(f"agents.{name}: type must be {types}; or name a preset", field="agents")
+
+
+def _webhook(name: str, given: AgentSettings, settings: Settings, clock: Clock) -> Agent:
+    from duetime.kinds.prompts.agents.webhook import Answered, Unanswered, WebhookAgent
+    from duetime.net.client import Call, CallFailed, Http
+
+    http = Http(clock, None, connections=settings.threads)
+
+    def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> Answered:
+        try:
+            answer = http.send(Call(method, url, headers, body, patience))
+        except CallFailed as failed:
+            raise Unanswered(failed.reason, permanent=failed.permanent) from failed
+        return Answered(answer.status, answer.headers, answer.body)
+
+    return WebhookAgent(name, given.url, given.secret, send, clock, close=http.close)
+
+
+# -- the heartbeat ------------------------------------------------------------------------------------------------
+
+
+def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, scheduler_of: SchedulerOf) -> Waker:
+    from duetime.kinds.prompts.agents.heartbeat import HeartbeatAgent
+
+    given = settings.heartbeat
+    name = given.agent or BUILTIN
+    if name not in wakers:
+        raise InvalidInput(f"heartbeat.agent: the settings name no agent {name!r} that can be woken", field="heartbeat")
+    inner = wakers[name]
+    instructions = Path(given.instructions).expanduser()
+    agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunHands(scheduler_of, HEARTBEAT))
+    return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
+
+
+# Which agents and channels there are, by name and type alone: whatever else is set for them stays in the settings.
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
+Named = dict[str, str]
+
+
+def agents_for(settings: Settings, owner: str) -> list[Named]:
+    """Return the agents that there are for an owner."""
+    owners = owners_of_agents(settings)
+    return [each for each in named_agents(settings) if is_open_to(owners.get(each["name"], (EVERYBODY,)), owner)]
+
+
+def channels_for(settings: Settings, owner: str) -> list[Named]:
+    """Return the channels that there are for an owner."""
+    closed = settings.channels.keys() - channel_names(settings, owner)
+    return [each for each in named_channels(settings) if each["name"] not in closed]
+
+
+def channel_names(settings: Settings, owner: str) -> set[str]:
+    """Return the names of the channels that were set up for an owner."""
+    return {name for name, each in settings.channels.items() if is_open_to(each.owners, owner)}
+
+
+def named_agents(settings: Settings) -> list[Named]:
+    """The inbox is always there; a preset is the name of a known program, and so a command."""
+    made = [
+        {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}
+        for name, each in {**settings.agents, **woken_agents(settings)}.items()
+    ]
+    beat = [{"name": HEARTBEAT, "type": HEARTBEAT}] if settings.heartbeat.every else []
+    return [{"name": INBOX, "type": INBOX}, *(each for each in made if each["name"] != INBOX), *beat]
+
+
+def named_channels(settings: Settings) -> list[Named]:
+    made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
+    server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
+    return [{"name": NO_CHANNEL, "type": NO_CHANNEL}, *server, *made]
+
+
+def _type(url: str) -> str:
+    """The scheme, which is the name of a service; anything else of an address may be a credential."""
+    match = _SCHEME.match(url)
+    return "unknown" if match is None else match[1].lower()

@@ -1,0 +1,147 @@
+"""`duetime chat`: a conversation in the terminal with an agent that has Duetime's tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duetime.engine.clock import SystemClock
+from duetime.engine.errors import InvalidInput
+from duetime.engine.times import format_local, iso_local
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.chat_sessions import USUAL, Sessions
+from duetime.kinds.prompts.chat_terminal import Terminal
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, Tasks
+from duetime.terminal.errors import FAILED, INTERRUPTED, OK
+from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import PlainCommand, single
+
+if TYPE_CHECKING:
+    from duetime.kinds.prompts.agents.conversation import Conversation, Said
+    from duetime.settings import Settings
+
+app = single()
+
+
+@app.command(cls=PlainCommand)
+def chat(
+    session: Annotated[str | None, typer.Option(metavar="NAME", help="Which conversation to go on with.")] = None,
+    new: Annotated[bool, typer.Option("--new", help="Begin a new conversation.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show the conversations there are.")] = False,
+    once: Annotated[str | None, typer.Option(metavar="TEXT", help="Say this, print the answer, and end.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="MAKER:NAME", help="Otherwise as the settings say.")] = None,
+    db: Db = None,
+    tasks: Tasks = None,
+    json_: Json = False,
+) -> None:
+    """Talk with an agent that schedules for you. Ctrl-C stops an answer; at the prompt it ends the conversation."""
+    from duetime.settings import data_folder
+
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "model": model})
+    sessions = Sessions(data_folder() / "chats")
+    if list_:
+        _list(sessions, settings, json_)
+        return
+    if json_ and once is None:
+        raise InvalidInput("--json: needs --once or --list; a conversation is for people")
+    if new and session is not None:
+        raise InvalidInput("--new: finds a name by itself; leave out --session")
+    name = sessions.new(iso_local(SystemClock().now(), "UTC")[:10]) if new else session or USUAL
+    chatting = Chat(settings, sessions, name)
+    raise typer.Exit(chatting.once(once, json_) if once is not None else chatting.converse())
+
+
+class Chat:
+    def __init__(self, settings: Settings, sessions: Sessions, name: str) -> None:
+        from duetime.settings import local_zone
+
+        self._settings, self._sessions, self._name = settings, sessions, name
+        self._clock, self._zone = SystemClock(), local_zone(settings)
+
+    def once(self, text: str, json_: bool) -> int:
+        """The answer alone, so that a script can use it."""
+        terminal = Terminal(quiet=json_, aside=sys.stderr)
+        with self._open() as conversation:
+            said = self._say(conversation, text, terminal)
+        if json_:
+            screen.print_json(_document(self._name, said))
+        return INTERRUPTED if said.stopped else OK if said.error is None else FAILED
+
+    def converse(self) -> int:
+        terminal = Terminal()
+        with self._open() as conversation:
+            terminal.greet(self._name, self._settings.model, conversation.waiting)
+            while (text := terminal.ask()) is not None:
+                self._say(conversation, text, terminal)
+        return OK
+
+    def _open(self) -> Conversation:
+        from duetime.kinds.prompts.agents.conversation import Conversation, messages_from_json
+
+        kept = self._sessions.messages(self._name)
+        conversation = Conversation(self._settings.model, _access(self._settings), self._clock, self._zone)
+        try:
+            conversation.go_on(messages_from_json(kept))
+        except ValueError as error:
+            message = f"the conversation {self._name!r} cannot be read by this version; begin a new one with --new"
+            raise InvalidInput(message, field="session") from error
+        return conversation
+
+    def _say(self, conversation: Conversation, text: str, terminal: Terminal) -> Said:
+        from duetime.kinds.prompts.agents.conversation import messages_to_json
+
+        said = conversation.ask(text, terminal.hear)
+        if said.turn.messages:
+            self._sessions.add(self._name, text, messages_to_json(said.turn.messages), self._clock.now())
+        terminal.end(said)
+        return said
+
+
+def _access(settings: Settings) -> Access:
+    """A server of our own over stdio: whatever else runs or does not run, it has the tools. The store is named in the
+    environment, because everybody can read the command lines of all processes, and a URL may hold a password."""
+    from duetime.kinds.prompts.access import RUN_FOLDER
+    from duetime.settings import CONFIG, PREFIX
+
+    origin = settings.origin
+    given = () if origin.tasks and origin.tasks == origin.file else settings.tasks
+    tasks = [part for module in given for part in ("--tasks", module)]
+    command = (sys.executable, "-P", "-m", "duetime", "mcp", *tasks)
+    file = {CONFIG: origin.file} if origin.file else {}
+    return Access(None, "", command, {f"{PREFIX}DB": settings.path_of_db(), RUN_FOLDER: str(Path.cwd()), **file})
+
+
+def _document(name: str, said: Said) -> dict[str, Any]:
+    spent = said.turn.spent
+    usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
+    return {
+        "session": name,
+        "text": said.turn.text,
+        "tool_calls": said.turn.view(),
+        "earlier_calls": said.turn.earlier_calls,
+        "usage": usage,
+        "error": "stopped" if said.stopped else said.error,
+    }
+
+
+def _list(sessions: Sessions, settings: Settings, json_: bool) -> None:
+    from duetime.settings import local_zone
+
+    zone = local_zone(settings)
+    found = sessions.all()
+    if json_:
+        rows = [
+            {"session": each.name, "updated": iso_local(each.updated, zone), "messages": len(each.messages),
+             "first": each.first}
+            for each in found
+        ]  # fmt: skip
+        screen.print_json({"sessions": rows, "count": len(rows)})
+    elif not found:
+        print("There is no conversation yet.")
+    else:
+        shown = [(each.name, format_local(each.updated, zone), len(each.messages), each.first) for each in found]
+        screen.table(["SESSION", "LAST", "MESSAGES", "BEGAN WITH"], shown, whole=2)

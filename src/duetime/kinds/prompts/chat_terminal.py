@@ -1,0 +1,103 @@
+"""What a conversation looks like in a terminal. Whatever a model or a tool writes is shown, never obeyed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
+
+from duetime.terminal import output as screen
+from duetime.terminal.output import clean, plural
+
+if TYPE_CHECKING:
+    from duetime.kinds.prompts.agents.conversation import Said, Waiting
+    from duetime.kinds.prompts.agents.model_turn import Called, Word
+
+PROMPT = "> "
+LEAVE = ("/quit", "/exit")
+SHOWN = 5
+"""Due prompts that are named at the beginning."""
+
+
+class Terminal:
+    def __init__(self, *, quiet: bool = False, aside: TextIO | None = None) -> None:
+        """`quiet` shows nothing while it comes; `aside` is where the lines go that are not the answer."""
+        self._quiet = quiet
+        self._console = screen.console()
+        if aside is not None:
+            self._console.file = aside
+        self._in_line = False
+
+    def greet(self, session: str, model: str, waiting: Sequence[Waiting]) -> None:
+        self._dim(f"{model}, conversation {session!r}")
+        self._dim(f"Ctrl-C stops an answer; Ctrl-D or {LEAVE[0]} ends.")
+        if not waiting:
+            return
+        print(f"{plural(len(waiting), 'due prompt')} waiting for an agent:")
+        for each in waiting[:SHOWN]:
+            print(f"  #{each.task}  {clean(each.due)}  {clean(each.prompt)}")
+        if len(waiting) > SHOWN:
+            print(f"  and {len(waiting) - SHOWN} more")
+
+    def ask(self) -> str | None:
+        """What the person says next; None when there is nothing more."""
+        with suppress(ImportError):
+            import readline  # noqa: F401 - gives the line its editing and its history
+        while True:
+            try:
+                text = input(PROMPT if sys.stdin.isatty() else "").strip()
+            except EOFError:
+                self._finish_line()
+                return None
+            except KeyboardInterrupt:
+                self._finish_line()
+                raise
+            if text in LEAVE:
+                return None
+            if text:
+                return text
+
+    def _finish_line(self) -> None:
+        if sys.stdin.isatty():
+            print()  # the cursor still stands behind the prompt
+
+    def hear(self, news: Word | Called) -> None:
+        """Called from the thread of the conversation, one after the other."""
+        from duetime.kinds.prompts.agents.model_turn import Called
+
+        if self._quiet:
+            return
+        if isinstance(news, Called):
+            self._break()
+            mark = "failed: " if news.failed else ""
+            self._dim(f"  {news.name} {news.arguments} -> {mark}{news.result}")
+        elif news.text:
+            sys.stdout.write(_readable(news.text))
+            sys.stdout.flush()
+            self._in_line = not news.text.endswith("\n")
+
+    def end(self, said: Said) -> None:
+        self._break()
+        if self._quiet:
+            return
+        if said.stopped:
+            self._dim("(stopped)")
+        if said.error is not None:
+            print(f"duetime: {clean(said.error)}", file=sys.stderr, flush=True)
+
+    def _break(self) -> None:
+        if self._in_line:
+            print(flush=True)
+            self._in_line = False
+
+    def _dim(self, line: str) -> None:
+        """One line, whatever it says."""
+        terminal = self._console.is_terminal
+        text: Any = screen.safe(line, "dim")
+        self._console.print(text, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
+
+
+def _readable(text: str) -> str:
+    """Lines stay lines; everything else that could move the cursor is spelled out."""
+    return "\n".join(clean(line) for line in text.expandtabs(4).split("\n"))

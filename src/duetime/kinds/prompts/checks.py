@@ -1,0 +1,114 @@
+"""Checks of who does due prompts: whether an agent could be woken from here, and whether prompts name one that is not
+there. Nothing is started and no model is asked."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Schedule
+from duetime.engine.ownership import is_open_to
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import ScheduleQuery
+from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
+from duetime.kinds.prompts.kind import REMINDERS, PromptKind
+from duetime.service.calls import LOCAL, taken
+from duetime.settings import AgentSettings, Settings, data_folder
+from duetime.terminal.checks import Check
+from duetime.terminal.output import clean
+
+SUBJECT = "agents"
+LOOKED_AT = 1000
+"""Prompts whose agents are looked up: enough to notice what is missing, in a moment."""
+
+
+def agent_checks(settings: Settings) -> Iterator[Check]:
+    """The worker may have another environment: what is missing in this one is a warning."""
+    woken = woken_agents(settings)
+    for name, given in woken.items():
+        yield _agent(name, given, settings)
+    if not woken:
+        yield Check("ok", SUBJECT, "none is woken: due prompts wait in the inbox until an agent takes them")
+    yield from _sees_the_disk(settings)
+    if settings.heartbeat.every:
+        yield _heartbeat(settings)
+
+
+def _agent(name: str, given: AgentSettings, settings: Settings) -> Check:
+    """What cannot be built at all is refused before this is asked."""
+    who = f"agents.{clean(name)}"
+    if given.folder and not Path(given.folder).expanduser().is_dir():
+        return Check("fail", SUBJECT, f"{who}: there is no folder {clean(given.folder)}; make it, or name another")
+    if given.type == BUILTIN:
+        return _model(who, given.model or settings.model)
+    program = given.command[0] if given.command else given.preset
+    if not program:
+        return Check("ok", SUBJECT, f"{who}: a webhook, which is not called now")
+    found = shutil.which(program)
+    if found is None:
+        advice = "install it where the worker finds it, or give its path as `command`"
+        return Check("warn", SUBJECT, f"{who}: there is no program {clean(program)} on this PATH; {advice}")
+    return Check("ok", SUBJECT, f"{who}: {clean(found)}")
+
+
+def _model(who: str, model: str) -> Check:
+    from duetime.kinds.prompts.agents.models import model_named
+
+    try:
+        model_named(model)
+    except InvalidInput as error:
+        return Check("warn", SUBJECT, f"{who}: {clean(error.message)}")
+    return Check("ok", SUBJECT, f"{who}: {clean(model)}, and its key is there")
+
+
+def _heartbeat(settings: Settings) -> Check:
+    from duetime.kinds.prompts.agents.heartbeat import Unusable, read_standing
+
+    path = Path(settings.heartbeat.instructions).expanduser()
+    standing = read_standing(path)
+    if isinstance(standing, Unusable):
+        return Check("fail", "heartbeat", clean(standing.reason))
+    return Check("ok", "heartbeat", f"every {clean(settings.heartbeat.every)}, by {clean(path.resolve())}")
+
+
+def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
+    """Of what may still fire: it would wait for an agent that nobody wakes."""
+    known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
+    query = ScheduleQuery(kind=PromptKind.name, status="living", limit=LOOKED_AT, count_to=0)
+    named = Counter((item.definition.subject, item.definition.owner) for item in _living(scheduler, query))
+    yield from _closed({each: named[each] for each in named if each[0] in known}, settings)
+    absent = Counter[str]()
+    for (name, _), number in named.items():
+        absent[name] += number
+    missing = ", ".join(f"{clean(name)} ({absent[name]})" for name in sorted(absent.keys() - known)[:5])
+    if missing:
+        advice = "name them under [agents], or give the prompts another agent (`prompt edit`, the tool schedule_edit)"
+        yield Check("warn", SUBJECT, f"prompts ask for agents that the settings do not name: {missing}; {advice}")
+
+
+def _living(scheduler: Scheduler, query: ScheduleQuery) -> list[Schedule]:
+    return taken(scheduler.search(LOCAL, query)).items
+
+
+def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterator[Check]:
+    """Agents that are there, and not for the owner of a prompt."""
+    owners = owners_of_agents(settings)
+    closed = [
+        f"{clean(agent)} ({clean(owner)}: {number})"
+        for (agent, owner), number in sorted(named.items())
+        if agent in owners and not is_open_to(owners[agent], owner)
+    ]
+    if closed:
+        advice = "add these owners to `owners` of the agent, or have them choose another"
+        said = f"prompts wait for agents that are not open to their owners: {', '.join(closed[:5])}"
+        yield Check("warn", SUBJECT, f"{said}; {advice}")
+
+
+def _sees_the_disk(settings: Settings) -> Iterator[Check]:
+    for name, given in settings.agents.items():
+        if given.preset == "codex" and given.folder:
+            said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
+            yield Check("warn", SUBJECT, f"{said}; run its worker as a user of its own, or leave `folder` out")

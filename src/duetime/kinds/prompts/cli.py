@@ -1,0 +1,200 @@
+"""`duetime prompt`: agents woken with instructions, and the inbox from which scripts take what is due."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from duetime.engine.checkout import LEASE
+from duetime.engine.clock import MINUTE
+from duetime.engine.encoding import encode, shorten_error
+from duetime.engine.errors import InvalidInput
+from duetime.engine.outcome import Completed, Failed
+from duetime.engine.policy.checkout import hold_of
+from duetime.engine.policy.finish import Held
+from duetime.engine.result import Err
+from duetime.engine.validation import NewSchedule
+from duetime.service.calls import LOCAL, Refused, taken
+from duetime.service.presenters import instant_view
+from duetime.terminal import output as screen
+from duetime.terminal.context import Db, Json, again, duration, given_text, opened, worker_warnings
+from duetime.terminal.errors import NOT_FOUND
+from duetime.terminal.output import clean, coming
+from duetime.terminal.schedules import change as schedule_changing
+from duetime.terminal.schedules import create as schedule_adding
+from duetime.terminal.schedules import read as schedule_reading
+from duetime.terminal.schedules.kind_view import PROMPT, headline
+from duetime.terminal.schedules.options import Key, Name, Rules, Telling, When
+from duetime.terminal.schedules.read import Id
+from duetime.terminal.typer_ext import PlainCommand, bundled, group
+
+app = group("Prompts: instructions for an agent, scheduled.")
+
+
+@dataclass(frozen=True, slots=True)
+class Waking:
+    """Whom a prompt wakes, and how often and how dearly."""
+
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="An agent of the settings, or inbox.")
+    ] = None
+    remind: Annotated[
+        bool, typer.Option("--remind", help="Wake no agent: send the text to a person, to --deliver-to or `reminders`.")
+    ] = False
+    max_runs_per_day: Annotated[
+        int | None, typer.Option("--max-runs-per-day", metavar="N", help="What is beyond it waits for the next day.")
+    ] = None
+    max_tokens_per_day: Annotated[
+        int | None, typer.Option("--max-tokens-per-day", metavar="N", help="The same, for the tokens it used.")
+    ] = None
+    max_dollars_per_day: Annotated[
+        float | None, typer.Option("--max-dollars-per-day", metavar="N", help="The same, for what they cost.")
+    ] = None
+
+    def payload(self) -> dict[str, Any]:
+        given = {
+            "agent": self.agent,
+            "remind": self.remind or None,
+            "max_runs_per_day": self.max_runs_per_day,
+            "max_tokens_per_day": self.max_tokens_per_day,
+            "max_dollars_per_day": self.max_dollars_per_day,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@app.command(cls=PlainCommand)
+@bundled
+def add(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to do; - reads standard input.")],
+    when: When,
+    waking: Waking,
+    rules: Rules,
+    telling: Telling,
+    name: Name = None,
+    key: Key = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
+    prompt = given_text(text)
+    payload = {"prompt": prompt, **waking.payload()}
+    policy = rules.policy() | telling.policy()
+    new = NewSchedule("prompt", name or headline(prompt), *when.trigger(), payload, policy, when.tz, key)
+    with opened(db, making=True) as room:
+        schedule_adding.add(room, new, [*when.notes(room), *worker_warnings(room, db, kind="prompt")], json_)
+
+
+@app.command(cls=PlainCommand)
+@bundled
+def edit(
+    id: Id,
+    when: When,
+    waking: Waking,
+    rules: Rules,
+    telling: Telling,
+    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Other instructions.")] = None,
+    name: Name = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Change a prompt. What is not given stays as it is. One that is running cannot be changed, but one that is due and
+    waits because its agent is not there can be given another --agent."""
+    given = waking.payload() | ({} if text is None else {"prompt": given_text(text)})
+    renamed = headline(given["prompt"]) if name is None and text is not None else name
+    policy = rules.policy() | telling.policy()
+    with opened(db) as room:
+        schedule_adding.edit(room, PROMPT, id, when, json_, name=renamed, payload=given, policy=policy)
+
+
+# -- the inbox, for scripts -----------------------------------------------------------------------------------------
+
+
+@app.command(cls=PlainCommand)
+def take(
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only prompts for this agent.")] = None,
+    lease: Annotated[
+        str, typer.Option("--for", metavar="SPAN", help="How long it stays yours; then another may take it.")
+    ] = f"{LEASE // MINUTE}m",
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Take the prompt that is due the longest. Its text is printed; exit code 3 when nothing is due."""
+    with opened(db) as room:
+        held = taken(room.scheduler.take(LOCAL, "prompt", agent, duration(lease, "--for")))
+        zone, now = room.scheduler.zone, room.clock.now()
+        number = "RUN" if held is None else str(held.run.id)
+        how = again(room, "prompt", "finish", number, "--result", "...")
+    if held is None:
+        _nothing(json_)
+    elif json_:
+        screen.print_json(_held_view(held, zone))
+    else:
+        run = held.run
+        print(screen.block(_text_of(held)))
+        screen.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
+
+
+def _nothing(json_: bool) -> None:
+    if json_:
+        screen.print_json({"run_id": None})
+    else:
+        screen.note("Nothing is due.")
+    raise typer.Exit(NOT_FOUND)
+
+
+def _text_of(held: Held) -> str:
+    return str(json.loads(held.definition.payload).get("prompt", ""))
+
+
+def _held_view(held: Held, zone: str) -> dict[str, Any]:
+    run, definition = held.run, held.definition
+    return {
+        "id": definition.public_id,
+        "run_id": run.id,
+        "hold": hold_of(run),
+        "prompt": _text_of(held),
+        "due": instant_view(run.due, zone),
+        "expires_at": instant_view(run.expires, zone),
+    }
+
+
+@app.command(cls=PlainCommand)
+def finish(
+    run: Annotated[int, typer.Argument(metavar="RUN", help="The number that `take` gave.")],
+    result: Annotated[
+        str | None, typer.Option("--result", metavar="TEXT", help="What came of it; - reads standard input.")
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option("--error", metavar="TEXT", help="What kept you from it; - reads standard input.")
+    ] = None,
+    hold: Annotated[
+        str | None,
+        typer.Option(metavar="HOLD", help="As `take --json` gave it: refused once somebody else has taken it anew."),
+    ] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Say what became of a prompt that was taken: exactly one of --result and --error."""
+    if result is not None and error is None:
+        outcome: Completed | Failed = Completed(encode(given_text(result)))
+    elif error is not None and result is None:
+        outcome = Failed(shorten_error(given_text(error)) or "it failed without a word")
+    else:
+        raise InvalidInput("give exactly one of --result and --error")
+    with opened(db) as room:
+        ended = room.scheduler.finish(LOCAL, run, outcome, "prompt", hold=hold)
+        if isinstance(ended, Err):
+            raise Refused(Err(ended.code, f"run {run} is not yours to finish: it expired, or somebody else has it"))
+        prompt = room.scheduler.schedule_of(LOCAL, ended.value)
+    name = ended.value.name if prompt is None else prompt.definition.public_id
+    if json_:
+        screen.print_json({"id": name, "run_id": run, "status": ended.value.status})
+    else:
+        print(f"Finished prompt {clean(name)}: run {run} is {ended.value.status}.")
+
+
+schedule_reading.join(app, PROMPT)
+schedule_changing.join(app, PROMPT)

@@ -1,0 +1,135 @@
+"""What waits in the inbox, in the hands of an agent's run: its own token finishes it, and with the run it is let go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from duetime.engine.kind import Caller, Kind
+from duetime.engine.model import Run, run_holder
+from duetime.engine.outcome import Outcome
+from duetime.engine.policy.checkout import LEFT, hold_of, not_yours, was_left
+from duetime.engine.policy.finish import Held
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import RunQuery
+from duetime.kinds.prompts.access import life_of
+from duetime.kinds.prompts.agent import BROKE_OFF, Agent, Errand, Reply, goes_on
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.runner import ending_of
+from duetime.settings.sections import INBOX
+
+if TYPE_CHECKING:
+    from duetime.kinds.prompts.agents.heartbeat import DuePrompt
+
+
+log = logging.getLogger("duetime.agents")
+
+_MOST_DUE = 20
+"""Waiting prompts that one beat takes on."""
+
+SchedulerOf = Callable[[], Scheduler]
+"""The scheduler holds the kinds and these hold the agents, so that it is there only after them."""
+
+
+class RunHands:
+    def __init__(self, scheduler_of: SchedulerOf, name: str) -> None:
+        """`name` of the agent whose answers these are."""
+        self._scheduler_of, self._name = scheduler_of, name
+
+    def take(self, errand: Errand) -> Sequence[DuePrompt]:
+        """The oldest. One that was left alone by whoever had it before is all that is taken."""
+        due: list[DuePrompt] = []
+        lease = life_of(errand.patience)
+        while len(due) < _MOST_DUE:
+            # As long as the run at least: however short a prompt's own time, nobody else is to do it meanwhile.
+            taken = self._scheduler_of().take(_caller(errand), PromptKind.name, INBOX, lease, least=lease)
+            if isinstance(taken, Err) or taken.value is None:
+                break
+            due.append(_due(taken.value))
+            if len(due) == 1 and was_left(taken.value.run):
+                break
+        return due
+
+    def finish(self, errand: Errand, due: DuePrompt, reply: Reply) -> None:
+        scheduler, caller = self._scheduler_of(), _caller(errand)
+        ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), PromptKind.name, hold=due.hold)
+        if isinstance(ended, Err) and not self._is_finished(caller, due):
+            log.warning("the answer of run %s to the prompt of run %s is lost: %s", errand.run, due.run, ended.message)
+
+    def _is_finished(self, caller: Caller, due: DuePrompt) -> bool:
+        """By the agent itself: whoever else had it would have got another hold."""
+        run = self._scheduler_of().run(caller, due.run)
+        return run is not None and hold_of(run) == due.hold
+
+    def left(self, errand: Errand) -> int:
+        caller = _caller(errand)
+        query = RunQuery(kind=PromptKind.name, holder=caller.holder, oldest_first=True, count_to=0)
+        found = self._scheduler_of().runs(caller, query)
+        return 0 if isinstance(found, Err) else len(found.value.items)
+
+    def give_back(self, errand: Errand, reason: str) -> None:
+        given = self._scheduler_of().give_back(_caller(errand), PromptKind.name, reason)
+        if isinstance(given, Err):
+            log.warning("what run %s took waits again only when its hold ends: %s", errand.run, given.message)
+
+
+class LetsGo:
+    """An agent whose run, once it is over, has nothing in its hands: its token is dead, and nobody could finish it."""
+
+    def __init__(self, inner: Agent, hands: RunHands) -> None:
+        self._inner, self._hands = inner, hands
+
+    def wake(self, errand: Errand) -> Reply | Outcome:
+        answer: Reply | Outcome = BROKE_OFF
+        try:
+            answer = self._inner.wake(errand)
+        finally:
+            if not goes_on(answer):
+                self._hands.give_back(errand, LEFT)
+        return answer
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _caller(errand: Errand) -> Caller:
+    """Whoever brings the token of this run is the same to the scheduler."""
+    return Caller(errand.owner, holder=run_holder(errand.run, errand.fence))
+
+
+def _due(held: Held) -> DuePrompt:
+    from duetime.kinds.prompts.agents.heartbeat import DuePrompt
+
+    run, definition, _ = held
+    return DuePrompt(
+        definition.id,
+        run.id,
+        definition.owner,
+        PromptKind.text_of(definition),
+        run.due,
+        definition.written,
+        definition.depth,
+        hold_of(run),
+    )
+
+
+# Answers that come later than the prompt's agent was woken: kept and counted as if they had come at once.
+
+
+def answered_later(scheduler: Scheduler, kinds: Mapping[str, Kind]) -> Callable[[Caller, Run, Reply], Result[Run]]:
+    prompts = kinds[PromptKind.name]
+    assert isinstance(prompts, PromptKind)
+
+    def finish(caller: Caller, run: Run, reply: Reply) -> Result[Run]:
+        schedule = scheduler.schedule_of(caller, run)
+        if schedule is None:  # deleted meanwhile, and the run with it
+            return not_yours(run.id)
+        definition = schedule.definition
+        ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), PromptKind.name)
+        if isinstance(ended, Ok):
+            prompts.count(definition, reply.spent)
+        return ended
+
+    return finish

@@ -1,0 +1,158 @@
+"""Prompts: instructions for an agent. When one is due, its agent is woken; without one it waits until it is taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from duetime.engine.clock import DAY, MINUTE, Instant
+from duetime.engine.encoding import is_text
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller, Prepared, Work
+from duetime.engine.model import Definition
+from duetime.engine.outcome import Alert, Completed, Outcome, Returned
+from duetime.engine.ownership import EVERYBODY, is_open_to
+from duetime.engine.policy.options import NotifyOn, Policy
+from duetime.engine.usage import MICRO, Used
+from duetime.kinds.prompts.agent import Spent
+from duetime.kinds.prompts.runner import Waking
+from duetime.settings.sections import INBOX
+
+REMINDERS = "reminders"
+"""The topic of reminders that name none."""
+UNKNOWN_WAIT = 1 * MINUTE
+"""Until a prompt is tried again whose agent this worker does not know: another one may."""
+UNKNOWN_TIMES = 5
+"""So often it is given back before somebody is told: by then no other worker knows the agent either."""
+
+_LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
+_PARTS = ("prompt", "agent", "remind", *_LIMITS)
+
+
+class PromptKind:
+    name = "prompt"
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    remembered: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        waking: Waking,
+        default: str = INBOX,
+        inboxes: Sequence[str] = (),
+        owners: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> None:
+        """For the agent `inbox`, and others that are inboxes, a due prompt waits until a connected agent takes it.
+        `owners` says who may use which agent; one that it does not name is open to all."""
+        self._waking, self._default, self._owners = waking, default, owners
+        self._inboxes = (*inboxes, INBOX)
+
+    def agents(self, owner: str) -> list[str]:
+        """Those that there are for an owner. The one that is meant where a prompt names none stands first."""
+        all_agents = dict.fromkeys([self._default, *sorted(self._waking.wakers), *self._inboxes])
+        found = [name for name in all_agents if self._is_there(name, owner)]
+        return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
+
+    def _is_there(self, agent: str, owner: str) -> bool:
+        return is_open_to(self._owners.get(agent, (EVERYBODY,)), owner)
+
+    def public_id(self, now: Instant, trigger_type: str) -> str:
+        return "{id}"
+
+    def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
+        for name in payload:
+            if name not in _PARTS:
+                raise InvalidInput(f"{name}: a prompt has no such part; it has {', '.join(_PARTS)}", field=name)
+        given = {name: value for name, value in payload.items() if value is not None}
+        prepared: dict[str, Any] = {"prompt": _prompt(given.get("prompt"))}
+        limits = {name: _limit(name, given[name]) for name in _LIMITS if name in given}
+        if _flag("remind", given.get("remind", False)):
+            _refuse_limits(limits)
+            return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS}, _is_heard)
+        prepared |= limits
+        agent = self._agent(given.get("agent"), self.agents(caller.owner))
+        return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
+
+    def _agent(self, given: object, agents: Sequence[str]) -> str:
+        if given is None:
+            return agents[0]
+        if isinstance(given, str) and given in agents:
+            return given
+        shown = given[:100] if isinstance(given, str) else type(given).__name__
+        raise InvalidInput(f"agent: there is no {shown!r}; there is {', '.join(agents)}", field="agent")
+
+    def execute(self, work: Work) -> Outcome:
+        payload, agent = work.payload, work.claim.definition.subject
+        if payload.get("remind"):
+            told = {"title": "Reminder", "text": payload["prompt"]}
+            return Completed(json.dumps(told, ensure_ascii=False))
+        if not self._is_there(agent, work.claim.definition.owner):
+            return _not_there(work, agent)
+        if agent in self._inboxes:
+            return self._waking.admit(work, agent, _limits(payload))
+        if agent not in self._waking.wakers:
+            return _not_there(work, agent)
+        return self._waking.wake(work, agent, payload["prompt"], _limits(payload))
+
+    def count(self, definition: Definition, spent: Spent) -> None:
+        """What was used for a run that ended elsewhere: its agent answered later."""
+        self._waking.count(definition, spent)
+
+    @staticmethod
+    def text_of(definition: Definition) -> str:
+        return str(json.loads(definition.payload).get("prompt", ""))
+
+    def close(self) -> None:
+        self._waking.close()
+
+
+def _not_there(work: Work, agent: str) -> Returned:
+    """Its owner is told once for each agent, topic and day on which something was due: many may wait for the same."""
+    run, definition, _ = work.claim
+    reason = f"there is no agent {agent} in the worker's settings; name it there, or give the task another agent"
+    told = Alert(
+        f"agent:{agent}:{work.policy.deliver_to}:{run.due // DAY}",
+        "A prompt waits for an agent that is not there",
+        f"Task #{definition.id} is due and waits: {reason}.",
+    )
+    return Returned(reason, UNKNOWN_WAIT, told if run.fence > UNKNOWN_TIMES else None)
+
+
+def _limits(payload: Mapping[str, Any]) -> Used:
+    runs, tokens, dollars = (payload.get(name, 0) for name in _LIMITS)
+    return Used(runs, tokens, round(dollars * MICRO))
+
+
+def _limit(name: str, value: object) -> float:
+    whole = name != "max_dollars_per_day"
+    fits = type(value) is int or (not whole and type(value) is float)
+    if not isinstance(value, int | float) or not fits or not 0 < value < 2**40:
+        raise InvalidInput(f"{name}: must be a {'whole ' if whole else ''}number above 0, such as 5", field=name)
+    return value
+
+
+def _refuse_limits(limits: Mapping[str, float]) -> None:
+    for name in limits:
+        raise InvalidInput(f"{name}: a reminder wakes no agent that it could limit; leave it out", field=name)
+
+
+def _is_heard(policy: Policy) -> None:
+    if policy.notify_on == NotifyOn.FAILURE:
+        words = "notify_on: a reminder never fails, so that nobody would ever hear of it; leave it out"
+        raise InvalidInput(words, field="notify_on")
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name}: must be true or false", field=name)
+    return value
+
+
+def _prompt(given: object) -> str:
+    """How long it may be is the scheduler's limit for any payload."""
+    if not isinstance(given, str) or not given.strip():
+        raise InvalidInput("prompt: must be a text that is not empty", field="prompt")
+    if not is_text(given):
+        raise InvalidInput("prompt: holds characters that are no text (NUL or lone surrogates)", field="prompt")
+    return given

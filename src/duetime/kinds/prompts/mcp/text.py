@@ -1,0 +1,161 @@
+"""The words of the prompts family: its answers are text for an agent to read, and so are its refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Definition, Schedule, status_of
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.result import Err, Result
+from duetime.engine.times import format_local
+from duetime.engine.triggers import describe, trigger_from_json
+from duetime.kinds.notifications.service import STORE_ERRORS
+from duetime.mcp.schemas import zone_of
+from duetime.mcp.tool import Arguments, Call, Reply, Schema, ToolProblem, number
+from duetime.service.masking import masked
+from duetime.service.presenters import instant_view
+from duetime.service.text import UNSAFE
+
+T = TypeVar("T")
+
+FAMILY = "prompts"
+KIND = "prompt"
+TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
+TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
+CUT = 60
+"""Characters of a prompt in a table."""
+KEPT = 1000
+"""Characters of a prompt in a list's structured content: ten thousand whole prompts would be gigabytes."""
+
+_LONGEST_NUMBER = 10**30
+
+
+class Refusal(Exception):
+    """Answered as a normal result with just this text."""
+
+
+Answer = Callable[[Call, Arguments], Reply]
+
+
+def refusing(answer: Answer) -> Answer:
+    @wraps(answer)
+    def answered(call: Call, given: Arguments) -> Reply:
+        try:
+            return answer(call, given)
+        except Refusal as refusal:
+            return Reply({"error": str(refusal)}, str(refusal))
+
+    return answered
+
+
+def error(message: str) -> Refusal:
+    return Refusal(f"Error: {harmless(message)}")
+
+
+def accepted(result: Result[T], **arguments: str) -> T:
+    """The value, or the refusal in the words of this family: `arguments` says how it calls a field of the core."""
+    if not isinstance(result, Err):
+        return result.value
+    if result.code in STORE_ERRORS:  # its own words may name a path
+        raise error("the store cannot be reached just now; try again in a moment.")
+    field, _, rest = result.message.partition(": ")
+    raise error(f"{arguments[field]}: {rest}" if rest and field in arguments else result.message)
+
+
+def zone_in(call: Call, given: Arguments) -> str:
+    """As for every family, but an unknown zone is a result here."""
+    try:
+        return zone_of(call, given)
+    except ToolProblem as problem:
+        raise error(str(problem)) from problem
+
+
+def number_in(given: Arguments, name: str) -> int:
+    """Any integer may be asked for; one that cannot even be written out is no id."""
+    number: int = given[name]
+    if abs(number) >= _LONGEST_NUMBER:
+        raise error(f"{name} is too large a number for an id.")
+    return number
+
+
+def harmless(text: str) -> str:
+    """One line in which every character is there to be read: prompts were written by agents."""
+    return UNSAFE.sub("\ufffd", text)
+
+
+def headline(prompt: str, longest: int = CUT) -> str:
+    """How a table shows a prompt. Of a huge one only the beginning is looked at."""
+    beginning = prompt[: 20 * longest]
+    line = harmless(" ".join(beginning.split()))
+    return line if len(line) <= longest and len(prompt) == len(beginning) else f"{line[:longest]}..."
+
+
+def fire_time(schedule: Schedule) -> Instant | None:
+    """When it fires next; when it did or would have, once nothing is to come."""
+    progress = schedule.progress
+    return progress.through if progress.next is None else progress.next
+
+
+def payload_of(definition: Definition) -> dict[str, Any]:
+    """Empty for what was deleted."""
+    stored = json.loads(definition.payload)
+    return stored if isinstance(stored, dict) else {}
+
+
+def prompt_shown(definition: Definition, depth: int) -> str:
+    prompt = str(payload_of(definition).get("prompt", ""))
+    return str(masked(prompt)) if depth else prompt
+
+
+def repeats(definition: Definition) -> str | None:
+    """How a recurring one is understood; None for a single time and for a rule that cannot be read any more."""
+    try:
+        trigger = trigger_from_json(definition.trigger)
+        return None if trigger.type == "once" else describe(trigger)
+    except DuetimeError:
+        return None
+
+
+def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
+    """The run of an agent (`depth` above 0) sees no credentials in the prompts of other runs."""
+    definition, progress = schedule
+    payload = payload_of(definition)
+    prompt = prompt_shown(definition, depth)
+    view: dict[str, Any] = {
+        "id": definition.id,
+        "fire_at": instant_view(fire_time(schedule), zone),
+        "status": status_of(progress),
+        "prompt": prompt if len(prompt) <= KEPT else f"{prompt[:KEPT]}...",
+        **({"remind": True} if payload.get("remind") else {"agent": definition.subject}),
+    }
+    rule = repeats(definition)
+    extras = {
+        "repeats": rule,
+        "deliver_to": policy_for_ending(definition.policy).deliver_to,
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
+        "last_error": masked(progress.last_error),
+        "held": masked(progress.note),
+    }
+    return view | {name: value for name, value in extras.items() if value is not None}
+
+
+def shown(instant: Instant | None, zone: str) -> str:
+    return "no time" if instant is None else format_local(instant, zone)
+
+
+def table_row(schedule: Schedule, zone: str, depth: int) -> str:
+    definition, progress = schedule
+    prompt = headline(prompt_shown(definition, depth))
+    return f"#{definition.id}  {shown(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}"
+
+
+def lines(first: str, notes: Sequence[str | None], warnings: Sequence[str] = ()) -> str:
+    """The sentence itself, then what had to be assumed, then what might keep it from firing."""
+    further = [f"Note: {note.rstrip('.')}." for note in notes if note]
+    return "\n".join([first, *further, *(f"Warning: {warning}" for warning in warnings)])

@@ -1,0 +1,1 @@
+"""Requests: HTTP calls, sent through the QStash-compatible API."""

@@ -1,0 +1,73 @@
+"""Requests: who sends them, and the keys that sign what is sent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from duetime.engine.clock import Clock
+from duetime.engine.outcome import Outcome
+from duetime.engine.store_revocations import Revocations
+from duetime.kinds.requests.wire import Outgoing, Requester
+from duetime.settings import Settings
+
+if TYPE_CHECKING:
+    from duetime.kinds.requests.signing_keys import SigningKeys
+
+
+def signing_keys(settings: Settings, store: Revocations, clock: Clock) -> SigningKeys:
+    """Of every node alike: they follow from the secret that signs tokens, and from what the store counts."""
+    from duetime.kinds.requests.signing_keys import SigningKeys
+    from duetime.security.private_files import load_secret
+
+    folder = settings.path_of_keys()
+    return SigningKeys(partial(load_secret, folder, os.environ), folder, store, clock)
+
+
+class OpenedByUse:
+    """Stands for the real one until there is something to send: most commands send nothing, and it is slow to load."""
+
+    def __init__(self, settings: Settings, store: Revocations, clock: Clock) -> None:
+        self._settings, self._store, self._clock = settings, store, clock
+        self._opening = threading.Lock()
+        self._opened: Requester | None = None
+        if settings.allowed_hosts:  # a list that cannot be read is told at once, not with the first request
+            from duetime.net.ssrf_guard import Guard
+
+            Guard(settings.allowed_hosts)
+
+    @cached_property
+    def keys(self) -> SigningKeys:
+        """One for all of this process: what one part of it rotates, the others sign with at once."""
+        return signing_keys(self._settings, self._store, self._clock)
+
+    def host_of(self, url: str) -> str:
+        return self._requester().host_of(url)
+
+    def send(self, outgoing: Outgoing) -> Outcome:
+        return self._requester().send(outgoing)
+
+    def close(self) -> None:
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()
+
+    def _requester(self) -> Requester:
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_requester(self._settings, self._clock, self.keys.current)
+            return self._opened
+
+
+def open_requester(settings: Settings, clock: Clock, key_of: Callable[[str], str]) -> Requester:
+    """Guarded: the addresses are whatever clients give. `key_of` gives the key that signs an owner's."""
+    from duetime.kinds.requests.sender import Requests
+    from duetime.net.client import Http
+    from duetime.net.host_limits import Hosts
+    from duetime.net.ssrf_guard import Guard
+
+    http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)
+    return Requests(clock, http, Hosts(clock, settings.threads), key_of)

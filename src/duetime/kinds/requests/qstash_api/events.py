@@ -1,0 +1,148 @@
+"""The logs: what happened to messages, told from their runs and attempts, latest first."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from duetime.engine.clock import Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Page
+from duetime.kinds.requests.qstash_api.call import Answer, Asking
+from duetime.kinds.requests.qstash_api.filters import Filter, Source, walk
+from duetime.kinds.requests.qstash_api.lookup import Finder, Message
+from duetime.kinds.requests.qstash_api.views import (
+    View,
+    answer_of,
+    message_view,
+    milliseconds,
+    payload_of,
+    shown_to,
+    without_nothing,
+)
+from duetime.kinds.requests.wire import ONCE, body_of
+from duetime.service.masking import masked
+
+# The story of one message, as the rows of a log: created, tried, answered, ended. Latest first.
+
+_LARGEST_BODY = 4096
+"""Bytes of a body that a log repeats; the message itself has the whole of it."""
+_CALLED_OFF = frozenset({RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED})
+
+
+def told(message: Message, attempts: Sequence[Attempt], depth: int) -> list[View]:
+    view = message_view(*message, depth)
+    common = _common(message, view, depth)
+    created = _row("CREATED", view["createdAt"], nextDeliveryTime=view["notBefore"])
+    rows = [created, *_tried(attempts), *_state(message, view["createdAt"], depth)]
+    return [{**common, **row} for row in reversed(rows)]
+
+
+def _common(message: Message, view: View, depth: int) -> View:
+    payload = payload_of(message.schedule)
+    shown = body_of(shown_to(depth, payload))
+    common = {name: view.get(name) for name in _REPEATED}
+    common["body"] = base64.b64encode(shown).decode() if len(shown) <= _LARGEST_BODY else None
+    common["callbackHeaders"] = view.get("callbackHeader")
+    common["failureCallbackHeaders"] = view.get("failureCallbackHeader")
+    common["retryDelayExpr"] = common["retryDelayExpression"] = view.get("retryDelayExpression")
+    common["timeout"] = payload["timeout"] * 1000 if "timeout" in payload else None
+    return without_nothing(common)
+
+
+_REPEATED = (
+    "messageId", "url", "method", "header", "scheduleId", "maxRetries", "callback", "failureCallback", "label",
+    "labels",
+)  # fmt: skip
+
+
+def _row(state: str, at: Instant | int, **more: Any) -> View:
+    return without_nothing({"state": state, "time": at, **more})
+
+
+def _tried(attempts: Sequence[Attempt]) -> Iterator[View]:
+    """Attempts that were followed by another one."""
+    for attempt in attempts:
+        if attempt.started is not None:
+            yield _row("ACTIVE", milliseconds(attempt.started))
+        ended = milliseconds(attempt.finished)
+        yield _row("ERROR", ended, error=masked(attempt.error))
+        yield _row("RETRY", ended)
+
+
+def _state(message: Message, created: int, depth: int) -> Iterator[View]:
+    run = message.run
+    if run is None:
+        if message.schedule.progress.state == ScheduleState.CANCELLED:
+            yield _row("CANCELED", created)  # when it was taken back is not kept
+        return
+    ended = created if run.finished is None else milliseconds(run.finished)
+    if run.status in _CALLED_OFF:
+        yield _row("CANCELED", ended, error=masked(run.error))
+    elif run.status != RunStatus.PENDING and run.started is not None:
+        yield _row("ACTIVE", milliseconds(run.started))
+        yield from _outcome(run, ended, depth)
+
+
+def _outcome(run: Run, ended: int, depth: int) -> Iterator[View]:
+    if run.status == RunStatus.COMPLETED:
+        yield _row("DELIVERED", ended)
+    elif run.status in (RunStatus.FAILED, RunStatus.LOST):
+        yield _row("ERROR", ended, error=masked(run.error), **answer_of(run, depth))
+        yield _row("FAILED", ended, error=masked(run.error))
+    elif run.stop:
+        yield _row("CANCEL_REQUESTED", milliseconds(run.started or 0))
+
+
+MOST = 1000
+_IN_PROGRESS = frozenset({"ACTIVE", "RETRY", "ERROR"})
+
+
+class Events:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler, self._finder = scheduler, Finder(scheduler)
+
+    def listed(self, asking: Asking) -> Answer:
+        wanted = Filter(asking.query)
+        states = wanted.values("state")
+        states |= _IN_PROGRESS if "IN_PROGRESS" in states else set()
+
+        def fits(row: View) -> bool:
+            return (not states or row["state"] in states) and wanted.fits(row)
+
+        sources = self._sources(asking.caller, wanted)
+        rows, cursor = walk(sources, wanted.cursor, wanted.count(MOST), fits)
+        rows.sort(key=lambda row: -row["time"])
+        return Answer({"events": rows, **({} if cursor is None else {"cursor": cursor})})
+
+    def _sources(self, caller: Caller, wanted: Filter) -> list[Source[Any]]:
+        named = wanted.values("messageId") | wanted.values("messageIds")
+        if named:
+            found = [each for id in sorted(named) if (each := self._finder.message(caller, id)) is not None]
+            return [Source(lambda _at, _limit: Page(found, None, len(found)), partial(self._of_message, caller))]
+        # A message that has not begun, or never will, has no run.
+        unbegun = [
+            Source(partial(self._finder.schedules, caller, status), partial(_of_unbegun, caller.depth))
+            for status in ("pending", "cancelled")
+        ]
+        begun = Source(
+            lambda at, limit: self._finder.runs(caller, cursor=at, limit=limit), partial(self._of_run, caller)
+        )
+        return [*unbegun, begun]
+
+    def _of_run(self, caller: Caller, run: Run) -> list[View]:
+        found = self._finder.of_run(caller, run)
+        return [] if found is None else self._of_message(caller, found)
+
+    def _of_message(self, caller: Caller, message: Message) -> list[View]:
+        attempts = [] if message.run is None else self._scheduler.attempts(caller, message.run.id)
+        return told(message, attempts, caller.depth)
+
+
+def _of_unbegun(depth: int, schedule: Schedule) -> list[View]:
+    is_message = schedule.definition.public_id.startswith(ONCE) and not schedule.progress.run_count
+    return told(Message(schedule, None), [], depth) if is_message else []

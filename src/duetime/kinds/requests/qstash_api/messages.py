@@ -1,0 +1,175 @@
+"""Messages: published one by one or in a batch, looked at and taken back while they are on their way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.errors import InvalidInput, InvalidTrigger
+from duetime.engine.kind import Caller
+from duetime.engine.model import LIVE, Schedule
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Created
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.requests.qstash_api.call import Answer, Asking, Refused, joined, not_found, not_offered, refusal
+from duetime.kinds.requests.qstash_api.filters import Filter
+from duetime.kinds.requests.qstash_api.headers import PREFIX, Request, read_moment, request_of
+from duetime.kinds.requests.qstash_api.lookup import Finder, Message
+from duetime.kinds.requests.qstash_api.views import message_view
+from duetime.kinds.requests.wire import KIND, ONCE
+
+WINDOW = 10 * MINUTE
+"""How long a second message of the same deduplication id is taken for the first one."""
+MOST_AT_ONCE = 1000
+
+
+class Publish(NamedTuple):
+    """One message to be made; its moment is read when it is."""
+
+    request: Request
+    headers: Mapping[str, str]
+    digest: str | None
+    """Of its deduplication id, or of its content."""
+
+
+class Messages:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler, self._finder = scheduler, Finder(scheduler)
+
+    # -- publishing -----------------------------------------------------------------------------------------------
+
+    def publish(self, asking: Asking) -> Answer:
+        [made] = self._made(asking.caller, [self._read(asking, asking.destination, asking.headers, asking.body)])
+        return Answer(made, 202 if "deduplicated" in made else 200)
+
+    def batch(self, asking: Asking) -> Answer:
+        """All or none."""
+        given = asking.json()
+        if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
+            raise Refused(400, f"the body must be a list of at most {MOST_AT_ONCE} messages")
+        wanted = []
+        for number, each in enumerate(given):
+            try:
+                wanted.append(self._read_one(asking, each))
+            except (Refused, InvalidInput) as error:
+                status = error.status if isinstance(error, Refused) else 400
+                raise Refused(status, f"message {number}: {error.message}") from None
+        return Answer(self._made(asking.caller, wanted))
+
+    def _read_one(self, asking: Asking, given: Any) -> Publish:
+        if not isinstance(given, dict) or not isinstance(given.get("destination"), str):
+            raise Refused(400, "must be an object with a destination")
+        if given.get("queue") is not None:
+            raise not_offered("queues are")
+        headers, body = given.get("headers"), given.get("body")
+        headers = {} if headers is None else headers
+        if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+            raise Refused(400, "headers: must be a table of texts")
+        if not isinstance(body, str | None):
+            raise Refused(400, "body: must be a text")
+        encoded = (body or "").encode("utf-8", "surrogatepass")
+        return self._read(asking, given["destination"], joined(headers.items()), encoded)
+
+    def _read(self, asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Publish:
+        request = request_of(self._scheduler, asking.caller, destination, headers, body)
+        read_moment(headers, self._scheduler.clock.now())  # so that what is wrong with it is told of this message
+        return Publish(request, headers, _digest(request, headers))
+
+    def _made(self, caller: Caller, wanted: list[Publish], tries: int = 2) -> list[dict[str, Any]]:
+        now = self._scheduler.clock.now()
+        before = [self._made_before(caller, each.digest, now) for each in wanted]
+        fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
+        made = self._scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
+        if not isinstance(made, Err):
+            return _answers(before, made.value)
+        if tries > 1 and made.code == InvalidTrigger.code:  # the moment may just have passed: it means now
+            return self._made(caller, wanted, tries - 1)
+        raise refusal(made.code, made.message)
+
+    def _made_before(self, caller: Caller, digest: str | None, now: Instant) -> Schedule | None:
+        """In the window before this one, whose key is another; within this one the store itself knows."""
+        if digest is None:
+            return None
+        before = self._scheduler.find_by_key(caller, _key(digest, Instant(now - WINDOW)), KIND)
+        return before if before is not None and now - before.definition.created < WINDOW else None
+
+    # -- looking and taking back ------------------------------------------------------------------------------------
+
+    def get(self, asking: Asking) -> Answer:
+        return Answer(message_view(*self._living(asking), asking.caller.depth))
+
+    def cancel(self, asking: Asking) -> Answer:
+        self._cancel(asking.caller, self._living(asking))
+        return Answer({"cancelled": 1}, 202)
+
+    def _living(self, asking: Asking) -> Message:
+        """What was delivered, has failed or was taken back is no message any more: the logs and the DLQ have it."""
+        id: str = asking.path["message_id"]
+        found = self._finder.living(asking.caller, id)
+        if found is None:
+            raise not_found("message", id)
+        return found
+
+    def cancel_many(self, asking: Asking) -> Answer:
+        """Those that are named, those that fit, or all; a thousand at a time, so that a request has an end."""
+        ids = asking.ids("messageIds")
+        if ids is not None:
+            found = [each for id in dict.fromkeys(ids) if (each := self._finder.living(asking.caller, id)) is not None]
+        else:
+            wanted = Filter(asking.filters("messageIds")).must_be_known()
+            found = [each for each in self._all(asking.caller) if wanted.fits(message_view(*each, asking.caller.depth))]
+        return Answer({"cancelled": sum(self._cancel(asking.caller, each) for each in found[:MOST_AT_ONCE])}, 202)
+
+    def _all(self, caller: Caller) -> list[Message]:
+        living = self._finder.all_schedules(caller, "living")
+        once = [Message(each, None) for each in living if each.definition.public_id.startswith(ONCE)]
+        runs = [run for status in sorted(LIVE) for run in self._finder.all_runs(caller, status)]
+        recurring = [self._finder.of_run(caller, run) for run in runs]
+        return once + [each for each in recurring if each is not None and not each.is_once]
+
+    def _cancel(self, caller: Caller, message: Message) -> bool:
+        """False where it was over before it could be taken back."""
+        if message.is_once:
+            done = self._scheduler.cancel(caller, message.schedule.definition.public_id, KIND)
+        else:
+            done = self._scheduler.cancel_run(caller, 0 if message.run is None else message.run.id)
+        return not isinstance(done, Err)
+
+
+def _digest(request: Request, headers: Mapping[str, str]) -> str | None:
+    given = headers.get(f"{PREFIX}deduplication-id")
+    if given is not None:
+        return hashlib.sha256(f"id:{given}".encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    if headers.get(f"{PREFIX}content-based-deduplication", "").strip().lower() != "true":
+        return None
+    parts = ("url", "headers", "body", "body_base64")
+    content = json.dumps([request.payload.get(name) for name in parts], sort_keys=True)
+    return hashlib.sha256(f"content:{content}".encode()).hexdigest()[:40]
+
+
+def _key(digest: str, now: Instant) -> str:
+    return f"qstash:message:{digest}:{now // WINDOW}"
+
+
+def _new(wanted: Publish, now: Instant) -> NewSchedule:
+    moment = read_moment(wanted.headers, now)
+    key = None if wanted.digest is None else _key(wanted.digest, now)
+    request = wanted.request
+    return NewSchedule(KIND, request.name, *moment[:2], request.payload, request.policy, moment.timezone, key)
+
+
+def _answers(before: Sequence[Schedule | None], made: Sequence[Created]) -> list[dict[str, Any]]:
+    """Within one batch too, only the first of the same id is sent."""
+    created = iter(made)
+    answers: list[dict[str, Any]] = []
+    told: set[str] = set()
+    for known in before:
+        schedule, fresh = next(created) if known is None else Created(known, fresh=False)
+        id = schedule.definition.public_id
+        answers.append({"messageId": id} if fresh and id not in told else {"messageId": id, "deduplicated": True})
+        told.add(id)
+    return answers

@@ -1,0 +1,161 @@
+"""The routes under `/v2`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from anyio import to_thread
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import Caller
+from duetime.engine.scheduler import Scheduler
+from duetime.kinds.requests.qstash_api.call import (
+    Answer,
+    Asking,
+    Refused,
+    as_text,
+    joined,
+    not_offered,
+    raw_destination,
+    refusal,
+)
+from duetime.kinds.requests.qstash_api.dlq import DeadLetters
+from duetime.kinds.requests.qstash_api.events import Events
+from duetime.kinds.requests.qstash_api.messages import Messages
+from duetime.kinds.requests.qstash_api.schedules import Schedules
+from duetime.kinds.requests.signing_keys import SigningKeys, TooManyRotations
+
+
+class _Anything(Convertor[str]):
+    """Also a line break, which a destination may hold percent-encoded."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anything", _Anything())
+
+Work = Callable[[Asking], Answer]
+Handler = Callable[[Request], Awaitable[Response]]
+
+PUBLISH, SCHEDULES = "/v2/publish/", "/v2/schedules/"
+_ANY = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_ABSENT = {
+    "queues": "queues are",
+    "enqueue": "queues are",
+    "topics": "URL groups are",
+    "flowControl": "flow control is",
+    "bulkActions": "bulk actions in the background are",
+    "workflows": "workflows are",
+}
+
+
+def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: SigningKeys) -> list[BaseRoute]:
+    """`identify` says who calls the request at hand."""
+
+    def serve(path: str, work: Work, *methods: str) -> Route:
+        return Route(path, _handler(work, identify), methods=list(methods))
+
+    schedules, messages = Schedules(scheduler), Messages(scheduler)
+    letters, events = DeadLetters(scheduler), Events(scheduler)
+    absent = [
+        serve(f"/v2/{name}{rest}", _absent(what), *_ANY)
+        for name, what in _ABSENT.items()
+        for rest in ("", "/{rest:anything}")
+    ]
+    return [
+        serve("/v2/schedules", schedules.listed, "GET"),
+        serve("/v2/schedules/{schedule_id}/pause", schedules.pause, "PATCH", "POST"),
+        serve("/v2/schedules/{schedule_id}/resume", schedules.resume, "PATCH", "POST"),
+        serve("/v2/schedules/{schedule_id}", schedules.get, "GET"),
+        serve("/v2/schedules/{schedule_id}", schedules.delete, "DELETE"),
+        serve(SCHEDULES + "{destination:anything}", schedules.create, "POST"),
+        serve(PUBLISH + "{destination:anything}", messages.publish, *_ANY),
+        serve("/v2/batch", messages.batch, "POST"),
+        serve("/v2/messages", messages.cancel_many, "DELETE"),
+        serve("/v2/messages/{message_id}", messages.get, "GET"),
+        serve("/v2/messages/{message_id}", messages.cancel, "DELETE"),
+        serve("/v2/dlq", letters.listed, "GET"),
+        serve("/v2/dlq", letters.delete_many, "DELETE"),
+        serve("/v2/dlq/retry", letters.retry_many, "POST"),
+        serve("/v2/dlq/retry/{dlq_id}", letters.retry, "POST"),
+        serve("/v2/dlq/{dlq_id}", letters.get, "GET"),
+        serve("/v2/dlq/{dlq_id}", letters.delete, "DELETE"),
+        serve("/v2/events", events.listed, "GET"),
+        serve("/v2/logs", events.listed, "GET"),
+        serve("/v2/keys", _keys(keys, rotated=False), "GET"),
+        serve("/v2/keys/rotate", _keys(keys, rotated=True), "POST"),
+        *absent,
+        serve("/v2", _nowhere, *_ANY),
+        serve("/v2/{rest:anything}", _nowhere, *_ANY),
+    ]
+
+
+def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
+    async def handle(request: Request) -> Response:
+        # An operator is a user of this API like any other: what it lists and cancels is its own.
+        caller = identify()._replace(operator=False)
+        answer = await to_thread.run_sync(_answered, work, _asking(request, caller, await request.body()))
+        if answer.body is None:
+            return Response(status_code=answer.status)
+        return JSONResponse(answer.body, answer.status)
+
+    return handle
+
+
+def _asking(request: Request, caller: Caller, body: bytes) -> Asking:
+    query = request.query_params
+    route = PUBLISH if request.url.path.startswith(PUBLISH) else SCHEDULES
+    raw = request.scope.get("raw_path") or request.scope["path"].encode()
+    return Asking(
+        caller=caller,
+        headers=joined((name, as_text(value)) for name, value in request.headers.items()),
+        query={name: query.getlist(name) for name in query},
+        path=request.path_params,
+        destination=raw_destination(raw, request.scope["query_string"], route),
+        body=body,
+    )
+
+
+def _answered(work: Work, asking: Asking) -> Answer:
+    try:
+        return work(asking)
+    except Refused as refused:
+        return refused.answer
+    except DuetimeError as error:
+        return refusal(error.code, error.message).answer
+
+
+def _absent(what: str) -> Work:
+    def refuse(_asking: Asking) -> Answer:
+        raise not_offered(what)
+
+    return refuse
+
+
+def _nowhere(_asking: Asking) -> Answer:
+    raise Refused(404, "there is no such route, or not with this method")
+
+
+def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
+    def show(asking: Asking) -> Answer:
+        if asking.caller.depth:
+            raise Refused(403, "a run of an agent is not shown the keys that prove its owner's requests")
+        if rotated:
+            try:
+                keys.rotate(asking.caller.owner)
+            except TooManyRotations as error:
+                raise Refused(429, error.message) from None
+        current, following = keys.both(asking.caller.owner)
+        return Answer({"current": current, "next": following})
+
+    return show

@@ -1,0 +1,149 @@
+"""Schedules and messages in QStash's own words; what was to be redacted is shown as its digest.
+
+The run of an agent (`depth` above 0) is shown them without anything that looks like a credential.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.triggers import OnceTrigger, trigger_from_json
+from duetime.kinds.requests.masking import redacted
+from duetime.kinds.requests.wire import RETRIES, body_of, callback_body, dlq_id, header_lists, message_id, schedule_id
+from duetime.service.masking import masked, masked_base64, masked_result
+
+View = dict[str, Any]
+
+
+def payload_of(schedule: Schedule) -> Mapping[str, Any]:
+    payload: Mapping[str, Any] = json.loads(schedule.definition.payload)
+    return payload
+
+
+def milliseconds(instant: Instant | int) -> int:
+    return instant // 1000
+
+
+def schedule_view(schedule: Schedule, depth: int) -> View:
+    definition, progress = schedule
+    payload = shown_to(depth, payload_of(schedule))
+    view = {
+        "scheduleId": schedule_id(definition.public_id, payload),
+        "destination": payload["url"],
+        "cron": payload.get("cron") or json.loads(definition.trigger).get("expression", ""),
+        "createdAt": milliseconds(definition.created),
+        **_sent(payload),
+        "retries": payload.get("retries", RETRIES),
+        "delay": payload.get("delay"),
+        "timeout": payload.get("timeout"),
+        "isPaused": progress.state == ScheduleState.PAUSED,
+        "lastScheduleTime": None if progress.last_run is None else milliseconds(progress.last_run),
+        "nextScheduleTime": None if progress.next is None else milliseconds(progress.next),
+        "error": masked(progress.note if progress.state == ScheduleState.BROKEN else progress.last_error),
+    }
+    return without_nothing(view)
+
+
+_STATES = {RunStatus.COMPLETED: "SUCCESS", RunStatus.FAILED: "FAIL", RunStatus.LOST: "FAIL"}
+_UNSENT = (RunStatus.MISSED, RunStatus.SKIPPED)
+
+
+def last_states(schedule: Schedule, run: Run | None) -> dict[str, str]:
+    if run is None or run.status in _UNSENT:
+        return {}
+    state = _STATES.get(RunStatus(run.status), "IN_PROGRESS")
+    return {message_id(schedule.definition.public_id, run.id): state}
+
+
+def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
+    """What of a request a caller is shown. An owner's program has the owner's rights; a woken agent may act on text of
+    strangers, and could pass on what it reads."""
+    shown = redacted(payload)
+    if not depth:
+        return shown
+    if "about" in shown:  # what it follows was given in base64 and as JSON within JSON
+        shown["body"] = json.dumps(_masked_callback(callback_body(shown.pop("about"))), separators=(",", ":"))
+    if "body_base64" in shown:
+        shown["body_base64"] = masked_base64(shown["body_base64"])
+    hidden: View = masked(shown)
+    return hidden
+
+
+def _masked_callback(body: View) -> View:
+    encoded: View = {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
+    return {**body, **encoded}
+
+
+def message_view(schedule: Schedule, run: Run | None, depth: int) -> View:
+    """A message is a one-off, or one run of what recurs."""
+    definition = schedule.definition
+    payload = shown_to(depth, payload_of(schedule))
+    due = _due(schedule, run)
+    recurs = schedule_id(definition.public_id, payload)
+    view = {
+        "messageId": message_id(definition.public_id, 0 if run is None else run.id),
+        "url": payload["url"],
+        **_sent(payload),
+        "maxRetries": payload.get("retries", RETRIES),
+        "notBefore": milliseconds(due + payload.get("delay", 0) * SECOND),
+        "createdAt": milliseconds(definition.created if recurs is None else due),
+        "scheduleId": recurs,
+    }
+    return without_nothing(view)
+
+
+def _due(schedule: Schedule, run: Run | None) -> Instant:
+    if run is not None:
+        return run.due
+    trigger = trigger_from_json(schedule.definition.trigger)
+    return trigger.at if isinstance(trigger, OnceTrigger) else schedule.definition.created
+
+
+def _sent(payload: Mapping[str, Any]) -> View:
+    """Of a payload as it is shown."""
+    label = payload.get("label")
+    return {
+        "method": payload["method"],
+        "header": header_lists(payload.get("headers", {})),
+        **text_or_base64("body", body_of(payload)),
+        "callback": payload.get("callback"),
+        "callbackHeader": header_lists(payload.get("callback_headers", {})) or None,
+        "failureCallback": payload.get("failure_callback"),
+        "failureCallbackHeader": header_lists(payload.get("failure_callback_headers", {})) or None,
+        "retryDelayExpression": payload.get("retry_delay"),
+        "label": label,
+        "labels": [each.strip() for each in label.split(",")] if label else None,
+    }
+
+
+def text_or_base64(name: str, body: bytes) -> View:
+    try:
+        return {name: body.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}Base64": base64.b64encode(body).decode()}
+
+
+def answer_of(run: Run, depth: int) -> View:
+    """What the receiver said last. Where nobody answered, the status is 0 and the body is the reason."""
+    answer = json.loads(run.result or "null") or {}
+    if depth:
+        answer = masked_result(run.kind, answer)
+    body = base64.b64decode(answer["body"]) if answer.get("status") else str(masked(run.error or "")).encode()
+    return {
+        "responseStatus": answer.get("status", 0),
+        "responseHeader": answer.get("header", {}),
+        **text_or_base64("responseBody", body),
+    }
+
+
+def dlq_view(schedule: Schedule, run: Run, depth: int) -> View:
+    return {**message_view(schedule, run, depth), "dlqId": dlq_id(run.id), **answer_of(run, depth)}
+
+
+def without_nothing(view: Mapping[str, Any]) -> View:
+    return {name: value for name, value in view.items() if value is not None}

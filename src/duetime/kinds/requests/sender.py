@@ -1,0 +1,135 @@
+"""Sends requests to the addresses that clients gave: guarded, signed, and judged by what comes back."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+
+from duetime.engine.clock import MINUTE, SECOND, Clock
+from duetime.engine.errors import InvalidInput, StoreUnavailable, UnreadableTime
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.engine.times import read_duration
+from duetime.kinds.requests.wire import Outgoing
+from duetime.net.client import Http
+from duetime.net.headers import retry_after, status_name
+from duetime.net.host_limits import Hosts, Sign, Tried
+from duetime.net.messages import Answer, Call, CallFailed
+from duetime.net.outcomes import sign_of_failure
+from duetime.net.urls import BadAddress, Target, read_url
+
+SIGNATURE = "Upstash-Signature"
+SIGNATURE_LIFE = 5 * MINUTE
+GIVEN_UP, GIVES_UP = 489, "upstash-nonretryable-error"
+"""A status and a header by which a receiver says that trying again is in vain."""
+_LARGEST_HEADERS = 8 * 1024
+"""Characters of an answer's headers that are kept."""
+_WAITS = ("retry-after", "x-ratelimit-reset", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
+
+
+class Requests:
+    def __init__(self, clock: Clock, http: Http, hosts: Hosts, key_of: Callable[[str], str]) -> None:
+        """`key_of` gives the key with which an owner's requests are signed; asked anew for each, for it changes."""
+        self._clock, self._http, self._hosts, self._key_of = clock, http, hosts, key_of
+
+    def host_of(self, url: str) -> str:
+        try:
+            return read_url(url).host
+        except BadAddress as error:
+            raise InvalidInput(str(error)) from None
+
+    def send(self, outgoing: Outgoing) -> Outcome:
+        try:
+            target = read_url(outgoing.url)
+        except BadAddress as error:
+            return Failed(str(error), permanent=True)
+        return self._hosts.pass_(target.origin, lambda: self._attempt(outgoing, target), outgoing.owner)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _attempt(self, outgoing: Outgoing, target: Target) -> Tried:
+        headers = {name: value for name, value in outgoing.headers.items() if name.lower() != SIGNATURE.lower()}
+        try:
+            headers[SIGNATURE] = self._signature(outgoing)
+        except StoreUnavailable:  # which knows the present key
+            said = "the store could not be reached, so that it could not be signed"
+            return Tried(Retry(said, after=outgoing.again), Sign.NONE)
+        call = Call(outgoing.method, outgoing.url, headers, outgoing.body, outgoing.patience)
+        try:
+            answer = self._http.send(call)
+        except CallFailed as failed:
+            in_vain = Failed(failed.reason, permanent=True)
+            outcome = in_vain if failed.permanent else Retry(failed.reason, after=outgoing.again)
+            return Tried(outcome, sign_of_failure(failed))
+        return Tried(_judged(answer, outgoing, target.authority), _sign_of(answer))
+
+    def _signature(self, outgoing: Outgoing) -> str:
+        """What a receiver checks: who sent it, to which address, which body, and that it is no old one."""
+        import jwt
+
+        now = self._clock.now() // SECOND
+        claims = {
+            "iss": "Upstash",
+            "sub": outgoing.url,
+            "iat": now,
+            "nbf": now,
+            "exp": now + SIGNATURE_LIFE // SECOND,
+            "jti": f"jwt_{secrets.token_hex(12)}",
+            "body": base64.urlsafe_b64encode(hashlib.sha256(outgoing.body).digest()).decode(),
+        }
+        return jwt.encode(claims, self._key_of(outgoing.owner), "HS256")
+
+
+def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
+    result = json.dumps(
+        {
+            "status": answer.status,
+            "header": _kept(answer.headers),
+            "body": base64.b64encode(answer.body[: outgoing.kept]).decode(),
+            "cut": answer.cut or len(answer.body) > outgoing.kept,
+        }
+    )
+    if 200 <= answer.status < 300:
+        return Completed(result)
+    said = f"{host} answered {status_name(answer.status)}"
+    if answer.status == GIVEN_UP and answer.headers.get(GIVES_UP, "").strip().lower() == "true":
+        return Failed(f"{said}: trying again is in vain", permanent=True, result=result)
+    asked = _asked_to_wait(answer.headers)
+    return Retry(said, after=outgoing.again if asked is None else asked, result=result)
+
+
+def _sign_of(answer: Answer) -> Sign:
+    """A receiver has many paths, and not all of them are one owner's: that one is broken must not close the others."""
+    return Sign.NONE if answer.status >= 500 else Sign.ANSWERED
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, list[str]]:
+    kept: dict[str, list[str]] = {}
+    room = _LARGEST_HEADERS
+    for name, value in headers.items():
+        room -= len(name) + len(value)
+        if room >= 0:
+            kept[name] = [value]
+    return kept
+
+
+def _asked_to_wait(headers: Mapping[str, str]) -> int | None:
+    """Microseconds; seconds, a date or a duration such as 6m5s, in whichever header comes first."""
+    for name in _WAITS:
+        value = headers.get(name, "").strip()
+        if value == "0":
+            return 0
+        asked = retry_after({**headers, "retry-after": value}) or _duration(value)
+        if asked:
+            return asked
+    return None
+
+
+def _duration(value: str) -> int:
+    try:
+        return min(read_duration(value), 24 * 60 * MINUTE) if value else 0
+    except UnreadableTime:
+        return 0

@@ -1,0 +1,97 @@
+"""Arguments and words that several families share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from duetime.engine.clock import SECOND
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Definition
+from duetime.engine.triggers import known_zone
+from duetime.mcp.tool import Arguments, Call, Schema, ToolProblem, number, optional, text
+
+ZONE: Schema = optional(
+    text(
+        "IANA time zone such as Europe/Berlin in which times are read and shown. Give the user's zone when you know it "
+        "(from the conversation or your environment); without it, the zone of the caller's token, of the server's "
+        "settings or of its machine is used."
+    )
+)
+KEY: Schema = optional(
+    text(
+        "Makes the call safe to repeat: the same key with the same arguments returns the first result and creates "
+        "nothing new; with other arguments it is an error."
+    )
+)
+POLICY: dict[str, Schema] = {
+    "max_attempts": optional(number("How often a failing run is tried in all, with growing waits; 1 if absent.")),
+    "timeout_seconds": optional(
+        {"type": "number", "description": "Seconds after which a run is asked to stop and counts as failed."}
+    ),
+    "catch_up": optional(
+        text(
+            "After downtime: once (default: one run for all that was missed), all, skip.", enum=["once", "all", "skip"]
+        )
+    ),
+    "overlap": optional(
+        text("When due while it still runs: skip (default), queue, allow.", enum=["skip", "queue", "allow"])
+    ),
+}
+DELIVERY: dict[str, Schema] = {
+    "deliver_to": optional(
+        text(
+            "Notification topic that is told how each run ended, such as daily-report: the topic that the person's "
+            "phone listens to, or the name of a channel in the settings."
+        )
+    ),
+    "notify_on": optional(
+        text(
+            "With deliver_to: always (default), or failure or success alone.",
+            enum=["always", "failure", "success"],
+        )
+    ),
+}
+STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
+"""Of jobs and of prompts."""
+NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
+ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
+WARNINGS: Schema = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Why this might not fire, or its result not arrive. Tell the user.",
+}
+
+
+_SAME_NAME = ("max_attempts", "catch_up", "overlap", "max_runs", "deliver_to", "notify_on")
+
+
+def policy_of(arguments: Arguments) -> dict[str, Any]:
+    """The policy arguments of a create, in the core's words."""
+    policy = {name: arguments.get(name) for name in _SAME_NAME}
+    seconds = arguments.get("timeout_seconds")
+    if seconds is not None:
+        policy["timeout"] = int(max(-1, min(seconds, 2**40)) * SECOND) if math.isfinite(seconds) else -1
+    return {name: value for name, value in policy.items() if value is not None}
+
+
+def zone_of(call: Call, arguments: Arguments) -> str:
+    """The argument, else the caller's zone. An unknown one is a problem that names it."""
+    given = arguments.get("timezone")
+    if given is None:
+        return call.zone
+    try:
+        return known_zone(given).key
+    except DuetimeError as error:
+        raise ToolProblem(error.message) from error
+
+
+def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
+    """An operator's lists show all owners, so each row says whose it is."""
+    return {**view, "owner": owner} if call.caller.operator else view
+
+
+def with_warnings(call: Call, structured: dict[str, Any], made: Definition) -> dict[str, Any]:
+    """Where nothing would fire what was created, or nobody hear of its result, the answer says so."""
+    warnings = [*call.desk.warnings(made.kind), *call.desk.result_warnings(made)]
+    return {**structured, "warnings": warnings} if warnings else structured

@@ -1,0 +1,257 @@
+"""Subscriptions in both protocol eras. What changed is found by digests, so that no write has to tell anybody."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import LOCAL
+from duetime.mcp.resource import Resource
+from duetime.mcp.tool import Call
+from duetime.service.owner_limits import Shares
+
+log = logging.getLogger("duetime.mcp")
+
+EVERY = 0.4
+"""Seconds between two looks: a change by any face or process is heard of within a second."""
+
+MOST = 100
+"""Resources that one owner may watch at a time, and that one connection may ask for, unless it is set otherwise: every
+one is looked at in every round, once for all connections that watch it."""
+MOST_OF_LOCAL = 1000
+
+_UNKNOWN = object()
+
+
+class Subject(NamedTuple):
+    owner: str
+    operator: bool
+    zone: str
+    uri: str
+    hole: str
+
+
+@dataclass(eq=False, slots=True)
+class Watch:
+    """One caller's interest in one resource."""
+
+    call: Call
+    resource: Resource
+    hole: str
+    notify: Callable[[], Any]
+    last: object = None
+    asynchronous: bool = True
+    telling: bool = False
+    """Its client is being told, and may take its time to listen."""
+
+    @property
+    def subject(self) -> Subject:
+        """What is looked at: the same for all who watch the same thing with the same rights."""
+        caller = self.call.caller
+        return Subject(caller.owner, caller.operator, self.call.zone, self.resource.uri, self.hole)
+
+
+class Watcher:
+    """Looks at what is watched, and only at that; nobody watching costs nothing."""
+
+    def __init__(self, resources: Sequence[Resource], shares: Shares | None = None) -> None:
+        self._resources = list(resources)
+        self._shares = shares or Shares(watches=MOST)
+        self._watches: dict[object, Watch] = {}
+        self._streams: Counter[str] = Counter()
+        self._rounds, self._first_looks = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
+        """Threads of their own: busy requests do not keep news from those who wait for them."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._loop, group)
+            try:
+                yield
+            finally:
+                group.cancel_scope.cancel()
+
+    async def _loop(self, group: TaskGroup) -> None:
+        while True:
+            await anyio.sleep(EVERY)
+            watches = list(self._watches.items())
+            if not watches:
+                continue
+            looks = {watch.subject: watch for _, watch in watches}
+            digests = await anyio.to_thread.run_sync(_digests, looks, limiter=self._rounds)
+            for key, watch in watches:
+                digest = digests[watch.subject]
+                if digest is not _UNKNOWN and digest != watch.last and self._watches.get(key) is watch:
+                    self._tell(watch, digest, group)
+
+    def _tell(self, watch: Watch, digest: object, group: TaskGroup) -> None:
+        """A client that does not read keeps nobody else waiting; once it reads again, it hears the latest."""
+        if watch.telling:
+            return
+        watch.last = digest
+        if watch.asynchronous:
+            watch.telling = True
+            group.start_soon(_told, watch)
+        else:
+            watch.notify()
+
+    async def _watch(self, key: object, call: Call, uri: str, notify: Callable[[], Any], *, asynchronous: bool) -> None:
+        """What cannot be watched is honoured in silence, as what does not exist."""
+        for resource in self._resources:
+            hole = resource.match(uri)
+            if hole is not None and resource.digest is not None:
+                watch = Watch(call, resource, hole, notify, asynchronous=asynchronous)
+                # While the store is away nothing is known: the first look afterwards is then news.
+                watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_looks)
+                self._watches[key] = watch
+                return
+
+    def _canonical(self, uri: str) -> str:
+        """The one spelling of all those that mean the same resource; what is none stays as it is."""
+        for resource in self._resources:
+            hole = resource.match(uri)
+            if hole is not None:
+                before, _, rest = resource.uri.partition("{")
+                return before + quote(hole, safe="") + rest.partition("}")[2]
+        return uri
+
+    def _check_room(self, call: Call, names: Collection[str], asked: int) -> None:
+        """`asked` counts what this connection asks for in all, watchable or not; others may share its owner."""
+        owner = call.caller.owner
+        most = max(MOST_OF_LOCAL, self._shares.watches) if owner == LOCAL else self._shares.watches
+        own = {self._canonical_of(watch) for watch in self._watches.values() if watch.call.caller.owner == owner}
+        if asked > most or len(own.union(names)) > most:
+            raise MCPError(types.INVALID_PARAMS, f"Only {most} resources can be watched at a time; give some up first.")
+
+    def _canonical_of(self, watch: Watch) -> str:
+        before, _, rest = watch.resource.uri.partition("{")
+        return before + quote(watch.hole, safe="") + rest.partition("}")[2]
+
+    # -- the older era: one notification per connection ---------------------------------------------------------------
+
+    async def subscribe(self, session: Any, call: Call, uri: str) -> None:
+        connection = _connection(session)
+        watched, name = self._watched_by(connection), self._canonical(uri)
+        if name in watched:
+            return
+        self._check_room(call, (name,), len(watched) + 1)
+        watched.add(name)
+        tell = partial(connection.send_resource_updated, uri)
+        await self._watch((id(connection), name), call, uri, tell, asynchronous=True)
+        if name not in watched:  # given up meanwhile, or the connection ended
+            self._watches.pop((id(connection), name), None)
+
+    def unsubscribe(self, session: Any, uri: str) -> None:
+        connection = _connection(session)
+        name = self._canonical(uri)
+        self._watched_by(connection).discard(name)
+        self._watches.pop((id(connection), name), None)
+
+    def _watched_by(self, connection: Any) -> set[str]:
+        watched: set[str] | None = connection.state.get(__name__)
+        if watched is None:
+            watched = connection.state[__name__] = set()
+            connection.exit_stack.callback(self._give_up, id(connection), watched)
+        return watched
+
+    def _give_up(self, connection: int, watched: set[str]) -> None:
+        for name in watched:
+            self._watches.pop((connection, name), None)
+
+    # -- 2026-07-28: the response of a listen request is the stream ---------------------------------------------------
+
+    async def listen(
+        self, ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """A bus per stream: what reaches it was looked up with this caller's eyes."""
+        bus = _Bus()
+        asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
+        self._check_room(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
+        with self._stream_of(call.caller.owner):
+            return await self._listened(bus, uris, ctx, call, params)
+
+    async def _listened(
+        self, bus: _Bus, uris: Sequence[str], ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        try:
+            for uri in uris:
+                event = ResourceUpdated(uri=uri)
+                await self._watch((bus, uri), call, uri, partial(bus.send, event), asynchronous=False)
+            return await ListenHandler(bus)(ctx, params)
+        finally:
+            for uri in uris:
+                self._watches.pop((bus, uri), None)
+
+    @contextmanager
+    def _stream_of(self, owner: str) -> Iterator[None]:
+        most = self._shares.streams
+        if owner != LOCAL and self._streams[owner] >= most:
+            raise MCPError(types.INVALID_PARAMS, f"Only {most} streams can be open at a time; end some first.")
+        self._streams[owner] += 1
+        try:
+            yield
+        finally:
+            self._streams[owner] -= 1
+            self._streams = +self._streams
+
+
+def _connection(session: Any) -> Any:
+    """The session that a handler is given lives for one request; what lasts, and knows its end, stands behind it."""
+    return session._connection
+
+
+def _digests(looks: Mapping[Subject, Watch]) -> dict[Subject, object]:
+    return {subject: _digest(watch) for subject, watch in looks.items()}
+
+
+def _digest(watch: Watch) -> object:
+    assert watch.resource.digest is not None
+    try:
+        return watch.resource.digest(watch.call, watch.hole)
+    except DuetimeError:
+        return _UNKNOWN
+    except Exception:
+        log.exception("%s cannot be watched just now", watch.resource.uri)
+        return _UNKNOWN
+
+
+async def _told(watch: Watch) -> None:
+    try:
+        await watch.notify()
+    except Exception:
+        log.debug("a subscriber went away", exc_info=True)
+    finally:
+        watch.telling = False
+
+
+class _Bus:
+    """The SDK's seam between whoever publishes and one listen stream."""
+
+    def __init__(self) -> None:
+        self._listener: Callable[[ServerEvent], None] | None = None
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        self._listener = listener
+        return lambda: setattr(self, "_listener", None)
+
+    def send(self, event: ServerEvent) -> None:
+        if self._listener is not None:
+            self._listener(event)
+
+    async def publish(self, event: ServerEvent) -> None:
+        self.send(event)

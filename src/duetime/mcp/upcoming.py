@@ -1,0 +1,80 @@
+"""`list_upcoming`: what fires next, over all families."""
+
+from __future__ import annotations
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.times import read_time
+from duetime.kinds.notifications.remote import coming_elsewhere
+from duetime.mcp.schemas import WARNINGS, ZONE, with_owner, zone_of
+from duetime.mcp.tool import (
+    Arguments,
+    Call,
+    Reply,
+    Tool,
+    ToolProblem,
+    number,
+    object_schema,
+    optional,
+    result_schema,
+    text,
+)
+from duetime.service.presenters import coming, coming_shape
+
+MOST = 100
+
+
+def list_upcoming(call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    until = _until(call, given, zone)
+    count = given.get("count", 20)
+    here = coming(call.scheduler, call.caller, until, count)
+    rows = [
+        (at, with_owner(call, coming_shape(at, schedule, zone), schedule.definition.owner)) for at, schedule in here
+    ]
+    there = coming_elsewhere(call.desk.notifications, call.caller, until, count, zone)
+    rows += [(at, with_owner(call, row, call.caller.owner)) for at, row in there.rows]
+    first = [row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]]
+    answer = {"upcoming": first, "count": len(first), "timezone": zone}
+    return Reply({**answer, "warnings": there.warnings} if there.warnings else answer)
+
+
+def _until(call: Call, given: Arguments, zone: str) -> Instant | None:
+    if "until" not in given:
+        return None
+    try:
+        return read_time(given["until"], zone=zone, now=call.scheduler.clock.now()).instant
+    except DuetimeError as error:
+        raise ToolProblem(f"until: {error.message} Try 'tomorrow 18:00' or 2026-02-10T18:00:00.") from error
+
+
+TOOLS = [
+    Tool(
+        name="list_upcoming",
+        family="",
+        title="What fires next",
+        description=(
+            "Everything of the caller's that fires next, in time order, over jobs, prompts and notifications: use it "
+            "to answer 'what is scheduled?'. Of a schedule that repeats, the next three times are shown; reads_as says "
+            "its rule. Each row has its kind and id; the id is what the tools of that kind take."
+        ),
+        input=object_schema(
+            {
+                "until": optional(text("Only up to this time, for example 'tomorrow 18:00' or ISO 8601.")),
+                "count": optional(number("How many at most; 20 if absent.", minimum=1, maximum=MOST)),
+                "timezone": ZONE,
+            }
+        ),
+        output=result_schema(
+            {
+                "upcoming": {"type": "array", "items": {"type": "object"}},
+                "count": {"type": "integer"},
+                "timezone": {"type": "string"},
+                "warnings": WARNINGS,
+            }
+        ),
+        answer=list_upcoming,
+        read_only=True,
+        idempotent=True,
+    )
+]

@@ -1,0 +1,227 @@
+"""One dead host delays no other, and all of them together nothing else: how many attempts may be in flight, and when a
+host is not tried at all."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from enum import Enum
+from math import inf
+from typing import NamedTuple
+
+from duetime.engine.clock import DAY, SECOND, Clock
+from duetime.engine.kind import LOCAL
+from duetime.engine.outcome import Outcome, Returned
+
+_FAILURES = 5
+"""In a row; then the host is left alone."""
+_SHORTEST, _LONGEST = 30.0, 300.0
+"""Seconds that it is left alone, doubled each time that it still does not answer."""
+_PATIENCE = DAY
+"""For so long it costs no attempt to wait for a host that is left alone: nothing was tried."""
+_LIVELY = 1.0
+"""Seconds in which waiting for a slot is worth a thread: one will be free soon."""
+_FORGOTTEN = 3600.0
+_MOST_KNOWN = 10_000
+_BACK_AT_LEAST, _BACK_AT_MOST, _BACK_LONGEST = SECOND // 5, SECOND, 10 * SECOND
+_FEWEST = 4
+"""With fewer slots than this there is nothing to share."""
+_BACKS_A_SECOND = 50
+"""The more a silent host has waiting for it, the more seldom each of them asks: their asking costs all others."""
+
+
+class Sign(Enum):
+    """What an attempt showed of the host, which its outcome alone does not tell: 429 and 503 are both a Retry."""
+
+    ANSWERED = "answered"
+    """It lives, even if it refused."""
+    FAILED = "failed"
+    """No connection, no answer in time, or an answer that is as good as none."""
+    NONE = "none"
+    """Nothing was learnt: the call was refused before it left, or what failed may be one path of many."""
+
+
+class Tried(NamedTuple):
+    outcome: Outcome
+    sign: Sign
+
+
+class Hosts:
+    """`threads` is the number of threads that attempts run in, beside work of other kinds. A host that answers may hold
+    half of them, one that does not next to none; all that do not hold at most half together, and all there are three
+    quarters. Of each, an owner gets a share. More wait for a slot only while answers come and one is about to be free.
+    """
+
+    def __init__(self, clock: Clock, threads: int) -> None:
+        self._clock = clock
+        self._unproven = 2 if threads >= 8 else 1
+        self._proven = max(1, threads // 2)
+        self._lock = threading.Lock()
+        self._strangers = _Line(self._lock, max(1, threads // 2))
+        self._all = _Line(self._lock, max(1, threads * 3 // 4))
+        self._known: OrderedDict[str, _Host] = OrderedDict()
+        self._shared_until = -inf
+
+    def pass_(self, host: str, attempt: Callable[[], Tried], owner: str = LOCAL) -> Outcome:
+        """Runs the attempt in this thread, or answers `Returned` in its place: where enough is in flight, of all or of
+        this owner, and where the host has not answered for a while."""
+        with self._lock:
+            if owner != LOCAL:
+                self._shared_until = self._clock.monotonic() + _FORGOTTEN
+            known = self._recalled(host)
+            lines = self._admit(host, known, owner)
+            if isinstance(lines, Returned):
+                return lines
+            for line in lines:
+                line.begin(self._clock.monotonic())
+                line.owners[owner] += 1
+        sign = Sign.NONE
+        try:
+            outcome, sign = attempt()
+            return outcome
+        finally:
+            with self._lock:
+                for line in lines:
+                    line.owners[owner] -= 1
+                    line.owners += Counter()  # without those at zero
+                self._end(known, lines, sign)
+
+    def _shares(self, owner: str) -> bool:
+        """The owner `local` need not share while nobody else sends anything."""
+        return owner != LOCAL or self._clock.monotonic() < self._shared_until
+
+    def _admit(self, host: str, known: _Host, owner: str) -> tuple[_Line, ...] | Returned:
+        """The lines in which it has a slot now, or what to answer instead."""
+        until: float | None = None
+        while True:
+            now = self._clock.monotonic()
+            if now < known.closed_until:
+                after = round((known.closed_until - now) * SECOND) + known.send_back()
+                return Returned(f"{host} is not answering, so it is left alone for a while", after, patience=_PATIENCE)
+            lines = (known, self._all) if known.proven else (known, self._strangers, self._all)
+            shared = self._shares(owner)
+            full = next((line for line in lines if line.is_full(owner, shared=shared)), None)
+            if full is None:
+                return lines
+            until = full.moved_at + _LIVELY if until is None else until
+            if until <= now or not known.wait_for(full, until - now):
+                whose = host if full is known else "other hosts"
+                return Returned(f"earlier calls to {whose} are still under way", full.send_back())
+
+    def _end(self, known: _Host, lines: tuple[_Line, ...], sign: Sign) -> None:
+        now = known.used_at = self._clock.monotonic()
+        steady = known.proven and sign is not Sign.FAILED
+        for line in lines:
+            line.in_flight -= 1
+            if sign is Sign.ANSWERED:
+                line.moved_at, line.sent_back = now, 0
+        self._learn(known, sign, now)
+        # One slot of a host is for one of those who wait for it. What changes for all of them concerns all, and whoever
+        # waits for a slot of many hosts may find its own one full.
+        for line in lines:
+            line.freed.notify(1 if line is known and steady and len(line.owners) < 2 else line.waiting)
+
+    def _learn(self, known: _Host, sign: Sign, now: float) -> None:
+        match sign:
+            case Sign.ANSWERED:
+                known.proven = True
+                known.failures, known.closings, known.closed_until = 0, 0, 0.0
+            case Sign.FAILED:
+                known.proven, known.moved_at = False, -inf
+                known.failures += 1
+                # Those that were in flight when it was closed only confirm it.
+                if known.failures >= _FAILURES and now >= known.closed_until:
+                    known.closed_until = now + min(_SHORTEST * 2**known.closings, _LONGEST)
+                    known.closings += 1
+            case Sign.NONE:
+                pass
+        if known.failures >= _FAILURES:
+            known.slots = 1  # one at a time finds out whether it is back
+        else:
+            known.slots = self._proven if known.proven else self._unproven
+
+    def _recalled(self, host: str) -> _Host:
+        now = self._clock.monotonic()
+        known = self._known.get(host)
+        if known is None:
+            self._forget(now)
+            known = self._known[host] = _Host(self._lock, self._unproven)
+        self._known.move_to_end(host)
+        known.used_at = now
+        return known
+
+    def _forget(self, now: float) -> None:
+        """Those that were not used for long, and the oldest where there are too many. Only as far as the first that is
+        in use: what is behind it was used later."""
+        while self._known:
+            host, oldest = next(iter(self._known.items()))
+            stale = now - oldest.used_at > _FORGOTTEN or len(self._known) >= _MOST_KNOWN
+            if oldest.in_flight or oldest.asking or not stale:
+                return
+            del self._known[host]
+
+
+class _Line:
+    """Attempts that share slots, under the lock of all: those to one host, to all that have not answered, or to any."""
+
+    def __init__(self, lock: threading.Lock, slots: int) -> None:
+        self.freed = threading.Condition(lock)
+        self.slots = slots
+        self.in_flight = 0
+        self.owners: Counter[str] = Counter()
+        self.waiting = 0
+        self.moved_at = -inf
+        """When something spoke for a slot being free soon: an answer, or that many hosts were just begun with."""
+        self.sent_back = 0
+        """Since the latest answer."""
+
+    def begin(self, now: float) -> None:
+        self.in_flight += 1
+        if self.in_flight == self.slots:
+            self.moved_at = now
+
+    def is_full(self, owner: str, *, shared: bool) -> bool:
+        """Whether nothing is left, or nothing for this owner, who never takes more than twice as much as it leaves
+        free: calls that nobody answers then keep nobody else's waiting."""
+        free, held = self.slots - self.in_flight, self.owners[owner]
+        if free <= 0 or not shared or held == 0 or self.slots < _FEWEST:
+            return free <= 0
+        return held + 1 > 2 * (free - 1)
+
+    def send_back(self) -> int:
+        """How many microseconds later to ask again. Spread, so that not all come back together."""
+        self.sent_back += 1
+        longest = min(max(_BACK_AT_MOST, self.sent_back * SECOND // _BACKS_A_SECOND), _BACK_LONGEST)
+        return random.randint(_BACK_AT_LEAST, longest)
+
+
+class _Host(_Line):
+    """What is known of one host."""
+
+    def __init__(self, lock: threading.Lock, slots: int) -> None:
+        super().__init__(lock, slots)
+        self.asking = 0
+        """Threads that wait on its behalf, in whichever line."""
+        self.proven = False
+        """Its latest attempt was answered."""
+        self.failures = 0
+        """In a row."""
+        self.closings = 0
+        self.closed_until = 0.0
+        self.used_at = 0.0
+
+    def begin(self, now: float) -> None:
+        """One that is slow to answer need not be about to."""
+        self.in_flight += 1
+
+    def wait_for(self, line: _Line, patience: float) -> bool:
+        """True when something has changed in it."""
+        self.asking += 1
+        line.waiting += 1
+        try:
+            return line.freed.wait(patience)
+        finally:
+            line.waiting -= 1
+            self.asking -= 1

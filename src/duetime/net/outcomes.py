@@ -1,0 +1,73 @@
+"""What an answer, or the lack of one, means for the run that made the call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.net.client import Http
+from duetime.net.headers import retry_after, status_name
+from duetime.net.host_limits import Sign, Tried
+from duetime.net.messages import Answer, Call, CallFailed
+from duetime.net.quiet import muffled
+
+_TRY_AGAIN = frozenset({408, 425, 429})
+
+
+def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
+    """2xx is done, with `result` and the status as what the run shows; 408, 425, 429 and 5xx are tried again."""
+    status = answer.status
+    if 200 <= status < 300:
+        return Completed(json.dumps({**result, "status": status}))
+    said = f"{host} answered {status_name(status)}"
+    if status in _TRY_AGAIN or status >= 500:
+        return Retry(said, after=retry_after(answer.headers))
+    if 300 <= status < 400:
+        return Failed(f"{said}; redirects are not followed, so give the address that it leads to", permanent=True)
+    return Failed(f"{said}; it is not tried again: check the address, its credentials and what is sent", permanent=True)
+
+
+def outcome_of_failure(failed: CallFailed) -> Outcome:
+    return Failed(failed.reason, permanent=True) if failed.permanent else Retry(failed.reason)
+
+
+def sign_of(answer: Answer) -> Sign:
+    """429 is an answer of a host that lives; 5xx is as good as none."""
+    return Sign.FAILED if answer.status >= 500 else Sign.ANSWERED
+
+
+def sign_of_failure(failed: CallFailed) -> Sign:
+    """What was refused before it left says nothing of the host."""
+    return Sign.NONE if failed.permanent else Sign.FAILED
+
+
+# A call to an address of the operator's: what its answer says goes into the run, what its address says does not.
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+"""Carries a parcel's id, the same on every attempt, so that a receiver can tell a repeat."""
+
+
+def posted(
+    http: Http,
+    call: Call,
+    receiver: str,
+    result: Callable[[Answer], Mapping[str, Any]],
+    hidden: Sequence[str] = (),
+) -> Tried:
+    """One attempt. `receiver` is how it is named where people read it, in place of whatever is `hidden`."""
+    try:
+        with muffled():
+            answer = http.send(call)
+    except CallFailed as failed:
+        shown = CallFailed(_without(failed.reason, hidden, receiver), permanent=failed.permanent)
+        return Tried(outcome_of_failure(shown), sign_of_failure(shown))
+    return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
+
+
+def _without(reason: str, hidden: Sequence[str], receiver: str) -> str:
+    for each in hidden:
+        reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
+    return reason

@@ -1,0 +1,186 @@
+"""Which network addresses are public, looked at through everything that can wrap another address."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+
+from duetime.engine.errors import InvalidInput
+from duetime.net.dns import Lookup, Resolver
+from duetime.net.urls import BadAddress, plain_host
+
+_CLOSED_V4 = tuple(
+    (IPv4Network(network), kind)
+    for network, kind in (
+        ("0.0.0.0/8", "an unspecified address"),
+        ("10.0.0.0/8", "a private address"),
+        ("100.64.0.0/10", "an address inside a provider's network"),
+        ("127.0.0.0/8", "a loopback address"),
+        ("168.63.129.16/32", "a cloud metadata address"),
+        ("169.254.0.0/16", "a link-local address"),
+        ("172.16.0.0/12", "a private address"),
+        ("192.0.0.0/24", "a reserved address"),
+        ("192.0.2.0/24", "an address for documentation"),
+        ("192.88.99.0/24", "a reserved address"),
+        ("192.168.0.0/16", "a private address"),
+        ("198.18.0.0/15", "an address for benchmarks"),
+        ("198.51.100.0/24", "an address for documentation"),
+        ("203.0.113.0/24", "an address for documentation"),
+        ("224.0.0.0/4", "a multicast address"),
+        ("240.0.0.0/4", "a reserved address"),
+    )
+)
+_CLOSED_V6 = tuple(
+    (IPv6Network(network), kind)
+    for network, kind in (
+        ("::/128", "an unspecified address"),
+        ("::1/128", "a loopback address"),
+        ("2001::/23", "a reserved address"),  # Teredo among others: nobody receives calls there
+        ("2001:db8::/32", "an address for documentation"),
+        ("3fff::/20", "an address for documentation"),
+        ("fc00::/7", "a private address"),
+        ("fe80::/10", "a link-local address"),
+        ("fec0::/10", "a site-local address"),
+        ("ff00::/8", "a multicast address"),
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+"""All that has been given out so far. What lies outside is refused without being known: `ipaddress.is_global` is no
+guard, it passes several of the wrappings."""
+
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_SIX_TO_FOUR = IPv6Network("2002::/16")
+_ISATAP = 0x0000_5EFE
+_ISATAP_GLOBAL = 0x0200_5EFE
+
+
+def why_closed(address: str) -> str | None:
+    """What an address is, if it is not one that the whole internet can reach."""
+    read = ip_address(address)
+    return _why_v4(read) if isinstance(read, IPv4Address) else _why_v6(read)
+
+
+def as_dialled(address: str) -> IPv4Address | IPv6Address:
+    """A mapped IPv4 address is dialled over IPv4, so it counts as that one."""
+    read = ip_address(address)
+    if isinstance(read, IPv6Address) and read in _MAPPED:
+        return _last_32_bits(read)
+    return read
+
+
+def _why_v4(address: IPv4Address) -> str | None:
+    return next((kind for network, kind in _CLOSED_V4 if address in network), None)
+
+
+def _why_v6(address: IPv6Address) -> str | None:
+    if address.scope_id is not None:
+        return "an address of one network interface"
+    for inner in _embedded(address):
+        if why := _why_v4(inner):
+            return why
+    if address in _MAPPED or address in _NAT64:
+        return None  # only a wrapping: the address inside decided
+    if why := next((kind for network, kind in _CLOSED_V6 if address in network), None):
+        return why
+    return None if address in _GLOBAL_V6 else "a reserved address"
+
+
+def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses that a gateway on the way would send to."""
+    if address in _MAPPED or address in _NAT64:
+        yield _last_32_bits(address)
+    if address in _SIX_TO_FOUR:
+        yield IPv4Address(int(address) >> 80 & 0xFFFF_FFFF)
+    if int(address) >> 32 & 0xFFFF_FFFF in (_ISATAP, _ISATAP_GLOBAL):
+        yield _last_32_bits(address)
+
+
+def _last_32_bits(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFF_FFFF)
+
+
+# Decides which addresses may be dialled for a URL that an agent gave: public ones, and what the operator allows.
+
+_LOCAL_NAMES = ("localhost", "local", "internal", "home.arpa")
+_LOCAL = "is a name of a local network"
+_WITH_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})", re.ASCII)
+
+
+class Forbidden(Exception):
+    """A host that may not be called; the text names the host and never an address that it resolved to, because names
+    of an inner network are nobody else's business."""
+
+
+class Guard:
+    def __init__(self, allowed: Sequence[str] = (), *, lookup: Lookup = socket.getaddrinfo) -> None:
+        self._allowed = [_read(entry) for entry in allowed]
+        self._resolver = Resolver(lookup)
+
+    def check(self, host: str, port: int, within: float = 5.0) -> list[str]:
+        """The addresses to dial, all of them checked. One bad address among them refuses the host: whoever answers
+        the lookup chooses their order. Raises Forbidden, or Unresolved."""
+        try:
+            name = plain_host(host)
+        except BadAddress as error:
+            raise Forbidden(str(error)) from None
+        if any(entry.names(name, port) for entry in self._allowed):
+            return self._resolver.addresses(name, port, within)
+        local = is_local_name(name)
+        if local and not any(entry.network for entry in self._allowed):
+            raise _refused(name, _LOCAL)
+        addresses = self._resolver.addresses(name, port, within)
+        for address in addresses:
+            if any(entry.holds(address, port) for entry in self._allowed):
+                continue
+            if local:
+                raise _refused(name, _LOCAL)
+            if why := why_closed(address):
+                raise _refused(name, f"leads to {why}")
+        return addresses
+
+
+class _Allowed(NamedTuple):
+    """One entry of the operator's list: a name or a network, at one port or at any."""
+
+    name: str = ""
+    network: IPv4Network | IPv6Network | None = None
+    port: int | None = None
+
+    def names(self, host: str, port: int) -> bool:
+        return self.name == host and self.port in (None, port)
+
+    def holds(self, address: str, port: int) -> bool:
+        return self.network is not None and as_dialled(address) in self.network and self.port in (None, port)
+
+
+def _read(entry: str) -> _Allowed:
+    text = entry.strip()
+    parts = _WITH_PORT.fullmatch(text)
+    port = int(parts["port"]) if parts else None
+    host = (parts["host"] if parts else text).strip("[]")
+    try:
+        return _Allowed(network=ip_network(host), port=port)
+    except ValueError:
+        pass  # then it has to be a name
+    try:
+        return _Allowed(name=plain_host(host), port=port)
+    except BadAddress:
+        raise InvalidInput(
+            f"{entry!r} is no host to allow; write a name, a name with its port (printer.lan:8080),"
+            " an address or a network (10.1.0.0/16, without bits after the prefix)",
+            field="allowed_hosts",
+        ) from None
+
+
+def is_local_name(name: str) -> bool:
+    return any(name == suffix or name.endswith("." + suffix) for suffix in _LOCAL_NAMES)
+
+
+def _refused(host: str, why: str) -> Forbidden:
+    return Forbidden(
+        f"{host} {why}; only public hosts may be called, and those that an operator puts into allowed_hosts"
+    )

@@ -1,0 +1,1 @@
+"""What the supervisors of child processes share."""

@@ -1,0 +1,91 @@
+"""The application below `/api`: its routes, its refusals and its description."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.routing import BaseRoute, Mount, Route
+
+from duetime.http.problems import API
+from duetime.rest import errors as refusing
+from duetime.rest import events, runs, schedules, times
+from duetime.rest import info as standing
+from duetime.rest.dependencies import House
+from duetime.rest.errors import Unexpected
+from duetime.rest.responses import Problem
+from duetime.service.owner_limits import OwnerLimits
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_ABOUT = (
+    "Durable schedules for AI agents and programs. Every request carries a bearer token (`duetime token issue`); one "
+    "from the dashboard's own pages has its cookie instead and, to change something, the header `X-CSRF-Token`. What "
+    "belongs to another owner is answered exactly as what does not exist. Every refusal is a problem (RFC 9457)."
+)
+
+
+_SCHEMES = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "For programs: `duetime token issue` makes one.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "duetime_session_8765",
+        "description": "For scripts of the dashboard's own pages, once somebody signed in; it ends with the port.",
+    },
+    "proof": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-CSRF-Token",
+        "description": 'With the cookie, for whatever changes something; a page has it in `<meta name="csrf">`.',
+    },
+}
+
+
+class Described(FastAPI):
+    """Also says what the framework does not know: the form of problems, and who is let in."""
+
+    def openapi(self) -> dict[str, Any]:
+        described = super().openapi()
+        components = described["components"]
+        components["schemas"]["Problem"] = Problem.model_json_schema()
+        components["securitySchemes"] = _SCHEMES
+        described["security"] = [{"token": []}, {"session": [], "proof": []}]
+        for methods in described["paths"].values():
+            if "get" in methods:
+                methods["get"]["security"] = [{"token": []}, {"session": []}]
+        return described
+
+
+def api(house: House, version: str, limits: OwnerLimits | None = None) -> FastAPI:
+    app = Described(
+        title="Duetime",
+        version=version,
+        description=_ABOUT,
+        openapi_url="/openapi.json",
+        docs_url=None,  # its pages would load scripts from elsewhere
+        redoc_url=None,
+        servers=[{"url": API}],
+        root_path_in_servers=False,
+        redirect_slashes=False,
+    )
+    app.state.house = house
+    app.state.limits = limits or OwnerLimits()
+    app.state.streams = events.Streams()
+    for part in (schedules, runs, times, standing, events):
+        app.router.routes += part.routes.routes
+    refusing.join(app)
+    return app
+
+
+def api_routes(house: House, version: str, limits: OwnerLimits) -> list[BaseRoute]:
+    mount = Mount(API, app=Unexpected(api(house, version, limits)))
+    # As it stands, its pattern ends at a line break: such a path would be answered by whoever comes next.
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    # What is mounted begins with a slash: without one, too, a refusal is a problem.
+    return [mount, Route(API, refusing.nowhere, methods=METHODS)]

@@ -1,0 +1,326 @@
+"""What requests bring: strict, closed, and described in the words of the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.times import read_time
+from duetime.engine.triggers import known_zone
+from duetime.kinds.prompts.agent import Reply, Spent
+from duetime.mcp.tool import Call
+from duetime.rest.errors import refuse
+
+MONTH = 30 * DAY / SECOND
+_DEEPEST = 50
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not hold NUL characters")
+    return text
+
+
+def _shallow(value: Any) -> Any:
+    """Readers with a small stack must be able to take it as well."""
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return value
+    raise ValueError(f"must not be nested deeper than {_DEEPEST} levels")
+
+
+def _children(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in inner if isinstance(each, dict | list)]
+
+
+Text = Annotated[str, AfterValidator(_plain), Field(pattern=r"^[^\u0000]*$")]
+Key = Annotated[Text, Field(min_length=1, max_length=200)]
+Time = Annotated[
+    Text,
+    Field(max_length=100, description="ISO 8601, or words such as `in 2 hours`; without offset, in the time zone."),
+]
+Zone = Annotated[Text, Field(max_length=100, description="An IANA name such as Europe/Berlin.")]
+Amount = Annotated[float, Field(ge=0, le=10**10)]
+Json = Annotated[dict[str, Any], AfterValidator(_shallow)]
+Anything = Annotated[Any, AfterValidator(_shallow)]
+
+
+class Given(BaseModel):
+    """Nothing is guessed: a text is no number, and an unknown name is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+# -- when -----------------------------------------------------------------------------------------------------------
+
+
+class Timed(Given):
+    timezone: Zone | None = None
+    start: Time | None = Field(default=None, description="Not before this time.")
+    end: Time | None = Field(default=None, description="Not after this time; a date alone includes that day.")
+    jitter: Annotated[float, Field(ge=0, le=DAY / SECOND)] | None = Field(
+        default=None, description="Seconds, at most, by which each start is put off at random."
+    )
+
+
+class Once(Timed):
+    type: Literal["once"]
+    run_at: Time
+
+
+class Interval(Timed):
+    """The sum of its parts, counted from the anchor."""
+
+    type: Literal["interval"]
+    seconds: Amount | None = None
+    minutes: Amount | None = None
+    hours: Amount | None = None
+    days: Amount | None = None
+    weeks: Amount | None = None
+    anchor: Time | None = Field(default=None, description="What it is counted from; now, if absent.")
+
+
+class Cron(Timed):
+    type: Literal["cron"]
+    expression: Annotated[Text, Field(max_length=1000)] = Field(
+        description="minute hour day_of_month month day_of_week, in the wall-clock time of the zone."
+    )
+    dst: Literal["debian", "literal"] | None = Field(
+        default=None,
+        description="At clock changes: as Debian's cron does (if absent), or exactly as the wall clock shows.",
+    )
+
+
+class Rrule(Timed):
+    type: Literal["rrule"]
+    rrule: Annotated[Text, Field(max_length=2000)] = Field(
+        description="An iCalendar recurrence rule such as FREQ=MONTHLY;BYDAY=-1FR."
+    )
+    dtstart: Time | None = None
+
+
+Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
+
+
+def config_of(trigger: Timed) -> dict[str, Any]:
+    return trigger.model_dump(exclude={"type"}, exclude_none=True)
+
+
+# -- how ------------------------------------------------------------------------------------------------------------
+
+
+class PolicyGiven(Given):
+    """What is absent is as usual for the kind; on an edit, what is absent stays and null is the usual again."""
+
+    catch_up: Literal["once", "all", "skip"] | None = Field(
+        default=None, description="What was missed while nothing ran."
+    )
+    catch_up_limit: int | None = Field(default=None, ge=1, le=1000)
+    overlap: Literal["skip", "queue", "allow"] | None = Field(default=None, description="When due while it still runs.")
+    queue_limit: int | None = Field(default=None, ge=1, le=10_000)
+    max_attempts: int | None = Field(default=None, ge=1, le=100)
+    backoff_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
+    backoff_limit_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
+    timeout_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
+    at_most_once: bool | None = Field(default=None, description="Rather not at all than twice; never retried.")
+    max_runs: int | None = Field(default=None, ge=1, le=2**53)
+    grace_seconds: float | None = Field(default=None, ge=0, le=365 * DAY / SECOND)
+    pause_after: int | None = Field(default=None, ge=0, le=1_000_000, description="Failures in a row; 0 means never.")
+    deliver_to: Annotated[Text, Field(max_length=200)] | None = Field(
+        default=None, description="The notification topic that is told how each run ended."
+    )
+    notify_on: Literal["always", "failure", "success"] | None = None
+
+
+# -- the requests themselves ------------------------------------------------------------------------------------------
+
+_PAYLOAD = (
+    "What it does, by kind. job: task, args, kwargs. prompt: prompt, agent. notification: message, topic, title, "
+    "priority and so on. request: url, method, headers and so on. Credentials are shown as *** when it is "
+    "read; what is sent back so on an edit stays as it was."
+)
+
+
+class NewScheduleGiven(Given):
+    kind: Annotated[Text, Field(min_length=1, max_length=50)] = Field(
+        description="job, prompt, notification or request.", examples=["job"]
+    )
+    name: Annotated[Text, Field(min_length=1, max_length=200)]
+    trigger: Trigger
+    payload: Json = Field(description=_PAYLOAD, examples=[{"task": "echo", "args": ["hello"]}])
+    policy: PolicyGiven = PolicyGiven()
+    timezone: Zone | None = None
+    idempotency_key: Key | None = Field(
+        default=None,
+        description="The same key with the same request returns the first result; so does the header Idempotency-Key.",
+    )
+
+
+class EditGiven(Given):
+    """What is absent stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    trigger: Trigger | None = None
+    payload: Json | None = Field(default=None, description=_PAYLOAD)
+    policy: PolicyGiven | None = None
+    timezone: Zone | None = Field(default=None, description="Of a trigger given with it.")
+    next: Time | None = Field(default=None, description="Moves the coming occurrence alone; the rule stays.")
+    version: int | None = Field(
+        default=None, ge=1, le=2**53, description="Only if this still is its version; so does the header If-Match."
+    )
+
+
+class PreviewGiven(Given):
+    trigger: Trigger
+    timezone: Zone | None = None
+    count: int = Field(default=5, ge=1, le=100)
+
+
+# -- what became of a run ---------------------------------------------------------------------------------------------
+
+
+class UsageGiven(Given):
+    """Counted under the limits of the day."""
+
+    input_tokens: int = Field(default=0, ge=0, le=10**12)
+    output_tokens: int = Field(default=0, ge=0, le=10**12)
+    dollars: float = Field(default=0.0, ge=0, le=10**6)
+
+
+class ToolCallGiven(Given):
+    name: Annotated[Text, Field(min_length=1, max_length=200)]
+    arguments: Json | None = None
+
+
+class FinishGiven(Given):
+    """What an agent behind a webhook could have answered at once. What is too long is cut."""
+
+    text: Text | None = Field(default=None, description="What people read.")
+    outcome: Anything = Field(default=None, description="The same for programs, in any form.")
+    error: Annotated[Text, Field(min_length=1)] | None = Field(default=None, description="Why it failed, if it did.")
+    denied: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
+        default=[], max_length=100, description="Tools that it was not allowed; with any, it failed."
+    )
+    tool_calls: list[ToolCallGiven] = Field(
+        default=[], max_length=100, description="The last ones, if there were more."
+    )
+    usage: UsageGiven | None = Field(default=None, description="What it took.")
+
+    def reply(self) -> Reply:
+        return Reply(
+            text=self.text or "",
+            outcome=self.outcome,
+            tool_calls=[call.model_dump(exclude_none=True) for call in self.tool_calls],
+            denied=self.denied,
+            spent=Spent() if self.usage is None else Spent(**self.usage.model_dump()),
+            error=self.error,
+        )
+
+
+# What stands in the query of a request: filters, pages and zones. Unknown names are refused, as in bodies.
+
+ScheduleStatus = Literal["pending", "running", "completed", "failed", "cancelled", "paused", "broken"]
+RunStatus = Literal[
+    "pending", "queued", "running", "waiting", "completed", "failed", "cancelled", "missed", "skipped", "lost"
+]
+Name = Annotated[Text, Field(min_length=1, max_length=200)]
+Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the page before.")]
+
+
+Limit = Annotated[int, Field(ge=1, le=1000, description="How many at most.")]
+OF_KIND = "job, prompt, notification or request; all of them, if absent."
+OF_OWNER = "Whose; for operators, who otherwise see all owners."
+
+
+class Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    timezone: Zone | None = Field(
+        default=None, description="In which times are read and shown; the caller's, if absent."
+    )
+
+
+class Paged(Asked):
+    limit: Limit = 100
+    cursor: Cursor | None = None
+
+
+class Owned(Paged):
+    owner: Name | None = Field(default=None, description=OF_OWNER)
+
+
+class SchedulesAsked(Owned):
+    kind: Key | None = Field(default=None, description=OF_KIND)
+    status: ScheduleStatus | None = Field(
+        default=None, description="As it stands now; a recurring one whose latest run failed is among the failed too."
+    )
+    text: Name | None = Field(default=None, description="Part of the name.")
+    subject: Name | None = Field(default=None, description="What it is filed under: a task, an agent, a topic, a host.")
+    order: Literal["newest", "oldest", "next"] = Field(
+        default="newest",
+        description="By creation; or `next`: only what will fire, the soonest start first.",
+    )
+
+
+class RunsAsked(Owned):
+    kind: Key | None = Field(default=None, description=OF_KIND)
+    status: RunStatus | None = Field(
+        default=None, description="How it stands; missed and skipped: it was due and did not run, and why is told."
+    )
+    schedule: Name | None = Field(default=None, description="The id of a schedule; one that was deleted too.")
+    from_: Time | None = Field(default=None, alias="from", description="Due at or after.")
+    to: Time | None = Field(default=None, description="Due until then; a day without a time counts as a whole.")
+
+
+class DeadAsked(Owned):
+    kind: Key | None = Field(default=None, description=OF_KIND)
+
+
+class InboxAsked(Owned):
+    topic: Name | None = Field(default=None, description="What was sent to this topic alone.")
+
+
+class NextAsked(Asked):
+    count: Annotated[int, Field(ge=1, le=100, description="How many times.")] = 10
+
+
+class EventsAsked(Asked):
+    owner: Name | None = Field(default=None, description=OF_OWNER)
+
+
+class UpcomingAsked(Asked):
+    count: Annotated[int, Field(ge=1, le=100, description="How many times at most.")] = 20
+    until: Time | None = Field(
+        default=None, description="Nothing later than this; a day without a time counts as a whole."
+    )
+    owner: Name | None = Field(default=None, description=OF_OWNER)
+
+
+def zone_of(call: Call, given: str | None) -> str:
+    return call.zone if given is None else known_zone(given).key
+
+
+def owner_of(call: Call, given: str | None) -> str | None:
+    """None: all owners. Whether somebody else has anything is not told to those who may not ask."""
+    if given is not None and not call.caller.operator and given != call.caller.owner:
+        raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
+    return given if call.caller.operator else call.caller.owner
+
+
+def time_of(text: str | None, field: str, zone: str, now: Instant, *, last: bool = False) -> Instant | None:
+    """As the `last` one that counts, a day without a time is meant as a whole."""
+    if text is None:
+        return None
+    try:
+        read = read_time(text, zone=zone, now=now)
+        return read.last(zone) if last else read.instant
+    except DuetimeError as error:
+        raise refuse("unreadable_time", f"{field}: {error.message}", field) from error

@@ -1,0 +1,260 @@
+"""Schedules of all kinds: make, find, change, run, delete."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Body, Depends, Header, Path, Query
+from starlette.responses import JSONResponse, Response
+
+from duetime.engine.kind import Caller as Owner
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err, Result
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.triggers import trigger_from_json, warnings_for
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.notifications.remote import notes_on_lists, refusal_of
+from duetime.kinds.prompts.reassign import doer_of, with_another_agent
+from duetime.mcp.tool import Call
+from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
+from duetime.rest.errors import Refused, refuse, taken
+from duetime.rest.requests import (
+    Asked,
+    EditGiven,
+    NewScheduleGiven,
+    NextAsked,
+    Paged,
+    SchedulesAsked,
+    config_of,
+    owner_of,
+    time_of,
+    zone_of,
+)
+from duetime.rest.responses import CreatedShape, PreviewShape, RunShape, RunsShape, ScheduleShape, SchedulesShape
+from duetime.service.masking import unmasked_payload
+from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
+
+routes = router("schedules")
+Id = Annotated[str, Path(description="The id of a schedule.", max_length=200)]
+IdempotencyKey = Annotated[str | None, Header(description="As `idempotency_key` in the body.", max_length=200)]
+IfMatch = Annotated[str | None, Header(description="The ETag of what was read; as `version` in the body.")]
+_TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
+_JSON = [Depends(json_only)]
+_MISSING = problems(404)
+_CHANGING = problems(404, 409)
+
+
+def _answer(schedule: Schedule, zone: str, status: int = 200, **more: Any) -> Response:
+    headers = {"ETag": f'"{schedule.definition.version}"'}
+    if status == 201:
+        headers["Location"] = f"/api/v1/schedules/{quote(schedule.definition.public_id, safe='')}"
+    return JSONResponse(schedule_shape(schedule, zone) | more, status, headers)
+
+
+def _found(call: Call, id: str) -> Schedule:
+    schedule = call.scheduler.find(call.caller, id)
+    if schedule is None:
+        raise refuse("not_found", "there is no such schedule")
+    return schedule
+
+
+# -- making ---------------------------------------------------------------------------------------------------------
+
+
+@routes.post(
+    "/schedules",
+    status_code=201,
+    response_model=CreatedShape,
+    dependencies=_JSON,
+    responses={200: {"description": "What the same key made before.", "model": CreatedShape}, **problems(409, 415)},
+)
+def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_key: IdempotencyKey = None) -> Response:
+    """Make a schedule. Nothing is made twice under one idempotency key. Where notifications are kept at QStash, none
+    is made here."""
+    new = _asked(call, body, idempotency_key)
+    before = None if new.idempotency_key is None else call.scheduler.made_before(call.caller, new)
+    if before is None and (refusal := refusal_of(call.desk.notifications, body.kind)) is not None:
+        raise Refused(refusal)
+    made = taken(before if before is not None else call.scheduler.create(call.caller, new))
+    fires, results = call.desk.warnings(body.kind), call.desk.result_warnings(made.definition)
+    warnings = [*fires, *_arrival(call, made, body), *results]
+    return _answer(made, call.zone, 201 if before is None else 200, warnings=warnings)
+
+
+def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedule:
+    key = body.idempotency_key if header is None else header
+    if body.idempotency_key not in (None, key):
+        raise refuse(
+            "invalid", "idempotency_key: the header Idempotency-Key names another; give one", "idempotency_key"
+        )
+    return NewSchedule(
+        kind=body.kind,
+        name=body.name,
+        trigger_type=body.trigger.type,
+        trigger_config=config_of(body.trigger),
+        payload=body.payload,
+        policy=policy_given(body.policy.model_dump(exclude_none=True)),
+        timezone=body.timezone or call.zone,
+        idempotency_key=key,
+    )
+
+
+def _arrival(call: Call, made: Schedule, body: NewScheduleGiven) -> list[str]:
+    """Where a message goes that no phone shows, and what nobody is woken by."""
+    definition = made.definition
+    if definition.kind == "notification":
+        return call.desk.notifications.warnings(definition.subject, definition.owner)
+    if definition.kind != "prompt":
+        return []
+    warning = doer_of(definition, call.desk.inboxes, asked_for=body.payload.get("agent") is not None).warning
+    return [] if warning is None else [warning]
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/schedules", response_model=SchedulesShape)
+def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
+    """Schedules in a stable order, by pages. Beyond 10,000 matches the total says only that there are more."""
+    query = ScheduleQuery(
+        owner=owner_of(call, asked.owner),
+        kind=asked.kind,
+        status=asked.status,
+        text=asked.text,
+        subject=asked.subject,
+        firing=asked.order == "next",
+        newest_first=asked.order == "newest",
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    zone = zone_of(call, asked.timezone)
+    page = taken(call.scheduler.search(call.caller, query))
+    notes = notes_on_lists(call.desk.notifications, asked.kind)
+    shapes = [schedule_shape(item, zone, brief=True) for item in page.items]
+    return page_of("schedules", shapes, page, **({"notes": notes} if notes else {}))
+
+
+@routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_MISSING)
+def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
+    """One schedule; its ETag is its version."""
+    return _answer(_found(call, id), zone_of(call, asked.timezone))
+
+
+@routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_MISSING)
+def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
+    """What became of it, the latest first; of one that was deleted too."""
+    zone = zone_of(call, asked.timezone)
+    page = taken(call.scheduler.history(call.caller, id, limit=asked.limit, cursor=asked.cursor))
+    return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
+
+
+@routes.get("/schedules/{id}/next", response_model=PreviewShape, responses=_MISSING)
+def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Response:
+    """When it fires next; nothing while it is paused, broken or over."""
+    schedule, now = _found(call, id), call.scheduler.clock.now()
+    instants = next_instants(schedule, now, asked.count)
+    warnings = warnings_for(trigger_from_json(schedule.definition.trigger), now) if instants else []
+    view = preview_view(reads_as(schedule.definition.trigger), instants, warnings, zone_of(call, asked.timezone))
+    return JSONResponse(view)
+
+
+# -- changing -------------------------------------------------------------------------------------------------------
+
+
+@routes.patch(
+    "/schedules/{id}", response_model=ScheduleShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
+)
+def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
+    """Change what is pending. With a version, only if nobody else did so meanwhile. A prompt that is due, and waits
+    because its agent is not there, can be given another agent."""
+    schedule = _found(call, id)
+    given = body.model_fields_set
+    if not given - {"version"}:
+        raise refuse("invalid", "give at least one of name, trigger, payload, policy, next")
+    if body.timezone is not None and body.trigger is None:
+        raise refuse("invalid", "timezone: belongs to a trigger; give the trigger with it", "timezone")
+    expected = _expected(if_match, schedule.definition.version)
+    if body.version is not None and expected is not None and body.version != expected:
+        raise refuse("invalid", "version: the header If-Match names another; give one", "version")
+    changes = _changes(call, schedule, body, body.version if expected is None else expected)
+    changes = with_another_agent(call.scheduler, call.caller, schedule, changes)
+    result = call.scheduler.edit(call.caller, id, changes)
+    if isinstance(result, Err) and result.code == "conflict" and expected is not None:
+        raise refuse("changed", result.message)
+    return _answer(taken(result), call.zone)
+
+
+def _expected(if_match: str | None, version: int) -> int | None:
+    """The version that the header asks for; one that no version can match is none."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    named = [int(tag) for tag in _TAG.findall(if_match)]
+    return version if version in named else 0
+
+
+def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> Changes:
+    zone = schedule_zone(schedule, call)
+    payload = body.payload
+    if payload is not None:
+        payload = unmasked_payload(schedule.definition.kind, payload, json.loads(schedule.definition.payload))
+        # Where something hidden stays as it was, nobody may have changed it meanwhile.
+        version = schedule.definition.version if version is None and payload != body.payload else version
+    return Changes(
+        name=body.name,
+        trigger_type=None if body.trigger is None else body.trigger.type,
+        trigger_config=None if body.trigger is None else config_of(body.trigger),
+        payload=payload,
+        policy=None if body.policy is None else policy_given(body.policy.model_dump(exclude_unset=True)),
+        timezone=body.timezone,
+        next=time_of(body.next, "next", zone, call.scheduler.clock.now()),
+        version=version,
+    )
+
+
+def schedule_zone(schedule: Schedule, call: Call) -> str:
+    """Times are meant in the zone of the schedule itself, where it can still be read."""
+    stored = json.loads(schedule.definition.trigger)
+    zone = stored.get("timezone") if isinstance(stored, dict) else None
+    return zone if isinstance(zone, str) and zone else call.zone
+
+
+def _changed(call: Call, id: str, change: Callable[[Owner, str], Result[Any]]) -> Response:
+    taken(change(call.caller, id))
+    return _answer(_found(call, id), call.zone)
+
+
+@routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)
+def pause(call: Caller, id: Id) -> Response:
+    """Nothing fires until it is resumed. Pausing twice is no error."""
+    return _changed(call, id, call.scheduler.pause)
+
+
+@routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_CHANGING)
+def resume(call: Caller, id: Id) -> Response:
+    """Goes on from now; what did not run meanwhile is one row of its history."""
+    return _changed(call, id, call.scheduler.resume)
+
+
+@routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_CHANGING)
+def cancel(call: Caller, id: Id) -> Response:
+    """It is over for good; a run in progress is asked to stop. Cancelling twice is no error."""
+    return _changed(call, id, call.scheduler.cancel)
+
+
+@routes.post("/schedules/{id}/run", status_code=202, response_model=RunShape, responses=_CHANGING)
+def run(call: Caller, id: Id) -> Response:
+    """Run it now, beside its trigger."""
+    started = taken(call.scheduler.run_now(call.caller, id))
+    [shape] = run_shapes(call.scheduler, [started], call.zone)
+    return JSONResponse(shape, 202)
+
+
+@routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)
+def delete(call: Caller, id: Id) -> Response:
+    """Its history stays readable; its idempotency key is free again."""
+    taken(call.scheduler.delete(call.caller, id))
+    return Response(status_code=204)

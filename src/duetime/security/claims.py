@@ -1,0 +1,131 @@
+"""What tokens say: read with care, whoever signed them, and checked before it is written into one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from duetime.engine.clock import DAY, SECOND
+from duetime.engine.errors import DuetimeError, InvalidInput, UnknownZone
+from duetime.engine.times.zones import known_zone
+
+OPERATOR = "operator"
+SCOPES = (OPERATOR,)
+LONGEST_LIFE = 3650 * DAY
+LONGEST_NAME = 200
+
+ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
+_EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s]{1,120}")
+
+
+class InvalidToken(DuetimeError):
+    """The token is not valid."""
+
+    code = "invalid_token"
+
+
+class Grant(NamedTuple):
+    """What a valid token says."""
+
+    id: str
+    subject: str
+    owner: str
+    email: str | None
+    zone: str | None
+    scopes: tuple[str, ...]
+    depth: int
+    issued: int
+    expires: int
+    begins: int = 0
+    run: int = 0
+    """The agent's run that the token is for; it ends with it."""
+    fence: int = 0
+    parent: str = ""
+    """The token that it was made from; it ends with it."""
+
+    @property
+    def operator(self) -> bool:
+        return OPERATOR in self.scopes
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def grant_of(claims: Mapping[str, Any]) -> Grant:
+    subject = _text(claims, "sub")
+    owner = _text(claims, "owner", otherwise=subject)
+    zone = claims.get("zoneinfo")
+    try:
+        zone = None if zone is None else known_zone(zone).key
+    except UnknownZone as error:
+        raise InvalidToken(f"the token's zoneinfo cannot be used: {error.message}") from None
+    scope = claims.get("scope", "")
+    id = claims["jti"]
+    if not isinstance(scope, str) or not isinstance(id, str) or not ID.fullmatch(id):
+        raise InvalidToken("the token's scope or jti cannot be used")
+    email = claims.get("email")
+    return Grant(
+        id,
+        subject,
+        owner,
+        email if isinstance(email, str) else None,
+        zone,
+        tuple(scope.split()),
+        _number(claims, "depth", otherwise=0),
+        _number(claims, "iat"),
+        _number(claims, "exp"),
+        _number(claims, "nbf", otherwise=0),
+        _number(claims, "run", otherwise=0),
+        _number(claims, "fence", otherwise=0),
+        _parent(claims),
+    )
+
+
+def _text(claims: Mapping[str, Any], name: str, *, otherwise: str = "") -> str:
+    value = claims.get(name, otherwise)
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
+        raise InvalidToken(f"the token's {name} cannot be used")
+    return value
+
+
+def _parent(claims: Mapping[str, Any]) -> str:
+    parent = claims.get("parent", "")
+    if not isinstance(parent, str) or (parent and not ID.fullmatch(parent)):
+        raise InvalidToken("the token's parent cannot be used")
+    return parent
+
+
+def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
+    value = claims.get(name, otherwise)
+    if type(value) is not int or not 0 <= value < 2**40:
+        raise InvalidToken(f"the token's {name} is no number that can be used")
+    return value
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def checked_name(what: str, value: str) -> str:
+    if not 0 < len(value) <= LONGEST_NAME or not value.isprintable() or value != value.strip():
+        raise InvalidInput(f"{what}: must be 1 to {LONGEST_NAME} characters that can be printed", field=what)
+    return value
+
+
+def checked_email(value: str) -> str:
+    if not _EMAIL.fullmatch(value):
+        raise InvalidInput("email: must be an address such as ada@example.org", field="email")
+    return value
+
+
+def checked_scopes(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in SCOPES:
+            raise InvalidInput(f"scope: there is no scope {name!r}; there is {', '.join(SCOPES)}", field="scope")
+    return sorted(set(names))
+
+
+def seconds_of(life: int) -> int:
+    if not SECOND <= life <= LONGEST_LIFE:
+        raise InvalidInput("expires-in: must be between 1s and 3650d", field="expires_in")
+    return life // SECOND

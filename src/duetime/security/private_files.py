@@ -1,0 +1,120 @@
+"""Files that only their owner may read, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.redaction import remember_secrets
+
+OTHERS = 0o077
+
+
+class Exposed(DuetimeError):
+    """A file with a secret can be read by others."""
+
+    code = "exposed"
+
+
+def make_private(folder: Path) -> None:
+    """The folder is ours alone, so one that was left open is closed."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if os.name == "posix" and folder.stat().st_mode & OTHERS:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise Exposed(f"{folder} cannot be made private ({error.strerror}); choose another XDG_DATA_HOME") from error
+
+
+def read_private(path: Path) -> str | None:
+    """None when it does not exist; refused when others may have read it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Exposed(f"{path} cannot be read ({error.strerror}); it has to be a file of your own") from error
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+        _check(path, os.fstat(file.fileno()))
+        return file.read()
+
+
+def _check(path: Path, seen: os.stat_result) -> None:
+    if os.name != "posix":
+        return
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid not in (os.geteuid(), 0):
+        raise Exposed(f"{path} is not a file of your own; remove it, and a new one is made")
+    if seen.st_mode & OTHERS:
+        raise Exposed(
+            f"{path} can be read by others (mode {stat.S_IMODE(seen.st_mode):o}); remove it to have a new one made, "
+            f"or, if nobody has read it, run: chmod 600 {path}"
+        )
+
+
+def replace_private(path: Path, text: str) -> None:
+    """The old text or the new one, whenever the machine stops."""
+    _written(path, text).replace(path)
+
+
+def create_private(path: Path, text: str) -> bool:
+    """False when somebody was faster: then theirs stays, and it is whole."""
+    made = _written(path, text)
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        return False
+    finally:
+        made.unlink()
+    return True
+
+
+def _written(path: Path, text: str) -> Path:
+    """A new file beside it, under a name that nobody could have taken before; on a full disk nothing of it stays."""
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+    return made
+
+
+# The secret that signs tokens: given by the environment, or made once and kept in a private file.
+
+VARIABLE = "DUETIME_SECRET"
+FILE = "secret"
+LEAST = 64
+"""Bytes: HS512 is as strong as its key, and a shorter key than its output weakens it."""
+
+_MAKE = "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
+
+
+def load_secret(folder: Path, environment: Mapping[str, str]) -> bytes:
+    given = environment.get(VARIABLE)
+    if given is not None:
+        return _long_enough(given.encode("utf-8", "surrogateescape"), VARIABLE)
+    make_private(folder)
+    path = folder / FILE
+    text = read_private(path)
+    if text is None:
+        create_private(path, secrets.token_urlsafe(LEAST))
+        text = read_private(path)
+    return _long_enough((text or "").strip().encode(), str(path))
+
+
+def _long_enough(secret: bytes, source: str) -> bytes:
+    remember_secrets([secret.decode("utf-8", "replace")])
+    if len(secret) < LEAST:
+        raise InvalidInput(
+            f"{source}: the secret has {len(secret)} bytes, at least {LEAST} are needed; make one: {_MAKE}"
+        )
+    return secret

@@ -1,0 +1,109 @@
+"""Knows which tokens, sessions and links serve nobody any more: from the store, which every node shares.
+
+Files beside the secret held this before the store did. They are still looked at and handed to the store, so that what
+was revoked then stays revoked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
+from duetime.engine.store_revocations import Revocation, Revocations
+from duetime.security.private_files import create_private, make_private
+
+KNOWN_FOR = 1.0
+"""Seconds for which "not revoked" is remembered: another node's revocation holds here that long after it."""
+MOST_REMEMBERED = 10_000
+LONGEST = 3660 * DAY
+"""How long a revocation is kept whose token ends nobody knows when: no token lives longer."""
+
+
+class Revoking(Protocol):
+    def is_revoked(self, id: str, parent: str = "") -> bool:
+        """Whether it, or the one that it was made from, is revoked."""
+
+    def revoke(self, id: str, expires: Instant) -> bool:
+        """True for whoever was first; `expires` is when it would have ended anyway."""
+
+    def take_over_files(self) -> None:
+        """Hands what older versions kept in files to where it is kept now; to do so again changes nothing."""
+
+
+class FileRevocations:
+    """A file for each, in one folder; for an installation without a store, and for what older versions wrote."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder, self._clock = folder, clock
+
+    def is_revoked(self, id: str, parent: str = "") -> bool:
+        return any((self._folder / f"{each}.revoked").exists() for each in (id, parent) if each)
+
+    def revoke(self, id: str, expires: Instant) -> bool:
+        make_private(self._folder.parent)
+        make_private(self._folder)
+        return create_private(self._folder / f"{id}.revoked", f"{self._clock.now() // SECOND}\n")
+
+    def take_over_files(self) -> None:
+        """There is nowhere else to keep it."""
+
+    def all(self) -> Iterator[str]:
+        yield from (path.stem for path in self._folder.glob("*.revoked"))
+
+
+class StoreRevocations:
+    """Asks the store once a second at most for each id; what is revoked stays so, and is never asked for again."""
+
+    def __init__(self, store: Revocations, files: FileRevocations, clock: Clock) -> None:
+        self._store, self._files, self._clock = store, files, clock
+        # Real time: a clock that is set by hand must not keep what others revoke from being seen.
+        self._monotonic = SystemClock().monotonic
+        self._lock = threading.Lock()
+        self._asked: dict[tuple[str, str], float] = {}
+        self._revoked: set[str] = set()
+
+    def is_revoked(self, id: str, parent: str = "") -> bool:
+        """Raises StoreUnavailable where nobody can say."""
+        now = self._monotonic()
+        with self._lock:
+            if id in self._revoked or (parent and parent in self._revoked):
+                return True
+            if now - self._asked.get((id, parent), -KNOWN_FOR) < KNOWN_FOR:
+                return False
+        if self._files.is_revoked(id, parent):
+            return True
+        found = self._store.revoked(id, parent or id)
+        with self._lock:
+            self._remember(found)
+            if not found:
+                self._forget_if_many()
+                self._asked[id, parent] = now
+        return bool(found)
+
+    def _remember(self, ids: list[str]) -> None:
+        if len(self._revoked) > MOST_REMEMBERED:
+            self._revoked.clear()
+        self._revoked.update(ids)
+
+    def _forget_if_many(self) -> None:
+        if len(self._asked) > MOST_REMEMBERED:
+            self._asked.clear()
+
+    def revoke(self, id: str, expires: Instant) -> bool:
+        if self._files.is_revoked(id):
+            return False
+        now = self._clock.now()
+        fresh = self._store.revoke([Revocation(id, now, expires)], now)
+        with self._lock:
+            self._remember([id])
+        return bool(fresh)
+
+    def take_over_files(self) -> None:
+        """Used links are not worth it: they are over in minutes."""
+        now = self._clock.now()
+        found = [Revocation(id, now, Instant(now + LONGEST)) for id in self._files.all() if not id.startswith("link_")]
+        if found:
+            self._store.revoke(found, now)

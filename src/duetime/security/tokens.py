@@ -1,0 +1,306 @@
+"""Bearer tokens: JWT, signed with HS512 and one secret. A token says who calls; the store knows what was revoked.
+
+Every token that is issued leaves a record in a file, for `token list`, until it has expired: it appears whole, and no
+process has to read and rewrite what another one writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jwt
+
+from duetime.engine.clock import DAY, SECOND, Clock, Instant, datetime_of
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import LOCAL
+from duetime.engine.model import run_holder
+from duetime.engine.times.zones import known_zone
+from duetime.security.claims import (
+    ID,
+    Grant,
+    InvalidToken,
+    checked_email,
+    checked_name,
+    checked_scopes,
+    grant_of,
+    seconds_of,
+)
+from duetime.security.private_files import create_private, make_private, read_private, replace_private
+from duetime.security.revocations import LONGEST, FileRevocations, Revoking
+
+ALGORITHM = "HS512"
+BROWSER = "browser"
+CALENDAR = "calendar"
+LOCAL_LIFE = 3650 * DAY
+"""The local token stands in the configuration of clients: one that ends would silence them all."""
+SKEW = 60
+"""Seconds that the clock of whoever issued a token may be ahead."""
+LISTED = 30 * DAY // SECOND
+"""Seconds for which the record of a token that expired is still listed."""
+TIDIED = 3600
+"""Seconds between two looks for records that can go."""
+
+_REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
+
+
+class Record(NamedTuple):
+    """What is kept of a token that was issued; never the token itself."""
+
+    id: str
+    subject: str
+    owner: str
+    scopes: tuple[str, ...]
+    zone: str | None
+    issued: int
+    expires: int
+    purpose: str = ""
+    """BROWSER, CALENDAR, or nothing: for programs that send it with every request."""
+    revoked: bool = False
+
+
+class Tokens:
+    def __init__(
+        self,
+        secret: bytes,
+        folder: Path,
+        clock: Clock,
+        *,
+        issuer: str,
+        audience: str,
+        purpose: str = "",
+        revocations: Revoking | None = None,
+    ) -> None:
+        self._secret, self._clock = secret, clock
+        self._issuer, self._purpose = issuer, purpose
+        self._audience = f"{audience}#{purpose}" if purpose else audience
+        self._folder, self._records = folder, folder / "tokens"
+        self.revocations: Revoking = revocations or FileRevocations(self._records, clock)
+        self._tidied = 0
+        self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
+        """Whether a run is in the hands that its token was made for; whoever has the store at hand says so."""
+
+    # -- issuing ------------------------------------------------------------------------------------------------
+
+    def issue(
+        self,
+        subject: str,
+        life: int,
+        *,
+        email: str | None = None,
+        owner: str | None = None,
+        timezone: str | None = None,
+        scopes: Sequence[str] = (),
+        depth: int = 0,
+        parent: str | None = None,
+    ) -> str:
+        """`life` in microseconds. The record is on disk before the token is handed out: what is out can be revoked."""
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": checked_name("sub", subject),
+            "email": None if email is None else checked_email(email),
+            "owner": None if owner is None else checked_name("owner", owner),
+            "zoneinfo": None if timezone is None else known_zone(timezone).key,
+            "scope": " ".join(checked_scopes(scopes)) or None,
+            "depth": depth or None,
+            "parent": parent,
+            "jti": secrets.token_hex(10),
+            "iat": self._now(),
+            "exp": self._now() + seconds_of(life),
+        }
+        claims = {name: value for name, value in claims.items() if value is not None}
+        self._keep(grant_of(claims))
+        return jwt.encode(claims, self._secret, ALGORITHM)
+
+    def for_run(self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str) -> str:
+        """For one run of an agent. Nothing is kept of it: it serves as long as the run is under way, and no longer."""
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": owner,
+            "zoneinfo": known_zone(timezone).key,
+            "depth": depth,
+            "run": run,
+            "fence": fence,
+            "jti": run_holder(run, fence),
+            "iat": self._now(),
+            "exp": self._now() + seconds_of(life),
+        }
+        return jwt.encode(claims, self._secret, ALGORITHM)
+
+    def local(self) -> str:
+        """The token of whoever sits at this machine: made once, kept, and used again as long as it is valid."""
+        path = self._folder / "local.token"
+        kept = (read_private(path) or "").strip()
+        if kept and self._serves(kept):
+            return kept
+        token = self.issue(LOCAL, LOCAL_LIFE)
+        replace_private(path, token + "\n")
+        return token
+
+    def _serves(self, token: str) -> bool:
+        try:
+            grant = self.verify(token)
+        except InvalidToken:
+            return False
+        return grant.owner == LOCAL and grant.expires - self._now() > 30 * DAY // SECOND
+
+    def _keep(self, grant: Grant) -> None:
+        make_private(self._folder)
+        make_private(self._records)
+        record = {
+            "sub": grant.subject,
+            "owner": grant.owner,
+            "scope": " ".join(grant.scopes),
+            "zoneinfo": grant.zone,
+            "iat": grant.issued,
+            "exp": grant.expires,
+            "for": self._purpose,
+        }
+        self._tidy()
+        create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
+
+    def _tidy(self) -> None:
+        """Takes away the records of what expired long ago, and files that revoke it: every sign-in leaves one."""
+        now = self._now()
+        if now - self._tidied < TIDIED:
+            return
+        self._tidied = now
+        for path in self._records.glob("*.json"):
+            if self._expiry(path) < now - LISTED:
+                path.unlink(missing_ok=True)
+                path.with_suffix(".revoked").unlink(missing_ok=True)
+        for path in self._records.glob("link_*.revoked"):  # of older versions; a link lives for minutes
+            if _is_older(path, now - LISTED):
+                path.unlink(missing_ok=True)
+
+    def _expiry(self, path: Path) -> int:
+        record = self._record(path)
+        return 2**40 if record is None else record.expires
+
+    # -- verifying ----------------------------------------------------------------------------------------------
+
+    def read(self, token: str) -> Grant:
+        """What a token says that was signed here, whether or not it serves just now; raises InvalidToken."""
+        return grant_of(self._claims(token))
+
+    def verify(self, token: str) -> Grant:
+        """Raises InvalidToken, which says why, and StoreUnavailable where nobody can say whether it was revoked."""
+        grant = grant_of(self._claims(token))
+        now = self._now()
+        if grant.expires <= now:
+            raise InvalidToken(
+                f"the token expired on {datetime_of(Instant(grant.expires * SECOND)):%Y-%m-%d %H:%M} UTC"
+            )
+        if max(grant.issued, grant.begins) > now + SKEW:
+            raise InvalidToken("the token is not valid yet; check the clocks")
+        if self.revocations.is_revoked(grant.id, grant.parent):
+            raise InvalidToken("the token was revoked")
+        if grant.run and not self.is_under_way(grant.run, grant.fence):
+            raise InvalidToken("the run that this token was for is over")
+        return grant
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        # Times are checked by our own clock, the one that tests can set.
+        options: Any = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False, "verify_nbf": False}
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                self._secret,
+                algorithms=[ALGORITHM],
+                issuer=self._issuer,
+                audience=self._audience,
+                options=options,
+            )
+        except jwt.PyJWTError as error:
+            raise InvalidToken(_why(error)) from None
+        except (ValueError, RecursionError):  # bytes that are no text, numbers that are none
+            raise InvalidToken("the token cannot be read") from None
+        return claims
+
+    def _now(self) -> int:
+        return self._clock.now() // SECOND
+
+    def of_browsers(self) -> Tokens:
+        """Those that cookies hold."""
+        return self._apart(BROWSER)
+
+    def of_calendars(self) -> Tokens:
+        """Those that stand in the address of a calendar feed, and open nothing else."""
+        return self._apart(CALENDAR)
+
+    def _apart(self, purpose: str) -> Tokens:
+        """Another audience: neither serves in the place of the other."""
+        named = {"issuer": self._issuer, "audience": self._audience}
+        return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose, revocations=self.revocations)
+
+    def proof(self, purpose: str, words: str) -> str:
+        """That words come from here, for what is no token. The colons keep it apart from what signs tokens."""
+        return hmac.new(self._secret, f"duetime:{purpose}:{words}".encode(), hashlib.sha256).hexdigest()
+
+    # -- what was issued ----------------------------------------------------------------------------------------
+
+    def is_revoked(self, id: str) -> bool:
+        return self.revocations.is_revoked(id)
+
+    def revoke(self, id: str, life: int | None = None) -> bool:
+        """True when it is revoked from now on; False when it was before. Unknown ids can be revoked as well. `life`:
+        microseconds for which it would have served at most."""
+        if not ID.fullmatch(id):
+            raise InvalidInput("id: that is no id of a token; `token list` shows them", field="id")
+        until = self._clock.now() + (LONGEST if life is None else life + DAY)
+        return self.revocations.revoke(id, Instant(until))
+
+    def issued(self) -> list[Record]:
+        """Oldest first, each with whether it was revoked."""
+        records = [record._replace(revoked=self.is_revoked(record.id)) for record in self.records()]
+        return sorted(records, key=lambda record: record.issued)
+
+    def records(self) -> list[Record]:
+        """The same without a look at what was revoked."""
+        return [record for record in map(self._record, self._records.glob("*.json")) if record is not None]
+
+    def _record(self, path: Path) -> Record | None:
+        try:
+            kept = json.loads(read_private(path) or "")
+            scopes = tuple(kept["scope"].split())
+            named = (kept["sub"], kept["owner"], scopes, kept["zoneinfo"], int(kept["iat"]), int(kept["exp"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return Record(path.stem, *named, str(kept.get("for", "")))
+
+
+def _is_older(path: Path, seconds: int) -> bool:
+    try:
+        return path.stat().st_mtime < seconds
+    except FileNotFoundError:
+        return False
+
+
+def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims as they stand there, for showing alone: nothing of it is to be believed."""
+    try:
+        read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise InvalidToken("this is no token: it cannot even be read") from None
+    return dict(read["header"]), dict(read["payload"])
+
+
+def _why(error: jwt.PyJWTError) -> str:
+    if isinstance(error, jwt.InvalidSignatureError):
+        return "the token was not signed with this server's secret"
+    if isinstance(error, jwt.InvalidAlgorithmError):
+        return f"the token is not signed with {ALGORITHM}"
+    if isinstance(error, jwt.InvalidIssuerError):
+        return "the token has another issuer"
+    if isinstance(error, jwt.InvalidAudienceError):
+        return "the token is meant for another audience"
+    if isinstance(error, jwt.MissingRequiredClaimError):
+        return f"the token has no claim {error.claim}"
+    return "the token cannot be read"

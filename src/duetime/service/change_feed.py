@@ -1,0 +1,232 @@
+"""What happens to an owner's schedules, told in order: found by looking, so that no write has to tell anybody.
+
+What people did is found by when they did it, what ran by its ids. A look costs the same however much is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import LIVE, Run, RunId, Schedule, ScheduleId, ScheduleState, status_of
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Page, RunQuery, ScheduleQuery
+from duetime.rest.errors import taken
+from duetime.service.presenters import run_shape, schedule_shape
+
+# Which runs began and which ended since the last look: by ids, which grow, and by asking for those that were alive.
+
+BATCH: Final = 500
+"""Of one sort, in one look; whoever hears of more at once reads the lists again."""
+SLACK: Final = 5.0
+"""Seconds that a commit may take: the ids of one that comes late lie below what was seen already."""
+_BACK: Final = 1000
+"""Runs before the last one that was told: one that has ended since may be among them."""
+_LATEST: Final = 5
+_TOUCHED: Final = 20
+
+Ask = Callable[..., Page[Run]]
+"""Pages of the runs that may be told of, by the names of a RunQuery."""
+
+
+class RunNews(NamedTuple):
+    begun: list[Run]
+    over: list[Run]
+    crowded: bool
+    """There were more than can be told."""
+
+
+class RunFollower:
+    """`low` is the last run that the listener has heard of, `resumed` that there was one before."""
+
+    def __init__(self, ask: Ask, clock: Clock, low: RunId, *, resumed: bool) -> None:
+        self._ask, self._clock = ask, clock
+        self._tops = deque([(clock.monotonic(), low)])
+        self._ended: dict[RunId, Instant | None] = {}
+        self._live: set[RunId] = set() if resumed else {run.id for run in ask(status="live").items}
+        self._back = RunId(max(0, low - _BACK)) if resumed else None
+
+    @property
+    def top(self) -> RunId:
+        return self._tops[-1][1]
+
+    @property
+    def _low(self) -> RunId:
+        """The highest id that was seen a while ago: nothing below it will still appear."""
+        return self._tops[0][1]
+
+    def look(self, touched: Sequence[ScheduleId], since: Instant) -> RunNews:
+        """`touched`: schedules that people did something to, a retry for example, at or after `since`."""
+        fresh = self._ask(above=self._low)
+        alive = {run.id: run for run in self._ask(status="live").items}
+        seen = [*fresh.items, *self._gone(alive), *self._before(since), *self._of(touched, since)]
+        known = {run.id: run for run in (*seen, *alive.values())}
+        begun = [run for run in known.values() if self._begins(run)]
+        over = [run for run in known.values() if self._ends(run)]
+        self._live = {run.id for run in known.values() if run.status in LIVE}
+        self._ended |= {run.id: run.finished for run in over}
+        self._move_on((run.id for run in fresh.items), since, crowded=fresh.cursor is not None)
+        return RunNews(
+            sorted(begun, key=lambda run: run.id),
+            sorted(over, key=lambda run: (run.finished or run.due, run.id)),
+            fresh.cursor is not None,
+        )
+
+    def _gone(self, alive: dict[RunId, Run]) -> list[Run]:
+        gone = sorted(self._live - alive.keys(), reverse=True)[:BATCH]
+        return self._ask(ids=tuple(gone)).items if gone else []
+
+    def _before(self, since: Instant) -> list[Run]:
+        """What ended while nobody listened, asked once."""
+        if self._back is None:
+            return []
+        back, self._back = self._back, None
+        return _finished(self._ask(above=back).items, since)
+
+    def _of(self, touched: Sequence[ScheduleId], since: Instant) -> list[Run]:
+        """A run that was retried by hand may have begun and ended between two looks."""
+        pages = (self._ask(schedule=schedule, limit=_LATEST) for schedule in touched[:_TOUCHED])
+        return [run for page in pages for run in _finished(page.items, since)]
+
+    def _begins(self, run: Run) -> bool:
+        """What did not run at all never began."""
+        if run.status in LIVE:
+            return run.id not in self._live
+        return run.started is not None and run.id not in self._live and self._ends(run)
+
+    def _ends(self, run: Run) -> bool:
+        return run.status not in LIVE and (run.id not in self._ended or self._ended[run.id] != run.finished)
+
+    def _move_on(self, ids: Iterable[RunId], since: Instant, *, crowded: bool) -> None:
+        now = self._clock.monotonic()
+        self._tops.append((now, max(ids, default=self.top)))
+        while len(self._tops) > 1 and (crowded or now - self._tops[1][0] >= SLACK):
+            self._tops.popleft()
+        self._ended = {id: at for id, at in self._ended.items() if id > self._low or (at or 0) >= since}
+
+
+def _finished(runs: Iterable[Run], since: Instant) -> list[Run]:
+    return [run for run in runs if run.finished is not None and run.finished >= since]
+
+
+_WINDOW: Final = int(2 * SLACK * SECOND)
+"""How far back a look reaches: whoever wrote may be slow to commit, and its clock a little behind."""
+_POSITION = re.compile(r"([0-9a-f]{1,15})-([0-9a-f]{1,15})")
+
+
+class Position(NamedTuple):
+    """How far somebody has heard."""
+
+    instant: Instant
+    run: RunId
+
+    def __str__(self) -> str:
+        return f"{self.instant:x}-{self.run:x}"
+
+
+def position_of(text: str | None) -> Position | None:
+    """None for what no stream ever said, as for nothing."""
+    match = None if text is None else _POSITION.fullmatch(text)
+    return None if match is None else Position(Instant(int(match[1], 16)), RunId(int(match[2], 16)))
+
+
+class Event(NamedTuple):
+    type: str
+    data: dict[str, Any]
+
+
+class Look(NamedTuple):
+    events: list[Event]
+    position: Position
+
+
+class Follower:
+    """For one listener, and one thread at a time. `owner` None follows all owners, for an operator."""
+
+    def __init__(
+        self, scheduler: Scheduler, caller: Caller, owner: str | None, zone: str, since: Position | None = None
+    ) -> None:
+        self._scheduler, self._caller, self._zone = scheduler, caller, zone
+        self._query = RunQuery(owner=owner, limit=BATCH, count_to=0)
+        self._owner = owner
+        now, newest = scheduler.clock.now(), scheduler.store.newest_run()
+        self._since = Instant(now - _WINDOW)
+        self._told: dict[ScheduleId, tuple[Instant, int, str]] = {}
+        if since is None:
+            self._remember(self._changed().items)
+        else:
+            self._since = Instant(min(since.instant - _WINDOW, now))
+        low = newest if since is None else min(since.run, newest)
+        self._runs = RunFollower(self._ask, scheduler.clock, low, resumed=since is not None)
+
+    def look(self) -> Look:
+        now = self._scheduler.clock.now()
+        changed = self._changed()
+        events = [*self._about_schedules(changed), *self._about_runs(changed.items)]
+        self._since = max(self._since, Instant(now - _WINDOW))
+        self._told = {id: mark for id, mark in self._told.items() if mark[0] >= self._since}
+        return Look(events, Position(now, self._runs.top))
+
+    # -- what people did ------------------------------------------------------------------------------------------
+
+    def _changed(self) -> Page[Schedule]:
+        query = ScheduleQuery(owner=self._owner, changed_since=self._since, limit=BATCH, count_to=0)
+        return taken(self._scheduler.search(self._caller, query))
+
+    def _remember(self, schedules: Iterable[Schedule]) -> None:
+        self._told |= {each.definition.id: _mark(each) for each in schedules}
+
+    def _about_schedules(self, page: Page[Schedule]) -> Iterator[Event]:
+        for schedule in page.items:
+            known = self._told.get(schedule.definition.id)
+            if known != _mark(schedule):
+                yield self._schedule_event(schedule, fresh=known is None)
+        self._remember(page.items)
+        if page.cursor is not None:
+            yield _gap("schedules")
+
+    def _schedule_event(self, schedule: Schedule, *, fresh: bool) -> Event:
+        definition = schedule.definition
+        if schedule.progress.state == ScheduleState.DELETED:
+            return Event("schedule.deleted", {"id": definition.public_id, "kind": definition.kind})
+        made = fresh and definition.updated == definition.created
+        return Event("schedule.created" if made else "schedule.changed", schedule_shape(schedule, self._zone))
+
+    # -- what ran -------------------------------------------------------------------------------------------------
+
+    def _ask(self, **asked: Any) -> Page[Run]:
+        return taken(self._scheduler.runs(self._caller, replace(self._query, **asked)))
+
+    def _about_runs(self, changed: Iterable[Schedule]) -> Iterator[Event]:
+        touched = [each.definition.id for each in changed if each.definition.updated != each.definition.created]
+        begun, over, crowded = self._runs.look(touched, self._since)
+        schedules = {id: self._scheduler.store.get(id) for id in sorted({run.schedule for run in (*begun, *over)})}
+        for run in begun:
+            yield Event("run.fired", self._run_data(run, schedules[run.schedule]))
+        for run in over:
+            yield Event("run.ended", self._run_data(run, schedules[run.schedule]))
+        if crowded:
+            yield _gap("runs")
+
+    def _run_data(self, run: Run, schedule: Schedule | None) -> dict[str, Any]:
+        """Without its result, which may be large: whoever wants it asks for the run."""
+        ids = {} if schedule is None else {run.schedule: schedule.definition.public_id}
+        data = run_shape(run._replace(result=None), ids, self._zone)
+        del data["result"]
+        return {**data, "schedule_status": None if schedule is None else status_of(schedule.progress)}
+
+
+def _mark(schedule: Schedule) -> tuple[Instant, int, str]:
+    """What of a schedule differs after something that people do to it. What runs change is told with the runs."""
+    state = schedule.progress.state
+    lasting = ScheduleState.ACTIVE if state == ScheduleState.ENDED else state
+    return schedule.definition.updated, schedule.definition.version, lasting
+
+
+def _gap(what: str) -> Event:
+    return Event("gap", {"of": what, "detail": "More happened at once than is told here; read the lists again."})

@@ -1,0 +1,237 @@
+"""Payloads and results fit to be shown: what stands under the name of a credential, or looks like one, is hidden."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from duetime.engine.errors import InvalidInput
+from duetime.engine.redaction import is_secret_name
+from duetime.kinds.requests.masking import redacted, unredacted
+from duetime.kinds.requests.wire import CALLBACKS
+from duetime.kinds.requests.wire import KIND as REQUEST
+
+# Keeps values that were hidden from going where they were not given for.
+
+_ADDRESSES: Final = ("url", *CALLBACKS)
+"""Parts of a request that name a place each. A callback is told the headers and the body of what it follows."""
+_WHO: Final = {"job": "task", "prompt": "agent", "notification": "topic"}
+"""The part of every other kind that says who gets the rest."""
+_URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
+_NAMED_PLACES = re.compile(
+    r"(?i)(?:^|[_-])(url|uri|host|hostname|server|endpoint|address|command|destination|webhook)s?$"
+)
+_DEEPEST: Final = 60
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Raises InvalidInput where a payload leads elsewhere than the stored one, whose hidden values were put back."""
+    place = next(_other_places(kind, changed, stored), None)
+    if place is not None:
+        raise InvalidInput(
+            f"payload: {place} is not where the hidden values (***) were given for, so they are not sent there; "
+            "give each of them anew, or leave them out",
+            field="payload",
+        )
+
+
+def _other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
+    if kind == REQUEST:
+        for name in _ADDRESSES:
+            if name in changed and origin_of(changed[name]) != origin_of(stored.get(name)):
+                yield f"the {name}"
+    who = _WHO.get(kind)
+    if who is not None and changed.get(who) != stored.get(who):
+        yield f"another {who}"
+    known = set(_places(stored))
+    yield from (place for place in _places(changed) if place not in known)
+
+
+def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
+    """Origins of all addresses in it, and whatever stands under the name of a place."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _places(inner, str(key), depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _places(inner, name, depth + 1)
+    elif isinstance(value, str):
+        found = [origin_of(each) for each in _URL.findall(value)]
+        yield from found
+        if not found and len(name) <= 100 and _NAMED_PLACES.search(name):
+            yield value[:200]
+
+
+def origin_of(address: Any) -> str:
+    """Scheme, host and port; of what is no address, the text itself."""
+    if not isinstance(address, str):
+        return ""
+    try:
+        parts = urlsplit(address.strip())
+        host, port = (parts.hostname or "").rstrip("."), parts.port or _PORTS.get(parts.scheme.lower(), 0)
+    except ValueError:
+        return address[:200]
+    return f"{parts.scheme.lower()}://{host}:{port}" if host else address[:200]
+
+
+MASK: Final = "***"
+_BASE64: Final = "body_base64"
+DEEPEST: Final = 60
+"""Levels of a value; what lies deeper is not shown."""
+
+_WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
+"""One of these is in every such name: most texts have none, and need no closer look."""
+# Every run is bounded: a text that somebody wrote for it would otherwise take minutes.
+_NAMED: Final = (
+    # `?token=…` of an address, `password=…` of a form or of a command line
+    re.compile(r"(?<![\w.\[\]-])(?P<start>(?P<name>[\w.\[\]-]{1,100})=)[^&#;\s\"'<>]+"),
+    # `"password": "…"` somewhere in a text, also in one that stands in another
+    re.compile(r"(?P<start>\"(?P<name>[^\"\\]{1,100})\\{0,9}\"\s{0,9}:\s{0,9}\\{0,9}\")(?:[^\"\\]|\\{1,9}[^\"\\])+"),
+    # `X-Api-Key: …`, a header that is written out, as for a command
+    re.compile(
+        r"(?i)(?<![\w-])(?P<start>(?P<name>\w{1,50}(?:-\w{1,50}){1,5}|authorization|cookie)\s{0,9}:\s{0,9})"
+        r"[^\r\n\"'<>]{8,}"
+    ),
+)
+_IN_TEXT: Final = (
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']{8,}"), rf"\1 {MASK}"),
+    # From where a word begins, but for a name before it: each start is looked at once, whatever follows.
+    (re.compile(r"(?<![\w-])((?:\w{0,30}-){0,3})eyJ[\w-]{8,1000}+\.[\w-]++\.[\w-]*"), rf"\1{MASK}"),
+)
+
+
+def masked(value: Any, depth: int = 0) -> Any:
+    """A copy; numbers, texts and shapes that are no secret stay as they are."""
+    if depth > DEEPEST:
+        return "..."
+    if isinstance(value, dict):
+        return {name: _under(name, inner, depth) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [masked(inner, depth + 1) for inner in value]
+    return _text(value, depth) if isinstance(value, str) else value
+
+
+def masked_payload(kind: str, payload: Any) -> Any:
+    """What a request hides by itself is hidden here as well; so is what a callback tells of the one it follows."""
+    if kind != REQUEST or not isinstance(payload, dict):
+        return masked(payload)
+    shown = redacted(payload)
+    if "about" in shown:
+        shown["about"] = {name: _told(name, value) for name, value in shown["about"].items()}
+    if _BASE64 in shown:
+        shown[_BASE64] = masked_base64(shown[_BASE64])
+    return masked(shown)
+
+
+def _told(name: str, value: Any) -> Any:
+    """Texts of JSON, opened: otherwise no name in them could be seen."""
+    if name not in ("payload", "result") or not isinstance(value, str):
+        return value
+    opened = json.loads(value)
+    hidden = _BASE64 if name == "payload" else "body"
+    if isinstance(opened, dict) and isinstance(opened.get(hidden), str):
+        opened[hidden] = masked_base64(opened[hidden])
+    return opened
+
+
+def _under(name: str, value: Any, depth: int) -> Any:
+    """A number is no credential: `max_tokens` may be shown."""
+    hidden = value and isinstance(value, str | list | dict) and is_secret_name(name)
+    return MASK if hidden else masked(value, depth + 1)
+
+
+def _text(text: str, depth: int) -> str:
+    lowered = text.lower()
+    if any(word in lowered for word in _WORDS):
+        text = _without_named(text, depth)
+    for pattern, instead in _IN_TEXT:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _without_named(text: str, depth: int) -> str:
+    """What is JSON is looked at as such; in any other text, what follows the name of a credential."""
+    inner = _json(text)
+    if inner is not None:
+        shown = masked(inner, depth + 1)
+        return text if shown == inner else json.dumps(shown, ensure_ascii=False)
+    for pattern in _NAMED:
+        text = pattern.sub(lambda found: f"{found['start']}{MASK}" if is_secret_name(found["name"]) else found[0], text)
+    return text
+
+
+def _json(text: str) -> Any:
+    """None where it is no object and no list."""
+    try:
+        return json.loads(text) if text.lstrip().startswith(("{", "[")) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def unmasked(given: Any, stored: Any) -> Any:
+    """What somebody sends back after it was shown to them: where it still is hidden, it stays as it was stored."""
+    if given != stored and given == masked(stored):
+        return stored
+    if isinstance(given, dict) and isinstance(stored, dict):
+        return {
+            name: stored[name] if _still_hidden(name, inner, stored) else unmasked(inner, stored.get(name))
+            for name, inner in given.items()
+        }
+    if isinstance(given, list) and isinstance(stored, list):
+        return _unmasked_list(given, stored)
+    return given
+
+
+def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
+    """Place by place; of one that grew or shrank, each that is still shown as it was, wherever it stands now."""
+    if len(given) == len(stored):
+        return [unmasked(inner, kept) for inner, kept in zip(given, stored, strict=True)]
+    hidden = [(shown, kept) for kept in stored if (shown := masked(kept)) != kept]
+    restored = []
+    for inner in given:
+        match = next((pair for pair in hidden if pair[0] == inner), (inner, inner))
+        restored.append(match[1])
+        hidden = [pair for pair in hidden if pair is not match]
+    return restored
+
+
+def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
+    """The same for a payload, which `masked_payload` has shown. Raises InvalidInput where it leads elsewhere now."""
+    asked = given
+    if kind == REQUEST and isinstance(given, dict) and isinstance(stored, dict):
+        given = unredacted(given, stored)
+        if _BASE64 in stored and given.get(_BASE64) == masked_base64(stored[_BASE64]):
+            given[_BASE64] = stored[_BASE64]
+    restored = unmasked(given, stored)
+    if restored != asked and isinstance(restored, dict) and isinstance(stored, dict):
+        refuse_other_places(kind, restored, stored)
+    return restored
+
+
+def masked_result(kind: str, result: Any) -> Any:
+    """What came of a run. A request keeps the body that it was answered with in base64, where no name can be seen."""
+    if kind == REQUEST and isinstance(result, dict) and isinstance(result.get("body"), str):
+        result = {**result, "body": masked_base64(result["body"])}
+    return masked(result)
+
+
+def masked_base64(encoded: str) -> str:
+    """The same for a text in base64; what is no text is shown as it is."""
+    try:
+        text = base64.b64decode(encoded, validate=True).decode()
+    except ValueError:
+        return encoded
+    shown = masked(text)
+    return encoded if shown == text else base64.b64encode(shown.encode()).decode()
+
+
+def _still_hidden(name: str, value: Any, stored: dict[str, Any]) -> bool:
+    return value == MASK and name in stored and is_secret_name(name)

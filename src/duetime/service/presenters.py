@@ -1,0 +1,339 @@
+"""One shape of a schedule and of a run for every face: plain data, instants in the reader's zone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.delivery import INBOX
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import Caller
+from duetime.engine.model import Attempt, Run, Schedule, ScheduleId, ScheduleState, WorkerRow, lane_of, status_of
+from duetime.engine.policy.options import Policy, policy_from_json
+from duetime.engine.queries import upcoming
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.times import iso_local
+from duetime.engine.triggers import describe, trigger_from_json
+from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.kinds.requests.wire import KIND as REQUEST
+from duetime.service.masking import masked, masked_payload, masked_result
+
+
+def instant_view(instant: Instant | None, zone: str) -> str | None:
+    return None if instant is None else iso_local(instant, zone)
+
+
+def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
+    definition, progress = schedule
+    stored = json.loads(definition.policy)
+    policy = stored if isinstance(stored, dict) else {}  # as somebody wrote it by hand
+    return {
+        "id": definition.public_id,
+        "kind": definition.kind,
+        "owner": definition.owner,
+        "name": masked(definition.name),
+        "status": status_of(progress),
+        "trigger": _trigger_view(definition.trigger),
+        "reads_as": reads_as(definition.trigger),
+        "payload": json.loads(definition.payload),
+        "policy": policy,
+        "created_at": instant_view(definition.created, zone),
+        "next_run": instant_view(progress.next, zone),
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
+        "last_error": masked(progress.last_error),
+        "run_count": progress.run_count,
+        "max_runs": policy.get("max_runs"),
+        "failures_in_a_row": progress.failures,
+        "note": masked(progress.note),
+        "version": definition.version,
+    }
+
+
+def _trigger_view(text: str) -> dict[str, Any]:
+    view: dict[str, Any] = json.loads(text)
+    return view
+
+
+@lru_cache(maxsize=4096)
+def reads_as(text: str) -> str:
+    """A stored trigger in plain English. One that cannot be read any more must still be shown, and why."""
+    try:
+        return describe(trigger_from_json(text))
+    except DuetimeError as error:
+        return f"cannot be read: {error.message}"
+    except (ValueError, KeyError, TypeError):
+        return "cannot be read"
+
+
+def run_view(run: Run, zone: str) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "run_id": run.id,
+        "cause": run.cause,
+        "due": instant_view(run.due, zone),
+        "status": run.status,
+        "attempt": run.attempt,
+        "started": instant_view(run.started, zone),
+        "finished": instant_view(run.finished, zone),
+        "result": None if run.result is None else json.loads(run.result),
+        "error": masked(run.error),
+        "report": masked(run.report),
+    }
+    if run.last is not None:
+        view |= {"last": instant_view(run.last, zone), "occurrences": abs(run.number), "at_least": run.number < 0}
+    return view
+
+
+def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
+    return {
+        "attempt": attempt.number,
+        "started": instant_view(attempt.started, zone),
+        "finished": instant_view(attempt.finished, zone),
+        "status": attempt.status,
+        "error": masked(attempt.error),
+    }
+
+
+def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[str], zone: str) -> dict[str, Any]:
+    return {
+        "reads_as": english,
+        "timezone": zone,
+        "next": [{"local": iso_local(instant, zone), "utc": iso_local(instant, "UTC")} for instant in instants],
+        "warnings": list(warnings),
+    }
+
+
+_SILENCE = 30 * SECOND
+"""A worker is believed alive this long after its last beat, whatever its lease: more patience than any beat needs."""
+
+
+def is_alive(worker: WorkerRow, now: Instant) -> bool:
+    return now - worker.seen < _SILENCE
+
+
+def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> list[WorkerRow]:
+    """Those that would take what is due of this kind, or of any."""
+    alive = [worker for worker in workers if is_alive(worker, now)]
+    return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
+
+
+class Idle(Enum):
+    """Why nothing would fire what was created."""
+
+    NOBODY = "no worker is running"
+    OTHERS = "no worker takes what is of this kind"
+    SESSIONS = "those that do live only as long as some client is open, which is no promise"
+
+
+def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> Idle | None:
+    if not living(workers, now):
+        return Idle.NOBODY
+    alive = living(workers, now, kind)
+    if not alive:
+        return Idle.OTHERS
+    return Idle.SESSIONS if all(worker.session for worker in alive) else None
+
+
+def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
+    """`how` says what starts a worker."""
+    match idleness(workers, now, kind):
+        case Idle.NOBODY:
+            return [f"no worker is running, so nothing fires yet; start one: {how}"]
+        case Idle.OTHERS:
+            return [f"no worker that is running takes a {kind}, so it does not fire yet; start one that does: {how}"]
+        case Idle.SESSIONS:
+            return [f"the only worker lives as long as some client is open; one that stays: {how}"]
+        case None:
+            return []
+
+
+# Long texts in lists: a list shows their beginnings, and whoever wants one whole reads that one alone.
+
+LONGEST: Final = 16 * 1024
+"""Characters of one text that a list looks at and shows."""
+
+
+def shortened(value: Any) -> Any:
+    """A copy in which every long text is cut and says so."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[:LONGEST]}... (cut: {len(value)} characters in all)"
+    if isinstance(value, dict):
+        return {name: shortened(inner) for name, inner in value.items()}
+    return [shortened(inner) for inner in value] if isinstance(value, list) else value
+
+
+# Schedules, runs and messages as programs and pages see them: whole, in the words in which they are asked for.
+
+View = dict[str, Any]
+
+IN_SECONDS = {"backoff", "backoff_limit", "timeout", "grace"}
+"""Parts of a policy that the core counts in microseconds; people say `timeout_seconds`."""
+_UNSAID = {"callbacks"}
+_RENAMED = {"at": "run_at", "period_us": "seconds", "jitter_us": "jitter"}
+
+
+def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> View:
+    """`brief`: for a list, which shows only the beginnings of long texts."""
+    definition = schedule.definition
+    trigger = trigger_shape(definition.trigger)
+    payload, hidden = json.loads(definition.payload), partial(masked_payload, definition.kind)
+    return schedule_view(schedule, zone) | {
+        "subject": definition.subject,
+        "trigger": trigger,
+        "timezone": trigger.get("timezone"),
+        "payload": briefly(definition.kind, payload, hidden) if brief else hidden(payload),
+        "policy": policy_shape(definition.policy),
+        "updated_at": instant_view(definition.updated, zone),
+    }
+
+
+def briefly(kind: str, value: Any, hidden: Callable[[Any], Any]) -> Any:
+    """Cut before it is looked through; but a request has texts that are whole or nothing, such as base64."""
+    return shortened(hidden(value)) if kind == REQUEST else hidden(shortened(value))
+
+
+def trigger_shape(text: str) -> View:
+    """In the words in which a trigger is given, so that what was read can be sent back."""
+    stored = json.loads(text)
+    if not isinstance(stored, dict):
+        return {"type": "unknown"}
+    view: View = {"type": "unknown"}
+    for name, value in stored.items():
+        view[_RENAMED.get(name) or name] = _seconds(value) if name.endswith("_us") else value
+    return view
+
+
+def _seconds(microseconds: Any) -> Any:
+    if not isinstance(microseconds, int):
+        return microseconds
+    whole, rest = divmod(microseconds, SECOND)
+    return microseconds / SECOND if rest else whole
+
+
+def policy_shape(text: str) -> View | None:
+    """Every part, the usual ones too; None where what is stored cannot be read."""
+    try:
+        policy = policy_from_json(text)
+    except DuetimeError:
+        return None
+    return dict(_policy_part(policy, part.name) for part in fields(Policy) if part.name not in _UNSAID)
+
+
+def _policy_part(policy: Policy, name: str) -> tuple[str, Any]:
+    value = getattr(policy, name)
+    return (f"{name}_seconds", _seconds(value)) if name in IN_SECONDS else (name, value)
+
+
+def policy_given(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The other way round: what somebody asks for, in the core's words. Its own checks say what is out of range."""
+    given = {}
+    for name, value in asked.items():
+        core = name.removesuffix("_seconds")
+        in_seconds = name != core and core in IN_SECONDS and value is not None
+        given[core] = int(min(value, 10**12) * SECOND) if in_seconds else value
+    return given
+
+
+def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
+    """The instant that is next, moved by hand or not, and those that the trigger has after it."""
+    progress = schedule.progress
+    if progress.next is None or progress.state != ScheduleState.ACTIVE:
+        return []
+    try:
+        policy = policy_from_json(schedule.definition.policy)
+        trigger = trigger_from_json(schedule.definition.trigger)
+    except DuetimeError:
+        return []
+    if policy.max_runs is not None:
+        count = min(count, policy.max_runs - progress.run_count)
+    try:
+        following = upcoming(trigger, max(now, progress.next), count - 1) if count > 1 else []
+    except DuetimeError:
+        following = []
+    return [progress.next, *following][: max(count, 0)]
+
+
+def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: bool = False) -> list[View]:
+    """Runs know their schedule by its number; people by its id, which is asked for once for all of them."""
+    ids = scheduler.store.public_ids([run.schedule for run in runs])
+    return [run_shape(run, ids, zone, brief=brief) for run in runs]
+
+
+def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool = False) -> View:
+    view, hidden = run_view(run, zone), partial(masked_result, run.kind)
+    return view | {
+        "schedule": ids.get(run.schedule),
+        "kind": run.kind,
+        "owner": run.owner,
+        "name": masked(run.name),
+        "result": briefly(run.kind, view["result"], hidden) if brief else hidden(view["result"]),
+        "stopping": bool(run.stop) and run.finished is None,
+        "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
+    }
+
+
+def message_shape(run: Run, zone: str) -> View:
+    """A notification that arrived, as the run that delivered it tells."""
+    kept = json.loads(run.result) if run.result else None
+    kept = kept if isinstance(kept, dict) else {}
+    return {
+        "id": kept.get("notification_id"),
+        "arrived": instant_view(run.finished, zone),
+        "topic": kept.get("topic", ""),
+        "channel": kept.get("channel", INBOX),
+        "receipt": kept.get("receipt"),
+        "title": kept.get("title"),
+        "message": kept.get("message", ""),
+        "tags": kept.get("tags", []),
+    }
+
+
+def worker_shape(worker: WorkerRow, now: Instant, zone: str) -> View:
+    return {
+        "id": worker.id,
+        "name": worker.name,
+        "lanes": worker.lanes.split(","),
+        "session": bool(worker.session),
+        "started": instant_view(worker.started, zone),
+        "seen": instant_view(worker.seen, zone),
+        "alive": is_alive(worker, now),
+        "lease_seconds": worker.lease / SECOND,
+    }
+
+
+# -- what fires next ----------------------------------------------------------------------------------------------
+
+EACH = 3
+"""Occurrences of one schedule: a frequent one must not hide the others."""
+
+
+def coming(
+    scheduler: Scheduler, caller: Caller, until: Instant | None, count: int, owner: str | None = None
+) -> list[tuple[Instant, Schedule]]:
+    found = scheduler.coming(caller, until, count, owner)
+    with step_budget(LIST_STEPS):  # beyond it, each schedule shows the instant that is stored with it
+        pairs = [(instant, schedule) for schedule in found for instant in _soon(schedule, until, min(count, EACH))]
+    return sorted(pairs, key=lambda pair: pair[0])[:count]
+
+
+def _soon(schedule: Schedule, until: Instant | None, count: int) -> list[Instant]:
+    """Its own next instant first, since an edit may have moved it off its rule, or it is late."""
+    first = schedule.progress.next
+    instants = [] if first is None else next_instants(schedule, first, count)
+    return [each for each in instants if until is None or each <= until]
+
+
+def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:
+    definition = schedule.definition
+    return {
+        "at": instant_view(instant, zone),
+        "kind": definition.kind,
+        "id": definition.public_id,
+        "name": masked(definition.name),
+        "reads_as": reads_as(definition.trigger),
+    }

@@ -1,0 +1,58 @@
+"""What the faces work with: the scheduler, the tasks, and an honest word on whether anything would fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from duetime.engine.delivery import INBOX
+from duetime.engine.kind import Caller
+from duetime.engine.model import Definition
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.scheduler import Scheduler
+from duetime.kinds.notifications.local import LocalNotifications
+from duetime.kinds.notifications.service import NotificationService
+from duetime.service.presenters import Idle, idleness
+
+
+class Inboxes(NamedTuple):
+    """For which agents a due prompt waits until one takes it, and whose heartbeat does so by itself."""
+
+    names: frozenset[str] = frozenset({INBOX})
+    heartbeat_of: str | None = None
+
+
+class Desk:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        describe_tasks: Callable[[Caller], list[dict[str, Any]]],
+        notifications: NotificationService | None = None,
+        inboxes: Inboxes | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.inboxes = inboxes or Inboxes()
+        self.notifications = notifications or LocalNotifications(scheduler)
+        self.zone = scheduler.zone
+        self._describe_tasks = describe_tasks
+
+    def tasks(self, caller: Caller) -> list[dict[str, Any]]:
+        return self._describe_tasks(caller)
+
+    def warnings(self, kind: str | None = None) -> list[str]:
+        """Of nothing in particular, or for what is of this kind."""
+        match idleness(self.scheduler.workers(), self.scheduler.clock.now(), kind):
+            case Idle.NOBODY:
+                return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
+            case Idle.OTHERS:
+                return [f"No worker that is running takes a {kind}, so it does not fire until one does."]
+            case Idle.SESSIONS:
+                return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
+            case None:
+                return []
+
+    def result_warnings(self, definition: Definition) -> list[str]:
+        """Where the result of a run is delivered to a topic that no phone shows, such as a mistyped channel."""
+        topic = policy_for_ending(definition.policy).deliver_to
+        told = [] if topic is None else self.notifications.warnings(topic, definition.owner)
+        return [f"deliver_to: {each}" for each in told]

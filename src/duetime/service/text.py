@@ -1,0 +1,63 @@
+"""Spans, counts and text of strangers in plain words, alike on a page and in a terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.text_escaping import UNSAFE, clean
+
+__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "plural", "relative", "span"]
+
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
+
+
+def span(microseconds: int) -> str:
+    """`12 ms`, `3.4 s`, `2 h 5 min`: two units at most."""
+    if microseconds < 1000:
+        return "0 ms" if microseconds <= 0 else "<1 ms"
+    if microseconds < SECOND:
+        return f"{microseconds // 1000} ms"
+    if microseconds < 10 * SECOND:
+        return f"{microseconds / SECOND:.1f} s"
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        amount, microseconds = divmod(microseconds, size)
+        if amount or parts:
+            parts.append(f"{amount} {unit}" if amount else "")
+    return " ".join(part for part in parts[:2] if part)
+
+
+def relative(instant: Instant, now: Instant) -> str:
+    distance = abs(instant - now)
+    whole = distance - distance % SECOND
+    if whole == 0:
+        return "now"
+    shown = f"{whole // SECOND} s" if whole < MINUTE else span(whole)
+    return f"in {shown}" if instant > now else f"{shown} ago"
+
+
+def ahead(instant: Instant | None, now: Instant) -> str:
+    """When something is due, for what is still to come."""
+    if instant is None:
+        return "-"
+    return relative(instant, now) if instant >= now - SECOND else f"overdue by {relative(instant, now)[:-4]}"
+
+
+def compact(value: object) -> str:
+    """A value of JSON in one line; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def gist(error: str | None, report: str | None, result: Any) -> str:
+    """What a run has to say, in a line or two: why it failed, how far it is, or what came of it."""
+    if isinstance(result, dict):  # a message that arrived, an agent's answer
+        texts = (result.get(name) for name in ("message", "text"))
+        result = next((text for text in texts if isinstance(text, str) and text), result)
+    said = error or report or result
+    return "" if said is None else compact(said)
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,143 @@
+"""From the texts and tables of a source to typed settings; what does not fit is refused with its name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
+
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import LOCAL
+from duetime.settings.sections import HEARTBEAT, INBOX, AgentSettings, ChannelSettings, HeartbeatSettings
+
+T = TypeVar("T")
+Source: TypeAlias = str
+
+
+def names_of(of: type) -> list[str]:
+    return [item.name for item in fields(of) if item.name not in ("sources", "origin")]
+
+
+def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None:
+    """None where there is no file. `content` is what was read of it already."""
+    try:
+        return tomllib.loads((path.read_bytes() if content is None else content).decode())
+    except FileNotFoundError:
+        return None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read ({error.strerror})") from error
+
+
+def fitted(settings: T, values: Mapping[str, Any], source: Source, within: str = "") -> T:
+    """A copy of a table of settings with what the source says."""
+    of = type(settings)
+    hints, names = get_type_hints(of), names_of(of)
+    unknown = sorted(set(values) - set(names))
+    if unknown:
+        raise InvalidInput(f"{source}: unknown setting {within + unknown[0]!r}; there are {', '.join(sorted(names))}")
+    fit = {name: _fit(within + name, getattr(settings, name), hints[name], values[name], source) for name in values}
+    return replace(settings, **fit)  # type: ignore[type-var]
+
+
+def _fit(name: str, now: Any, hint: Any, value: Any, source: Source) -> Any:
+    if is_dataclass(now):
+        return fitted(now, _table(name, value, source), source, f"{name}.")
+    if isinstance(now, Mapping):
+        return _named(name, hint, _table(name, value, source), source)
+    wanted = type(now)
+    try:
+        if wanted is tuple:
+            parts = value.split(",") if isinstance(value, str) else value
+            return tuple(str(part) if value is parts else part.strip() for part in parts if str(part).strip())
+        if isinstance(value, bool) or (wanted is str and not isinstance(value, str)):
+            raise ValueError(value)
+        return wanted(value)
+    except (TypeError, ValueError) as error:
+        shown = type(value).__name__ if "." in name else repr(value)  # tables hold tokens and addresses
+        raise InvalidInput(f"{source}: {name} must be a {wanted.__name__}, not {shown}", field=name) from error
+
+
+def _named(name: str, hint: Any, value: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    """A table of tables, such as `[channels.phone]`, or of texts, such as headers."""
+    of = get_args(hint)[1]
+    if of is str:
+        return {key: _fit(f"{name}.{key}", "", str, each, source) for key, each in value.items()}
+    return {
+        key: fitted(of(), _table(f"{name}.{key}", each, source), source, f"{name}.{key}.")
+        for key, each in value.items()
+    }
+
+
+def _table(name: str, value: Any, source: Source) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{source}: {name} is a table: write [{name}]", field=name)
+    return value
+
+
+# What fits by its type and would still do nothing, or nothing but harm, to every run of an agent.
+
+_LONGEST = 365 * 86_400
+"""Seconds."""
+_SEES_THE_DISK = "codex"
+"""In a folder it has a shell that reads every file of its user: the store, and the secret that signs tokens."""
+_NOT_FOR_OTHERS = (
+    ".owners: codex in a folder can read every file of this user, also the secret that signs tokens, so that it is for"
+    f" {LOCAL} alone; leave out `folder`, or choose another preset"
+)
+_NOBODY = '.owners: name at least one owner, such as ["local"], or ["*"] for all'
+_PER_DAY = ("runs_per_day", "tokens_per_day", "dollars_per_day")
+_OF_PROGRAMS = ("preset", "command", "url", "model")
+
+
+def refuse_what_nobody_may_use(channels: Mapping[str, ChannelSettings], source: Source) -> None:
+    for name, channel in channels.items():
+        if not channel.owners:
+            raise InvalidInput(f"{source}: channels.{name}{_NOBODY}", field="channels")
+
+
+def refuse_what_cannot_wake(agents: Mapping[str, AgentSettings], heartbeat: HeartbeatSettings, source: Source) -> None:
+    for name, agent in agents.items():
+        problem = _problem(name, agent)
+        if problem:
+            raise InvalidInput(f"{source}: agents.{name}{problem}", field="agents")
+    if heartbeat.runs_per_day < 0:
+        raise InvalidInput(f"{source}: heartbeat{_negative('runs_per_day')}", field="heartbeat")
+
+
+def refuse_unknown_proxies(proxies: Sequence[str], source: Source) -> None:
+    import ipaddress
+
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError:
+            message = f"trusted_proxies: {proxy!r} is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
+            raise InvalidInput(f"{source}: {message}", field="trusted_proxies") from None
+
+
+def _problem(name: str, agent: AgentSettings) -> str:
+    if name == HEARTBEAT:
+        return " is the name of the heartbeat itself; call it otherwise, and name it with `agent` under [heartbeat]"
+    if name == INBOX and agent.type != INBOX:
+        return ": what is meant for the inbox waits there until it is taken; give an agent that is woken another name"
+    if not agent.owners:
+        return _NOBODY
+    if agent.preset == _SEES_THE_DISK and agent.folder and set(agent.owners) != {LOCAL}:
+        return _NOT_FOR_OTHERS
+    for part in _OF_PROGRAMS:
+        if agent.type == INBOX and getattr(agent, part):
+            return f".{part}: an inbox wakes nobody; leave it out, or choose another type"
+    for part in _PER_DAY:
+        if not 0 <= getattr(agent, part) < float("inf"):
+            return _negative(part)
+    if not 0 < agent.timeout <= _LONGEST:
+        return f".timeout must be more than 0 seconds and at most {_LONGEST}, a year; without it, it is 900"
+    return ""
+
+
+def _negative(part: str) -> str:
+    return f".{part} must be 0 or more; 0 means no limit"

@@ -1,0 +1,339 @@
+"""The course of every transaction, once for all dialects: lock and load, let policy decide, write."""
+
+from __future__ import annotations
+
+import functools
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import WorkerGone
+from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.engine.policy.changes import Change, Decision
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.create import Draft, begin
+from duetime.engine.policy.evaluation import Answers
+from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.policy.record import Finished
+from duetime.engine.policy.rescue import Excuses, plan_rescue
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
+from duetime.engine.triggers.base import BEFORE_ALL
+from duetime.engine.triggers.step_budget import within_transaction
+from duetime.engine.usage import Cap, Left, Used, left, reached
+from duetime.stores.external_schedules import RemoteKeeping
+from duetime.stores.page_size import read_page, run_bytes, schedule_bytes
+from duetime.stores.record_and_claim import (
+    apply,
+    charge,
+    fresh_of,
+    given_back,
+    key_of,
+    known_by_key,
+    not_beyond,
+    over_limit,
+    refuse_nul,
+    settle,
+    take,
+)
+from duetime.stores.revocations import RevocationKeeping
+from duetime.stores.rows import held_of, schedule_of
+from duetime.stores.search import (
+    Placed,
+    firing,
+    place_of,
+    run_count,
+    run_page,
+    runs_by_due,
+    schedule_count,
+    schedule_page,
+)
+from duetime.stores.stats import FiguresReading
+from duetime.stores.stored_bytes import NeedsCount, NoRoom, add_bytes, add_bytes_of
+from duetime.stores.transaction import Taken, Transaction
+
+MOST_LISTED = 2_000
+"""Runs that a beat names as not begun: far more than a worker claims ahead of its threads. Of others it is unknown."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def looking_twice(transaction: Callable[P, T]) -> Callable[P, T]:
+    """Where somebody else was faster with the same key, a second look finds what they made: two workers that reach a
+    limit at once give the same alert, and neither may lose its outcomes over it."""
+
+    @functools.wraps(transaction)
+    def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return transaction(*args, **kwargs)
+        except Taken:
+            return transaction(*args, **kwargs)
+
+    return repeated
+
+
+class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
+    """Everything of the store contract that is the same wherever the rows are kept."""
+
+    _sql: ClassVar[Mapping[str, str]]
+    """The dialect's named queries."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[], None]] = []
+
+    @abstractmethod
+    def _write(self) -> AbstractContextManager[Transaction]: ...
+
+    @abstractmethod
+    def _texts(self, values: Sequence[str]) -> str:
+        """Several texts as one parameter."""
+
+    @abstractmethod
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Reads, with `?` for parameters."""
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _announce(self) -> None:
+        for listener in list(self._listeners):
+            listener()
+
+    def create(
+        self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
+    ) -> Result[list[Created]]:
+        now = drafts[0].definition.created if drafts else Instant(0)
+        try:
+            return self._counting(now, lambda: self._create(drafts, limits, most_bytes))
+        except Taken:
+            return Err("conflict", "another schedule has this id already")
+
+    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
+        def add() -> Result[None]:
+            with self._write() as tx:
+                add_bytes(tx, owner, number, limit, now)
+            return Ok(None)
+
+        return self._counting(now, add)
+
+    def _counting(self, now: Instant, transaction: Callable[[], Result[T]]) -> Result[T]:
+        """Repeat a transaction after summing up what an owner stores, which takes no lock."""
+        while True:
+            try:
+                return transaction()
+            except NoRoom as full:
+                return full.refusal
+            except NeedsCount as stale:
+                total = int(self._named("count_stored_bytes", stale.owner, stale.owner)[0][0])
+                with self._write() as tx:
+                    tx.set_stored_bytes(stale.owner, total, now)
+
+    @looking_twice
+    def _create(
+        self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int]
+    ) -> Result[list[Created]]:
+        with self._write() as tx:
+            for owner in sorted(limits):
+                tx.lock_owner(owner)
+            created = known_by_key(tx, drafts)
+            fresh = fresh_of(drafts, created)
+            refusal = over_limit(tx, fresh, limits)
+            if refusal is not None:
+                return refusal
+            refuse_nul(fresh)
+            add_bytes_of(tx, fresh, most_bytes)
+            ids = tx.new_schedule_ids(len(fresh))
+            rows = [begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)]
+            tx.insert_schedules(rows)
+            tx.announce()
+        for definition, progress, _ in rows:
+            created[definition.owner, definition.key] = Created(Schedule(definition, progress), fresh=True)
+        self._announce()
+        return Ok([created[key_of(draft)] for draft in drafts])
+
+    @within_transaction
+    @looking_twice
+    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
+        with self._write() as tx:
+            found = tx.lock_schedule(schedule)
+            if found is None:
+                return Err("not_found")
+            result = _carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
+        return self._told(result)
+
+    @within_transaction
+    @looking_twice
+    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+        with self._write() as tx:
+            seen = tx.run(run)
+            schedule = None if seen is None else tx.lock_schedule(seen.schedule)
+            current = None if schedule is None else tx.run(run)
+            if schedule is None or current is None:
+                return Err("not_found")
+            result = _carry_out(tx, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
+        return self._told(result)
+
+    def _told(self, result: Result[Any]) -> Result[Any]:
+        """What was refused changed nothing, and wakes nobody."""
+        if isinstance(result, Ok):
+            self._announce()
+        return result
+
+    def beat(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        reports: Mapping[RunId, str],
+        not_begun: Sequence[RunId] | None = None,
+    ) -> Beat:
+        listed = None if not_begun is None else ",".join(map(str, not_begun[:MOST_LISTED]))
+        with self._write() as tx:
+            if not tx.beat(worker, now, reports, listed):
+                raise WorkerGone
+            return Beat(tx.stop_requests(worker), tx.floor())
+
+    def probe(self) -> None:
+        with self._write():
+            pass
+
+    @looking_twice
+    def exchange(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        finished: Sequence[Finished],
+        wants: Sequence[Want],
+        known: Mapping[RunId, Claim] = {},
+        budget: Budget | int | None = None,
+        answers: Answers | None = None,
+    ) -> Exchange:
+        limit = Budget(budget) if isinstance(budget, int) else budget
+        with self._write() as tx:
+            if not tx.lock_worker(worker):
+                raise WorkerGone
+            asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
+            answers = answers if now == asked else None  # they were worked out for a time that has not come
+            settled = settle(tx, worker, now, finished, known) if finished else []
+            claims, seen, postponed = take(tx, worker, now, wants, limit, answers) if wants else ([], 0, [])
+            if limit is not None:
+                charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
+        return Exchange(settled, claims, seen, postponed)
+
+    @looking_twice
+    def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
+        with self._write() as tx:
+            listed = tx.delete_worker(dead, beat)
+            if listed is None:
+                return None
+            held = tx.held_by(dead)
+            not_begun = [RunId(int(run)) for run in listed.split(",") if run.isdigit()]
+            apply(tx, plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun))), now)
+            tx.announce()
+        self._announce()
+        return len(held)
+
+    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
+        with self._write() as tx:
+            tx.lock_owner(owner)
+            used = tx.spent(owner, day)
+            full = reached(caps, used)
+            if full is not None:
+                return full
+            tx.add_spent(owner, day, [cap.subject for cap in caps], Used(runs=1))
+            return left(caps, used)
+
+    def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
+        with self._write() as tx:
+            tx.lock_owner(owner)
+            tx.add_spent(owner, day, [cap.subject for cap in caps], used)
+
+    def search(self, query: ScheduleQuery) -> Page[Schedule]:
+        read = partial(firing, self._rows) if query.firing else self._listed
+        items, cursor = read_page(query, read, schedule_bytes)
+        if query.cursor is None and cursor is None:
+            return Page(items, None, len(items))
+        return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
+
+    def _listed(self, query: ScheduleQuery) -> list[Placed]:
+        found = [schedule_of(row) for row in self._rows(*schedule_page(query))]
+        return [(place_of(query, schedule), schedule) for schedule in found]
+
+    def runs(self, query: RunQuery) -> Page[Run]:
+        items, cursor = read_page(query, self._placed_runs, run_bytes)
+        if query.cursor is None and cursor is None:
+            return Page(items, None, len(items))
+        return Page(items, cursor, *self._counted(run_count(query), query.count_to))
+
+    def _placed_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
+        rows = [Run._make(row) for row in self._rows(*run_page(query))]
+        return [((run.due, run.id) if runs_by_due(query) else (run.id,), run) for run in rows]
+
+    def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
+        """How many there are, as far as somebody wants to know, and whether that is all of them."""
+        found = self._rows(*counting)[0][0] if most else 1
+        return min(found, most), found <= most
+
+    def get(self, schedule: ScheduleId) -> Schedule | None:
+        rows = self._named("schedule_by_id", schedule)
+        return schedule_of(rows[0]) if rows else None
+
+    def find(self, public_id: str) -> Schedule | None:
+        rows = self._named("schedule_by_public_id", public_id)
+        return schedule_of(rows[0]) if rows else None
+
+    def by_key(self, owner: str, key: str) -> Schedule | None:
+        rows = self._named("schedule_by_key", owner, key)
+        return schedule_of(rows[0]) if rows else None
+
+    def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
+        living = self._named("living_marks", owner, kind, subject)
+        return [*living, *self._named("ended_mark", owner, kind, subject)]
+
+    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
+        return [row[0] for row in self._named("schedules_ahead", now, limit)]
+
+    def workers(self) -> list[WorkerRow]:
+        return [WorkerRow._make(row) for row in self._named("workers")]
+
+    def held(self, worker: WorkerId) -> list[Claim]:
+        rows = [held_of(row) for row in self._named("held_by", worker)]
+        return [Claim(held.run, held.definition, held.run.started or held.run.due) for held in rows]
+
+    def earliest(
+        self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
+    ) -> DueEntry | None:
+        """In one question for all lanes: a store may be a network away."""
+        if but:
+            rows = self._named("earliest_but", self._texts(lanes), after, json.dumps(list(but)))
+        else:
+            rows = self._named("earliest", self._texts(lanes), after)
+        return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
+
+    def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
+        return bool(self._named("other_owners", self._texts(lanes), owner, owner)[0][0])
+
+    def run(self, run: RunId) -> Run | None:
+        rows = self._named("run_by_id", run)
+        return Run._make(rows[0]) if rows else None
+
+    def attempts(self, run: RunId) -> list[Attempt]:
+        return [Attempt._make(row) for row in self._named("attempts_of", run)]
+
+    def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._rows(self._sql[name], values)
+
+
+def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]:
+    if isinstance(decision, Err):
+        return decision
+    writes, value = decision.value
+    if tx.insert_runs(writes.new_runs):
+        return Err("conflict", "this occurrence has a run already")
+    apply(tx, writes, now)
+    tx.announce()
+    return Ok(value)

@@ -1,0 +1,248 @@
+"""A few connections that threads share, opened when needed, and again after they were lost."""
+
+from __future__ import annotations
+
+import random
+import re
+import selectors
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from duetime.engine.clock import Clock
+from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
+
+# The driver, or a word on how to get it: PostgreSQL is an extra.
+
+try:
+    import psycopg
+except ImportError as error:  # the driver itself, or the libpq that it needs
+    raise StoreUnusable("PostgreSQL needs a driver that is not there: install duetime[postgres]") from error
+
+__all__ = ["psycopg"]
+
+
+# PostgreSQL's errors in our words. No message shows where the server is or who connects: a log is read by many.
+
+errors = psycopg.errors
+_REFUSED = re.compile(r"FATAL:\s+(.+)")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise InvalidInput("text with lone surrogates cannot be stored") from error
+    except psycopg.Error as error:
+        raise in_our_words(error) from error
+
+
+def in_our_words(error: psycopg.Error) -> DuetimeError | psycopg.Error:
+    """The error to raise instead; a fault of our own statements stays what it is."""
+    match error:
+        case errors.ProgramLimitExceeded():
+            return InvalidInput("too large to be stored")
+        case errors.DiskFull():
+            return StoreUnavailable("PostgreSQL: the disk is full; free some space, the work then goes on")
+        case errors.ReadOnlySqlTransaction():
+            return StoreUnavailable("PostgreSQL takes no writes here (a standby?); the work goes on when it does")
+        case errors.InsufficientPrivilege():
+            return StoreUnusable(f"PostgreSQL: {_primary(error)}; give the user its rights")
+        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
+            return StoreUnusable(f"PostgreSQL: {_primary(error)}; the schema of Duetime is not there, migrate first")
+        case errors.NumericValueOutOfRange():
+            return InvalidInput("a number is too large to be stored")
+        case psycopg.DataError():
+            return InvalidInput("text with NUL characters cannot be stored")
+        case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
+            return StoreUnavailable(f"PostgreSQL: {_primary(error)}; the work goes on when it is back")
+        case _:
+            return error
+
+
+def refused(error: psycopg.Error) -> StoreUnavailable:
+    """Why no connection came about: the server's own reason when it gave one."""
+    found = _REFUSED.search(str(error))
+    reason = f"refuses the connection ({found[1].strip()})" if found else "cannot be reached"
+    return StoreUnavailable(f"PostgreSQL {reason}; the work goes on when it is back")
+
+
+def _primary(error: psycopg.Error) -> str:
+    return error.diag.message_primary or "the connection was lost"
+
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
+
+PATIENCE_SECONDS = 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+
+# What the URL says wins: these are for a server that vanishes without a word.
+_WATCHFUL = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "application_name": "duetime",
+}
+
+SETTINGS: Mapping[str, str] = {
+    "client_encoding": "UTF8",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "5s",  # a process that is stopped in mid-transaction must let go
+    "lock_timeout": "8s",
+    "jit": "off",
+}
+
+# Every statement of a transaction looks rows up by key; without statistics the planner would read whole tables.
+WRITER_SETTINGS: Mapping[str, str] = {
+    **SETTINGS,
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",  # the due queue is read in its order and no further than asked for
+    "enable_sort": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+
+
+class Address:
+    """Where the server is. Its text never shows the password."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._parameters = psycopg.conninfo.conninfo_to_dict(url)
+            for port in str(self._parameters.get("port", "")).split(","):
+                int(port or 0)
+        except (psycopg.Error, ValueError):
+            message = "the PostgreSQL URL cannot be read; it looks like postgresql://user:password@host:5432/database"
+            raise StoreUnusable(message) from None
+
+    def __str__(self) -> str:
+        known = self._parameters
+        user = f"{known['user']}@" if "user" in known else ""
+        port = f":{known['port']}" if "port" in known else ""
+        host = str(known.get("host", ""))
+        place = (
+            f"/{known.get('dbname', '')}?host={host}"
+            if host.startswith("/")
+            else f"{host}{port}/{known.get('dbname', '')}"
+        )
+        return f"postgresql://{user}{place}"
+
+    def connect(self, settings: Mapping[str, str]) -> Connection:
+        try:
+            connection = psycopg.connect(**{**_WATCHFUL, **self._parameters}, autocommit=True)  # type: ignore[arg-type]
+        except psycopg.Error as error:
+            raise refused(error) from error
+        try:
+            _prepare(connection, settings)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare(connection: Connection, settings: Mapping[str, str]) -> None:
+    calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+    connection.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+    )
+
+
+class Connections:
+    """Lends a connection to one thread at a time; one that failed is never lent again."""
+
+    def __init__(self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock) -> None:
+        self._address = address
+        self._settings = settings
+        self._clock = clock
+        self._slots = threading.BoundedSemaphore(limit)
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._sessions: dict[Connection, int] = {}
+        self._closed = False
+        self._pause = 0.0
+        self._not_before = 0.0
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        if not self._slots.acquire(timeout=PATIENCE_SECONDS):
+            raise StoreUnavailable("every connection to PostgreSQL is in use; it is tried again")
+        try:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._take_back(connection)
+        finally:
+            self._slots.release()
+
+    def is_ours(self, session: int) -> bool:
+        with self._lock:
+            return session in self._sessions.values()
+
+    def close(self) -> None:
+        """What is lent out is closed when it comes back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _take(self) -> Connection:
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise StoreUnavailable("the store was closed")
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self._open()
+            if _is_fresh(connection):
+                return connection
+            self._discard(connection)
+
+    def _open(self) -> Connection:
+        """After a refusal the next one asks later, so that a server that comes back is not trampled down."""
+        with self._lock:
+            if self._clock.monotonic() < self._not_before:
+                raise StoreUnavailable
+        try:
+            connection = self._address.connect(self._settings)
+        except StoreUnavailable:
+            with self._lock:
+                self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)
+                self._not_before = self._clock.monotonic() + self._pause * random.uniform(0.5, 1)
+            raise
+        with self._lock:
+            self._pause = self._not_before = 0.0
+            self._sessions[connection] = connection.info.backend_pid
+        return connection
+
+    def _take_back(self, connection: Connection) -> None:
+        idle = psycopg.pq.TransactionStatus.IDLE
+        with self._lock:
+            usable = not self._closed and not connection.closed and connection.info.transaction_status == idle
+            if usable:
+                self._idle.append(connection)
+        if not usable:
+            self._discard(connection)
+
+    def _discard(self, connection: Connection) -> None:
+        with self._lock:
+            self._sessions.pop(connection, None)
+        connection.close()
+
+
+def _is_fresh(connection: Connection) -> bool:
+    """An idle connection has nothing to say; if it has, it says that the server is gone."""
+    if connection.closed:
+        return False
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return not selector.select(0)

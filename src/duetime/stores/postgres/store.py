@@ -1,0 +1,176 @@
+"""PostgreSQL behind the store contract: many processes on many machines, every acknowledged commit on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from duetime.engine.clock import Clock, Instant, SystemClock
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
+from duetime.engine.model import LEASE, WorkerId
+from duetime.engine.store import Health
+from duetime.stores.base import FlowingStore
+from duetime.stores.postgres.connections import (
+    SETTINGS,
+    WRITER_SETTINGS,
+    Address,
+    Connection,
+    Connections,
+    psycopg,
+    translated,
+)
+from duetime.stores.postgres.listener import Listener
+from duetime.stores.postgres.transaction import SQL, PostgresTransaction, texts
+from duetime.stores.queries import load_migrations
+from duetime.stores.transaction import Taken
+
+# Brings the schema of a PostgreSQL database up to this code's version, one process at a time.
+
+MIGRATIONS = load_migrations("postgres")
+KNOWN_SCHEMA = MIGRATIONS[-1][0]
+_OURS = ("schedules", "progress", "due", "runs", "attempts", "workers", "meta")
+
+
+def bring_up(connection: Connection) -> None:
+    """In one transaction: a migration that fails leaves the schema as it was."""
+    with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
+        connection.execute("SELECT pg_advisory_xact_lock(71001)")
+        _have_schema(connection)
+        version = _version(connection)
+        if version > KNOWN_SCHEMA:
+            raise StoreUnusable(
+                f"this database has schema {version}, and this Duetime knows {KNOWN_SCHEMA}: install a newer Duetime"
+            )
+        for number, script in MIGRATIONS:
+            if number > version:
+                connection.execute(script.encode())
+                connection.execute(SQL["set_schema_version"], (number,))
+
+
+def _have_schema(connection: Connection) -> None:
+    """A schema named in the URL's search_path is made when it is not there."""
+    row = connection.execute("SELECT current_schema(), current_setting('search_path')").fetchone()
+    assert row is not None
+    current, path = row
+    if current is None:
+        name = path.split(",")[0].strip().strip('"')
+        connection.execute(psycopg.sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(psycopg.sql.Identifier(name)))
+
+
+def _version(connection: Connection) -> int:
+    """0 for a schema without tables of ours; one with somebody else's tables under these names is refused."""
+    found = connection.execute(
+        "SELECT table_name FROM information_schema.tables"
+        " WHERE table_schema = current_schema() AND table_name = ANY (%s)",
+        (list(_OURS),),
+    ).fetchall()
+    if not found:
+        return 0
+    if len(found) == len(_OURS):
+        versions = connection.execute(SQL["schema_version"]).fetchall()
+        if versions:
+            return int(versions[0][0])
+    raise StoreUnusable(
+        "this database holds tables of some other program; choose another one, or a schema of Duetime's own:"
+        " add ?options=-csearch_path%3Dduetime to the URL"
+    )
+
+
+CONNECTIONS = 4
+"""Of each sort, at most; they are opened when several threads need them at once."""
+
+
+class PostgresStore(FlowingStore):
+    _sql = SQL
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._clock = clock or SystemClock()
+        self._address = Address(url)
+        self.url = str(self._address)
+        self.known_schema = KNOWN_SCHEMA
+        self._writers = Connections(self._address, WRITER_SETTINGS, CONNECTIONS, self._clock)
+        self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock)
+        self._listener = Listener(self._connect_listener, self._writers.is_ours, self._clock)
+
+    def _connect_listener(self) -> Connection:
+        return self._address.connect(SETTINGS)
+
+    def migrate(self) -> None:
+        with translated(), self._address.connect(SETTINGS) as connection:
+            bring_up(connection)
+
+    @contextmanager
+    def _write(self) -> Iterator[PostgresTransaction]:
+        """Never repeated from here: whether a lost commit was written is for the caller's fence or key to find out."""
+        with translated(), self._writers.lend() as connection:
+            try:
+                transaction = PostgresTransaction(connection)
+                yield transaction
+                transaction.commit()
+            except BaseException as error:
+                _roll_back(connection)
+                if isinstance(error, psycopg.errors.UniqueViolation):
+                    raise Taken from error
+                raise
+
+    def _texts(self, values: Sequence[str]) -> str:
+        return texts(values)
+
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Once more when the connection turns out to be lost: a read repeated is a read."""
+        statement = statement.replace("?", "%s")
+        try:
+            return self._read(statement, values)
+        except StoreUnavailable:
+            return self._read(statement, values)
+
+    def _read(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with translated(), self._readers.lend() as connection:
+            return connection.cursor(binary=True).execute(statement, values).fetchall()
+
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
+        with self._write() as tx:
+            return tx.insert_worker(name, ",".join(lanes), session, now, lease)
+
+    def retire(self, worker: WorkerId) -> None:
+        with self._write() as tx:
+            tx.retire_worker(worker)
+
+    def prune(self, before: Instant, limit: int) -> int:
+        with self._write() as tx:
+            return tx.prune(before, limit)
+
+    def wait(self, timeout: float) -> bool:
+        return self._listener.wait(timeout)
+
+    def now(self) -> Instant | None:
+        """The server's clock, by which a worker corrects its own."""
+        return Instant(self._rows(SQL["now"], ())[0][0])
+
+    def health(self, now: Instant) -> Health:
+        schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
+        engine = self._rows("SELECT current_setting('server_version')", ())[0][0]
+        details = {"engine": f"PostgreSQL {engine}", "address": self.url}
+        return Health(self.schema(), schedules, due, overdue, running, oldest, details)
+
+    def schema(self) -> int:
+        return int(self._rows(SQL["schema_version"], ())[0][0])
+
+    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
+        raise StoreUnusable("PostgreSQL is backed up with its own tools: pg_dump for a copy, or its archive of the WAL")
+
+    def close(self) -> None:
+        self._listener.close()
+        self._readers.close()
+        self._writers.close()
+
+
+def _roll_back(connection: Connection) -> None:
+    """On a connection that cannot even do this, closing it has the same effect."""
+    try:
+        connection.rollback()
+    except Exception:
+        connection.close()

@@ -1,0 +1,244 @@
+"""How new schedules get into a transaction: those that were asked for, and those that follow the end of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.fair_share import Head, Turns, deal, deal_rest
+from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
+from duetime.engine.outcome import Returned
+from duetime.engine.policy.claim import Claim, Entry, plan_claims
+from duetime.engine.policy.create import Draft, begin, quota_reached
+from duetime.engine.policy.evaluation import Answers, Question
+from duetime.engine.policy.finish import Held
+from duetime.engine.policy.rate_limit import Budget, hold_back, hour_of
+from duetime.engine.policy.record import Answer, Finished, plan_settlement
+from duetime.engine.policy.writes import Writes
+from duetime.engine.result import Err
+from duetime.engine.store import Created, Want
+from duetime.stores.rows import Holding
+from duetime.stores.transaction import OwnerKey, Transaction
+
+
+def key_of(draft: Draft) -> OwnerKey:
+    return draft.definition.owner, draft.definition.key
+
+
+def known_by_key(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Created]:
+    """What the drafts' keys made earlier, by a repeated request or by one whose acknowledgement was lost."""
+    found = tx.by_keys([key_of(draft) for draft in drafts])
+    return {key: Created(schedule, fresh=False) for key, schedule in found.items()}
+
+
+def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list[Draft]:
+    """The first draft of every key that made nothing yet."""
+    firsts: dict[OwnerKey, Draft] = {}
+    for draft in drafts:
+        if key_of(draft) not in known:
+            firsts.setdefault(key_of(draft), draft)
+    return list(firsts.values())
+
+
+def refuse_nul(drafts: Sequence[Draft]) -> None:
+    """One database would store them and the other cannot: what is accepted must not depend on that."""
+    if any("\0" in value for draft in drafts for value in draft.definition if isinstance(value, str)):
+        raise InvalidInput("text with NUL characters cannot be stored")
+
+
+def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int]) -> Err | None:
+    for owner, limit in limits.items():
+        wanted = sum(1 for draft in fresh if draft.definition.owner == owner)
+        if wanted and tx.count_living(owner, limit + 1) + wanted > limit:
+            return quota_reached(limit)
+    return None
+
+
+def apply(tx: Transaction, writes: Writes, now: Instant) -> None:
+    """What follows a run begins in the transaction that ends it: neither is there without the other."""
+    tx.apply(writes, now)
+    fresh = fresh_of(writes.follow_ups, known_by_key(tx, writes.follow_ups)) if writes.follow_ups else []
+    if fresh:  # an alert that was given today is known by its key, and not given again
+        fresh.sort(key=key_of)  # two that give the same ones never wait for each other in a circle
+        ids = tx.new_schedule_ids(len(fresh))
+        tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)])
+        tx.announce()
+
+
+# The two halves of an exchange: what finished is settled, and what is due is taken, as far as its owners may.
+
+
+def settle(
+    tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished], known: Mapping[RunId, Claim]
+) -> list[Answer]:
+    runs = [item.run for item in finished]
+    remembered = all(map(known.__contains__, runs))
+    held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
+    settlement = plan_settlement(held, finished, worker, now, tx)
+    apply(tx, settlement.writes, now)
+    return settlement.answers
+
+
+def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> dict[RunId, Held]:
+    """What was claimed, with what may have changed since. A definition that was edited meanwhile is for the next run:
+    this one ends by the policy that it began with."""
+    held = {}
+    for holding in holdings:
+        run, definition, _ = known[holding.run]
+        if (run.status, run.fence, run.worker, run.stop) != holding[1:5]:
+            run = run._replace(status=holding.status, fence=holding.fence, worker=holding.worker, stop=holding.stop)
+        held[holding.run] = Held(run, definition, holding.progress)
+    return held
+
+
+def not_beyond(server_time: Instant | None, now: Instant, wants: Sequence[Want]) -> tuple[Instant, Sequence[Want]]:
+    """Return now and the wants as far as the store's own clock lets them go, where they are bound by it.
+
+    Now as well: a plan that is made with a later one would catch up with what has not come yet.
+    """
+    if server_time is None or not any(want.server_bound for want in wants):
+        return now, wants
+    bound = [want._replace(until=min(want.until, Instant(server_time + want.lead))) for want in wants]
+    return min(now, server_time), bound
+
+
+def take(
+    tx: Transaction,
+    worker: WorkerId,
+    now: Instant,
+    wants: Sequence[Want],
+    budget: Budget | None,
+    answers: Answers | None = None,
+) -> tuple[list[Claim], int, list[Question]]:
+    entries = _due_entries(tx, wants)
+    seen = len(entries)
+    if entries and budget is not None:
+        entries = _affordable(tx, entries, budget, now)
+    if not entries:
+        return [], seen, []
+    plan = plan_claims(entries, worker, now, tx.new_run_id, tx, None, answers)
+    postponed = plan.postponed
+    conflicts = tx.insert_runs(plan.writes.new_runs)
+    if conflicts:  # rare: the clock had been ahead
+        left = {question.schedule for question in postponed}
+        entries = [entry for entry in entries if entry.due.schedule not in left or entry.due.run != NO_RUN]
+        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts), answers)
+        conflicts = tx.insert_runs(plan.writes.new_runs)
+    if conflicts:
+        raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
+    apply(tx, plan.writes, now)
+    return plan.claims, seen, [*postponed, *plan.postponed] if conflicts else postponed
+
+
+def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:
+    """Runs that were claimed and not carried out: their owners have not had them."""
+    pairs = zip(finished, answers, strict=True)
+    return [
+        known[item.run]
+        for item, answer in pairs
+        if type(item.outcome) is Returned and answer is Answer.RECORDED and item.run in known
+    ]
+
+
+def charge(
+    tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim], exempt: frozenset[str]
+) -> None:
+    """In the order of owners, so that two workers never wait for each other's rows in a circle."""
+    runs = Counter([claim.definition.owner for claim in claims])
+    runs.subtract([claim.definition.owner for claim in given_back])
+    for owner in sorted(runs.keys() - exempt):
+        if runs[owner]:
+            tx.use(owner, hour_of(now), runs[owner])
+
+
+NEAR = 5_000
+"""Runs before its limit from which on an owner is locked: several workers at once claim fewer than that."""
+
+
+def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: Instant) -> list[Entry]:
+    """Owners near their limit are locked, in order, so that two workers together do not spend more than one could."""
+    owners = sorted({entry.definition.owner for entry in entries} - budget.exempt)
+    if not owners:
+        return list(entries)
+    used = tx.usages(owners, hour_of(now))
+    near = [owner for owner in owners if used[owner] > budget.limit - NEAR]
+    for owner in near:
+        tx.lock_owner(owner)
+    if near:
+        used |= tx.usages(near, hour_of(now))
+    admitted, writes = hold_back(entries, used, budget.limit, now)
+    tx.apply(writes, now)
+    return admitted
+
+
+def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
+    """In the order of the wants; a lane that is wanted twice gives its entries once."""
+    entries: dict[DueEntry, Entry] = {}
+    taken: Counter[str] = Counter()
+    served: Counter[tuple[str, str]] = Counter()
+    lanes = tx.due_lanes(wants)
+    for want in (want for want in wants if want.lane in lanes):
+        used = sum(number for share, number in taken.items() if want.share and share.startswith(want.share))
+        rest = want._replace(limit=want.limit - used)
+        found = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
+        taken[want.share] += len(found)
+        entries.update({entry[0]: entry for entry in found})
+    return list(entries.values())
+
+
+def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter[tuple[str, str]]) -> list[Entry]:
+    if want.turns is None:
+        return tx.due_entries(want)
+    turns = _still(want.turns, served)
+    found = tx.due_entries(want) if turns.by_time else _in_turns(tx, want, heads, turns)
+    numbers = _by_owner(found)
+    if turns.by_time and any(number > turns.room_of(owner) for owner, number in numbers.items()):
+        found = _within(found, turns)
+        numbers = _by_owner(found)
+    for owner, number in numbers.items():
+        served[want.turns.group, owner] += number
+    return found
+
+
+def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
+    """Without what this transaction has given to owners in other lanes."""
+    less = {owner: turns.room_of(owner) - number for (group, owner), number in served.items() if group == turns.group}
+    return turns._replace(most={**turns.most, **less}) if less else turns
+
+
+def _within(entries: list[Entry], turns: Turns) -> list[Entry]:
+    number: Counter[str] = Counter()
+    kept = []
+    for entry in entries:
+        number[entry.due.owner] += 1
+        if number[entry.due.owner] <= turns.room_of(entry.due.owner):
+            kept.append(entry)
+    return kept
+
+
+def _by_owner(entries: Sequence[Entry]) -> Counter[str]:
+    return Counter([entry[0][4] for entry in entries])  # by place: names cost twice as much, and every run comes here
+
+
+def _in_turns(tx: Transaction, want: Want, heads: Sequence[Head], turns: Turns) -> list[Entry]:
+    """Where one owner has something due, the queue alone decides; of several, each gets its part."""
+    dealt = deal(heads, want.limit, turns)
+    if len(heads) == 1 or not dealt:
+        return tx.due_entries(want._replace(limit=sum(dealt.values()))) if dealt else []
+    found = tx.due_entries_of(want, [(owner, number, 0) for owner, number in dealt.items()])
+    if len(found) < want.limit:
+        got = Counter(entry.due.owner for entry in found)
+        more = [head for head in heads if head.owner in dealt and got[head.owner] == dealt[head.owner]]
+        rest = deal_rest(more, want.limit - len(found), turns, dealt)
+        if rest:
+            found += tx.due_entries_of(want, [(owner, number, dealt[owner]) for owner, number in rest.items()])
+    return sorted(found, key=lambda entry: entry.due[1:4])
+
+
+def _taken(tx: Transaction, entries: Sequence[Entry], conflicts: Sequence[Run]) -> dict[ScheduleId, frozenset[Instant]]:
+    """For the schedules in conflict, every occurrence from the next one on that has a row."""
+    troubled = {run.schedule for run in conflicts}
+    firsts = {entry.progress.schedule: entry.progress.next for entry in entries if entry.due.schedule in troubled}
+    return {schedule: tx.taken_since(schedule, first) for schedule, first in firsts.items() if first is not None}

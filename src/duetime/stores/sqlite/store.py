@@ -1,0 +1,369 @@
+"""SQLite behind the store contract: one writer, WAL, every acknowledged commit on disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import apsw
+
+from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
+from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.engine.model import LEASE, WorkerId
+from duetime.engine.store import Health
+from duetime.stores.base import FlowingStore
+from duetime.stores.queries import load_migrations, load_queries
+from duetime.stores.sqlite.transaction import SqliteTransaction
+from duetime.stores.transaction import Transaction
+
+# Keeps the interpreter's own SQLite away from our files: two libraries in one process lose acknowledged commits.
+
+_guarded: set[str] = set()
+_LOCAL = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
+_installed = False
+
+
+def guard(path: str) -> None:
+    """From now on `sqlite3.connect` on this file is refused in this process."""
+    global _installed  # noqa: PLW0603 - an audit hook can be installed once and never removed
+    _guarded.add(os.path.realpath(path))
+    if not _installed:
+        sys.addaudithook(_refuse)
+        _installed = True
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "sqlite3.connect" or not arguments:
+        return
+    target = arguments[0]
+    if isinstance(target, bytes | bytearray):
+        target = os.fsdecode(bytes(target))
+    if not isinstance(target, str | os.PathLike):
+        return
+    path = os.fsdecode(target)
+    if _LOCAL.match(path):
+        path = unquote(_LOCAL.sub("", path, count=1).split("?", 1)[0].split("#", 1)[0])
+    if any(_same(path, guarded) for guarded in _guarded):
+        raise RuntimeError(
+            "sqlite3 must not open a Duetime store in this process: closing it would drop the store's file locks;"
+            " use Duetime's own API, or another process"
+        )
+
+
+def _same(path: str, guarded: str) -> bool:
+    """By the file itself where it is there: locks belong to it, whatever name it is opened by."""
+    try:
+        return os.path.samefile(path, guarded)  # noqa: PTH121 - no Path: it may hold a NUL, which is answered below
+    except (OSError, ValueError):
+        return False
+
+
+SQL = load_queries("sqlite")
+MEMORY = ":memory:"
+BUSY_SECONDS = 10.0
+"""How long to wait for another process's transaction; a worker waits for less than its lease."""
+WATCH_SECONDS = 0.05
+OURS = {"schedules", "progress", "due", "runs"}
+Inode = tuple[int, int]
+
+
+class SqliteStore(FlowingStore):
+    _sql = SQL
+
+    def __init__(self, path: str | os.PathLike[str], clock: Clock | None = None) -> None:
+        super().__init__()
+        self._clock = clock or SystemClock()
+        self.path = os.fspath(path)
+        self.url = f"sqlite:///{self.path}"
+        self._migrations = load_migrations("sqlite")
+        self.known_schema = self._migrations[-1][0]
+        self._lock = threading.RLock()
+        self._read_lock = threading.RLock()
+        self._watch: apsw.Connection | None = None
+        self._wrote = False
+        self._closed = threading.Event()
+        self._busy = BUSY_SECONDS
+        with translated(self.path):
+            self._refuse_strangers()
+            self._writer = self._connect()
+            self._reader = self._writer if self.in_memory else self._connect()
+        if self.in_memory:
+            self._read_lock = self._lock
+        else:
+            guard(self.path)
+        self._file = self._identity()
+
+    @property
+    def in_memory(self) -> bool:
+        return self.path == MEMORY
+
+    def _refuse_strangers(self) -> None:
+        """Before anything is set: even the journal mode would be a change to somebody else's file."""
+        if self.in_memory:
+            return
+        if not Path(self.path).exists():
+            _make_private(self.path)
+            return
+        connection = apsw.Connection(self.path)
+        try:
+            connection.setbusyhandler(self._patience())
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        finally:
+            connection.close()
+        if tables and not tables >= OURS:
+            raise StoreUnusable(f"{self.path} is a database of some other program; choose another file")
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self.path)
+        connection.setbusyhandler(self._patience())
+        if not self.in_memory:
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY")
+        return connection
+
+    def _patience(self) -> Callable[[int], bool]:
+        """Waits for another process's commit in short steps: SQLite's own steps grow to a tenth of a second."""
+        begun = 0.0
+
+        def wait(prior_calls: int) -> bool:
+            nonlocal begun
+            if prior_calls == 0:
+                begun = self._clock.monotonic()
+            elif self._clock.monotonic() - begun > self._busy:
+                return False
+            self._closed.wait(min(0.001 * (1 + prior_calls), 0.01))
+            return True
+
+        return wait
+
+    def _identity(self) -> tuple[Inode | None, Inode | None]:
+        """Of the file and of its log, which is there from the first transaction on."""
+        return (None, None) if self.in_memory else (_inode(self.path), _inode(f"{self.path}-wal"))
+
+    def _check_file(self) -> None:
+        """A file that was replaced under us takes writes that nobody will ever see; so does another log."""
+        if self._closed.is_set():
+            return  # the last connection took the log with it; SQLite itself says that it is closed
+        (file, log), (file_now, log_now) = self._file, self._identity()
+        if file_now != file or (log is not None and log_now != log):
+            raise StoreUnusable(
+                f"{self.path} was replaced or removed while it was open; restart to use the file that is there now"
+            )
+        self._file = file, log_now
+
+    def migrate(self) -> None:
+        with translated(self.path), self._lock:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                self._migrate()
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+            self._writer.execute("COMMIT")
+
+    def _migrate(self) -> None:
+        version = self._writer.pragma("user_version")
+        known = self.known_schema
+        if version > known:
+            raise StoreUnusable(
+                f"{self.path} has schema {version}, and this Duetime knows {known}: install a newer Duetime"
+            )
+        if version == 0 and self._writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+            raise StoreUnusable(f"{self.path} is a database of some other program; choose another file")
+        for number, script in self._migrations:
+            if number > version:
+                self._writer.execute(script)
+                self._writer.execute(f"PRAGMA user_version = {number}")
+
+    @contextmanager
+    def _write(self) -> Iterator[Transaction]:
+        with translated(self.path, wrote=self._wrote), self._lock:
+            self._check_file()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteTransaction(self._writer)
+            except BaseException:
+                self._rollback()
+                raise
+            try:
+                self._writer.execute("COMMIT")
+            except BaseException:
+                self._rollback()
+                raise
+            self._wrote = True
+
+    def _rollback(self) -> None:
+        if not self._writer.getautocommit():
+            self._writer.execute("ROLLBACK")
+
+    def _texts(self, values: Sequence[str]) -> str:
+        return json.dumps(values)
+
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with translated(self.path), self._read_lock:
+            return self._reader.execute(statement, tuple(values)).fetchall()
+
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
+        self._busy = min(self._busy, lease / SECOND / 2)
+        with self._write():
+            values = (name, ",".join(lanes), int(session), now, now, lease)
+            rows: list[tuple[Any, ...]] = self._writer.execute(SQL["insert_worker"], values).fetchall()
+            return WorkerId(rows[0][0])
+
+    def retire(self, worker: WorkerId) -> None:
+        with self._write():
+            held = self._writer.execute(SQL["held_by"], (worker,)).fetchall()
+            if not held:
+                self._writer.execute(SQL["delete_worker"], (worker,))
+
+    def prune(self, before: Instant, limit: int) -> int:
+        with self._write() as tx:
+            runs = self._writer.execute(SQL["prunable_runs"], (before, limit)).fetchall()
+            self._writer.executemany(SQL["delete_attempts"], runs)
+            self._writer.executemany(SQL["delete_run"], runs)
+            gone = self._writer.execute(SQL["prune_schedules"], (before, limit)).fetchall()
+            self._writer.executemany(SQL["delete_progress"], gone)
+            self._writer.execute(SQL["forget_usage"], (before,))
+            self._writer.execute(SQL["forget_spent"], (before,))
+            remotes = tx.prune_remotes(before, limit)
+        return len(runs) + len(gone) + remotes
+
+    def now(self) -> Instant | None:
+        return None
+
+    def wait(self, timeout: float) -> bool:
+        """Another process's commit moves `data_version`; reading it costs microseconds."""
+        if self.in_memory:
+            self._closed.wait(timeout)
+            return False
+        with translated(self.path):
+            if self._watch is None:
+                self._watch = self._connect()
+                self._version = self._watch.pragma("data_version")
+            deadline = self._clock.monotonic() + timeout
+            while not self._closed.wait(WATCH_SECONDS):
+                if (version := self._watch.pragma("data_version")) != self._version:
+                    self._version = version
+                    return True
+                if self._clock.monotonic() >= deadline:
+                    return False
+        return False
+
+    def health(self, now: Instant) -> Health:
+        self._check_file()
+        schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
+        details = {"engine": f"SQLite {apsw.sqlite_lib_version()}", "file": self.path}
+        return Health(self.schema(), schedules, due, overdue, running, oldest, details)
+
+    def schema(self) -> int:
+        return int(self._rows("PRAGMA user_version", ())[0][0])
+
+    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
+        """A consistent copy by SQLite's own backup API; it appears under its name only when it is whole."""
+        partial = f"{target}.{uuid.uuid4().hex}.partial"
+        _make_private(partial)  # before SQLite opens it: the umask would leave it readable by others
+        try:
+            with translated(target), self._standing_still() as source:
+                copy = apsw.Connection(partial)
+                try:
+                    with copy.backup("main", source, "main") as job:
+                        while not job.done:
+                            job.step(1000)
+                            told(1 - job.remaining / max(1, job.page_count))
+                finally:
+                    copy.close()
+            Path(partial).replace(target)
+        finally:
+            Path(partial).unlink(missing_ok=True)
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[apsw.Connection]:
+        """A view that nobody's writing changes: otherwise a copy begins again with every commit, and a busy store is
+        never copied. Nobody waits for it either."""
+        if self.in_memory:
+            with self._lock:
+                yield self._writer
+            return
+        source = self._connect()
+        try:
+            source.execute("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+            yield source
+        finally:
+            source.close()
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock, self._read_lock:
+            for connection in (self._watch, self._reader, self._writer):
+                if connection is not None:
+                    connection.close()
+
+
+def _inode(path: str) -> Inode | None:
+    try:
+        seen = os.stat(path)  # noqa: PTH116 - with every transaction: a Path costs as much as the call
+    except FileNotFoundError:
+        return None
+    return seen.st_dev, seen.st_ino
+
+
+def _make_private(path: str) -> None:
+    """An empty file for its owner alone, since payloads may be private; the log takes its mode from the file."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+            raise StoreUnusable(f"{path} cannot be made ({error.strerror}); choose another place") from error
+
+
+def _not_opened(path: str) -> DuetimeError:
+    """Tell a file that cannot be opened at all from one for which a descriptor or memory is missing just now."""
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
+    is_there = os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)  # noqa: PTH113
+    if is_there and os.access(folder, os.W_OK):
+        return StoreUnavailable(f"{path} cannot be opened just now; it is tried again")
+    return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
+
+
+def _read_only(path: str, wrote: bool) -> DuetimeError:
+    if wrote:
+        return StoreUnavailable(f"{path} cannot be written any more; check its disk and its permissions")
+    return StoreUnusable(f"{path} cannot be written; check the permissions of the file and its folder")
+
+
+@contextmanager
+def translated(path: str, *, wrote: bool = False) -> Iterator[None]:
+    """SQLite's errors in our words: what is wrong and what to do next. A file that this process `wrote` to before may
+    become writable again: a disk that was mounted read-only after an error is a fault that passes."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise StoreUnavailable(f"{path} is locked by another process; it is tried again") from error
+    except apsw.FullError as error:
+        raise StoreUnavailable(f"{path}: the disk is full; free some space, the work then goes on") from error
+    except apsw.ReadOnlyError as error:
+        raise _read_only(path, wrote) from error
+    except apsw.NotADBError as error:
+        raise StoreUnusable(f"{path} is not a SQLite database; choose another file") from error
+    except apsw.CorruptError as error:
+        raise StoreUnusable(f"{path} is damaged; restore it from a backup") from error
+    except apsw.CantOpenError as error:
+        raise _not_opened(path) from error
+    except (apsw.IOError, apsw.NoMemError, MemoryError) as error:
+        raise StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk and the memory") from error
+    except apsw.TooBigError as error:
+        raise InvalidInput("too large to be stored") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput("text with lone surrogates cannot be stored") from error
+    except apsw.ConnectionClosedError as error:
+        raise StoreUnavailable(f"{path} was closed") from error

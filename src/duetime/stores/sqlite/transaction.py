@@ -1,0 +1,179 @@
+"""One SQLite write transaction: rows in and out, in batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import apsw
+
+from duetime.engine.clock import Instant
+from duetime.engine.fair_share import Head
+from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, WorkerId
+from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.finish import Held
+from duetime.engine.policy.writes import Writes
+from duetime.engine.store import Want
+from duetime.engine.usage import Used
+from duetime.stores.external_schedules import RemoteRows
+from duetime.stores.queries import load_queries
+from duetime.stores.revocations import RevocationRows
+from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
+from duetime.stores.transaction import FEW, OwnerKey, SharedReading, Taken, takes_turns
+
+SQL = load_queries("sqlite")
+Row = TypeVar("Row", Held, Schedule)
+
+
+class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
+    """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._db = connection
+        self._next_run = 0
+        self._states: dict[ScheduleId, str] = {}  # as they were loaded
+
+    def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._db.execute(SQL[name], values).fetchall()
+
+    def new_run_id(self) -> RunId:
+        if not self._next_run:
+            self._next_run = self._rows("next_run_id")[0][0]
+        self._next_run += 1
+        return RunId(self._next_run - 1)
+
+    def new_schedule_ids(self, count: int) -> list[ScheduleId]:
+        first = self._rows("next_schedule_id")[0][0]
+        return [ScheduleId(number) for number in range(first, first + count)]
+
+    def lock_owner(self, owner: str) -> None:
+        """Nothing to do: the transaction excludes every other writer."""
+
+    def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
+        found = [schedule_of(row) for row in self._rows("schedules_by_keys", json.dumps(keys))]
+        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
+
+    def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
+        rows = self._rows("schedule_by_id", schedule)
+        return self._remember(schedule_of(rows[0])) if rows else None
+
+    def _remember(self, row: Row) -> Row:
+        self._states[row.progress.schedule] = row.progress.state
+        return row
+
+    def lock_worker(self, worker: WorkerId) -> bool:
+        return bool(self._rows("worker_lives", worker))
+
+    def server_time(self) -> Instant | None:
+        return None
+
+    def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
+        return {want.lane: self._heads(want) if takes_turns(want) else [] for want in wants}
+
+    def _heads(self, want: Want) -> list[Head]:
+        """Those of the first few entries, where these are all."""
+        now = want.until - want.lead
+        first = self._rows("due_heads", want.lane, want.until, now, FEW)
+        if len(first) < FEW:
+            return [Head(*pair) for pair in dict(reversed(first)).items()]
+        return [Head(*row) for row in self._rows("due_owners", want.lane, want.until, now)]
+
+    def due_entries(self, want: Want) -> list[Entry]:
+        return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
+
+    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+        """First their keys: a statement for each owner is cheap only while it is narrow."""
+        ask, given = self._rows, (want.lane, want.until, want.until - want.lead)
+        parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
+        return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
+
+    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+        entries = [entry_of(row) for row in rows]
+        self._states.update([(progress[0], progress[3]) for _, _, progress, _ in entries])
+        return [entry if entry[0][3] == NO_RUN else entry._replace(run=self.run(entry.due.run)) for entry in entries]
+
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
+        rows = self._rows("held_rows", json.dumps(runs))
+        return {held.run.id: self._remember(held) for held in map(held_of, rows)}
+
+    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+        holdings = [holding_of(row) for row in self._rows("holdings", json.dumps(runs))]
+        self._states.update([(holding.progress.schedule, holding.progress.state) for holding in holdings])
+        return holdings
+
+    def held_by(self, worker: WorkerId) -> list[Held]:
+        return [self._remember(held_of(row)) for row in self._rows("held_by", worker)]
+
+    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
+        if not runs:
+            return []
+        before = self._db.total_changes()
+        self._db.executemany(SQL["insert_run"], runs)
+        if self._db.total_changes() - before >= len(runs):
+            return []
+        conflicts = [run for run in runs if not self._inserted(run)]
+        self._db.executemany(SQL["delete_run"], ((run.id,) for run in runs))
+        return conflicts
+
+    def _inserted(self, run: Run) -> bool:
+        return self.run(run.id) is not None
+
+    def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
+        try:
+            self._db.executemany(SQL["insert_schedule"], (row[0] for row in rows))
+        except apsw.ConstraintError as error:
+            raise Taken from error
+        self._db.executemany(SQL["insert_progress"], (row[1] for row in rows))
+        self._db.executemany(SQL["insert_due"], (row[2] for row in rows))
+
+    def apply(self, writes: Writes, now: Instant) -> None:
+        many = self._db.executemany
+        if writes.due_gone_of:
+            many(SQL["delete_due_of"], ((schedule,) for schedule in writes.due_gone_of))
+        if writes.due_gone:
+            many(SQL["delete_due"], ((entry.schedule, entry.run) for entry in writes.due_gone))
+        if writes.due_new:
+            many(SQL["insert_due"], writes.due_new)
+        if writes.runs:
+            many(SQL["update_run"], (run_update(run) for run in writes.runs.values()))
+        if writes.extensions:
+            many(SQL["extend_run"], ((e.last, e.added, e.added, now, e.run) for e in writes.extensions))
+        if writes.progress:
+            rows = writes.progress.values()
+            many(SQL["update_progress"], ((*row[4:], row[0]) for row in rows))
+            changed = [(row.state, row.schedule) for row in rows if self._states.get(row.schedule) != row.state]
+            many(SQL["update_progress_state"], changed)
+        if writes.attempts:
+            many(SQL["insert_attempt"], writes.attempts)
+        if writes.spared:
+            many(SQL["spare_run"], ((number, run) for run, number in writes.spared.items()))
+        if writes.definitions:
+            many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
+
+    def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
+        return dict.fromkeys(owners, 0) | dict(self._rows("usages", json.dumps(owners), hour))
+
+    def use(self, owner: str, hour: Instant, runs: int) -> None:
+        self._rows("use", owner, hour, runs)
+
+    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
+        for subject in sorted(subjects):
+            self._rows("add_spent", owner, day, subject, *used)
+
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
+        before = self._db.total_changes()
+        self._db.execute(SQL["beat_worker"], (now, not_begun, worker))
+        alive = self._db.total_changes() > before
+        self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
+        return alive
+
+    def announce(self) -> None:
+        """Nothing to do: a commit moves `data_version`, which is what the others watch."""
+
+    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
+        rows = self._rows("delete_dead_worker", worker, beat)
+        return (rows[0][0] or "") if rows else None
+
+    def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
+        return dict(self._rows("spared_runs", json.dumps(runs))) if runs else {}

@@ -1,0 +1,1 @@
+"""What all commands share: settings, output, questions and error messages."""

@@ -1,0 +1,144 @@
+"""Options of the commands that serve agents."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput, UnreadableTime
+from duetime.engine.redaction import without_password
+from duetime.engine.times import read_duration, read_time
+from duetime.terminal.settings import settings_for
+
+if TYPE_CHECKING:
+    from duetime.app import App
+
+
+Tools = Annotated[
+    str | None,
+    typer.Option("--tools", metavar="FAMILIES", help="Which tools: jobs,prompts,notifications; otherwise all."),
+]
+
+
+# What the rooms share: common options, opening the store, reading values, and how to call Duetime.
+
+MEMORY = ":memory:"
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="URL", help="A file, or postgresql://...; otherwise as the settings say."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")]
+Cursor = Annotated[str | None, typer.Option(metavar="TEXT", help="Go on where an earlier list with --json ended.")]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--tasks", metavar="MODULE", help="A module, or a .py file, that registers tasks. May be repeated."),
+]
+Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="An IANA zone such as Europe/Berlin.")]
+
+
+@contextmanager
+def opened(
+    db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False, making: bool = False
+) -> Iterator[App]:
+    """Task modules are loaded only for a command that checks or calls tasks; only one that adds makes a new store."""
+    from duetime.app import build
+
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
+    app = build(settings, tasks=load_tasks, must_exist=db is not None and not making)
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def store_file(url: str) -> Path | None:
+    """Where a SQLite store is; None for any other, and for one in memory."""
+    if ("://" in url and not url.startswith("sqlite://")) or url == MEMORY:
+        return None
+    return Path(url.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
+
+
+def worker_warnings(app: App, db: str | None, tasks: Sequence[str] | None = None, *, kind: str = "job") -> list[str]:
+    from duetime.service.presenters import idle_warnings
+
+    named = [part for module in tasks or () for part in ("--tasks", module)]
+    how = program("worker", *(("--db", without_password(db)) if db else ()), *named)
+    return idle_warnings(app.scheduler.workers(), kind, app.clock.now(), how)
+
+
+def program(*arguments: str) -> str:
+    """A command line that works when it is copied, also where the command is not on the path."""
+    called = Path(sys.argv[0])
+    if shutil.which("duetime"):
+        start = "duetime"
+    elif called.name == "duetime":
+        start = str(called)
+    else:
+        start = "python -m duetime"
+    return " ".join((start, *map(shlex.quote, arguments)))
+
+
+def again(room: App, *arguments: str) -> str:
+    """The same for another command on the same store."""
+    settings = room.settings
+    named = settings.db if "the command line" in settings.sources else ""
+    return program(*arguments, *(("--db", without_password(named)) if named else ()))
+
+
+def version() -> str:
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("duetime")
+    except PackageNotFoundError:
+        return "(from source)"
+
+
+def duration(text: str, option: str) -> int:
+    """Microseconds of `30s`, `2h30m`, or words such as `90 minutes`."""
+    tidy = " ".join(text.split()).lower()
+    try:
+        found = read_duration(tidy)
+    except UnreadableTime as error:
+        try:
+            found = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
+        except UnreadableTime:
+            raise InvalidInput(f"{option}: {error.message}") from None
+    if found <= 0:
+        raise InvalidInput(f"{option}: must be longer than nothing, such as 30s or 2h")
+    return found
+
+
+def given_text(text: str) -> str:
+    """A text, or what comes over standard input where a dash stands for it."""
+    return sys.stdin.read().rstrip("\n") if text == "-" else text
+
+
+def value_of(text: str) -> Any:
+    """JSON where it is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def pair_of(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInput(f"--kwarg: write it as name=value, not {text[:60]!r}")
+    return name.strip(), value_of(value)

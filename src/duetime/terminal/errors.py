@@ -1,0 +1,95 @@
+"""From the words of the core to those of the command line: options for fields, and which part of a cron is wrong."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from duetime.engine.errors import DuetimeError, InvalidInput
+
+if TYPE_CHECKING:
+    from duetime.engine.result import Err
+
+_SAME = (
+    "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "deliver_to", "end", "filename", "icon",
+    "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
+    "notify_on", "overlap", "priority", "start", "timeout", "title", "topic",
+)  # fmt: skip
+# A trigger, a payload or a policy names its field; the person at the keyboard knows it by the option.
+_OPTIONS = {
+    "run_at": "--at",
+    "seconds": "--every",
+    "expression": "--cron",
+    "rrule": "--rrule",
+    "timezone": "--tz",
+    "task": "--task",
+    "args": "--arg",
+    "kwargs": "--kwarg",
+    "tags": "--tag",
+    "actions": "--action",
+    "idempotency_key": "--key",
+    "trigger_config": "the trigger",
+    "payload": "the arguments",
+    "prompt": "the text",
+    **{name: "--" + name.replace("_", "-") for name in _SAME},
+}
+_CRON = "Invalid cron expression: "
+_FIELDS = (
+    ("second", "0-59"),
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of the month", "1-31, or L for the last"),
+    ("month", "1-12, or JAN-DEC"),
+    ("day of the week", "0-7 or SUN-SAT, where 0 and 7 are Sunday"),
+)
+
+OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
+INTERRUPTED = 128 + signal.SIGINT
+PIPE_CLOSED = 128 + 13  # SIGPIPE, which not every system has
+
+
+def worded(error: DuetimeError, code: str) -> str:
+    message = error.message
+    field = getattr(error, "field", None) or getattr(error, "details", {}).get("field")
+    if field in _OPTIONS and message.startswith(f"{field}:"):
+        message = _OPTIONS[field] + message.removeprefix(field)
+    if message.startswith(_CRON):
+        message += f"; {cron_fault(message.removeprefix(_CRON))}"
+    if message.startswith("Unknown status"):
+        message += "; there are pending, running, completed, failed, cancelled, paused and broken"
+    if code == "store_unavailable":
+        message = message.removesuffix("; the work goes on when it is back").removesuffix("; it is tried again")
+        message += "; check --db, and try again"
+    return message
+
+
+def in_a_file(err: Err) -> str:
+    """The same for what stands in a file, where there are no options."""
+    message = err.message.removeprefix(f"{err.details.get('field')}: ")
+    return f"{message}; {cron_fault(message.removeprefix(_CRON))}" if message.startswith(_CRON) else message
+
+
+def cron_fault(expression: str) -> str:
+    """Which field cannot be read, found by reading each one alone."""
+    parts = expression.split()
+    if expression.strip().startswith("@"):
+        return "there are @yearly, @monthly, @weekly, @daily and @hourly"
+    if len(parts) not in (5, 6):
+        has = f"{len(parts)} field" if len(parts) == 1 else f"{len(parts)} fields"
+        return f"it has {has}, and cron has 5: minute hour day month weekday, or 6 with seconds in front"
+    for number, (name, range_) in enumerate(_FIELDS[6 - len(parts) :]):
+        alone = ["*"] * len(parts)
+        alone[number] = parts[number]
+        if not _readable(" ".join(alone)):
+            return f"the {name} cannot be {parts[number]!r}: use {range_}, with * - , and / as cron has them"
+    return "its fields do not go together"
+
+
+def _readable(expression: str) -> bool:
+    from duetime.engine.triggers.cron import cron_fields
+
+    try:
+        cron_fields(expression)
+    except InvalidInput:
+        return False
+    return True

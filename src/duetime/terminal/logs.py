@@ -1,0 +1,95 @@
+"""Formats log records so that text of owners and agents cannot act on a terminal or imitate a record, and so that no
+credential is in them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from typing import Final
+
+from duetime.engine.clock import Clock, SystemClock
+from duetime.engine.redaction import redacted
+from duetime.engine.text_escaping import clean
+
+LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+INDENT = "    "
+"""Stands before every further line of a record, so that only a record's first line begins with a date."""
+
+
+class SafeFormatter(logging.Formatter):
+    """Hides credentials, escapes control characters in every line, and indents all lines but the first."""
+
+    def __init__(self) -> None:
+        super().__init__(LAYOUT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        first, *others = redacted(super().format(record)).split("\n")
+        return "\n".join([clean(first), *(f"{INDENT}{clean(line)}" for line in others)])
+
+
+def format_the_last_resort() -> None:
+    """Packages whose loggers have no handler, such as asyncio, write through this one."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(SafeFormatter())
+
+
+# Limits how often the same line is logged: a fault or a stranger that repeats itself must not fill the disk.
+
+MOST: Final = 20
+PERIOD: Final = 30.0
+"""Seconds in which at most MOST records of one line are written."""
+_REMEMBERED: Final = 1000
+_NUMBER = re.compile(r"\d+")
+
+Key = tuple[str, int, str]
+
+
+class _Count:
+    __slots__ = ("began", "left_out", "written")
+
+    def __init__(self, began: float) -> None:
+        self.began, self.written, self.left_out = began, 0, 0
+
+
+class RepeatFilter(logging.Filter):
+    """Lines that differ in their numbers alone count as the same. What was left out is told once the period is over."""
+
+    def __init__(self, handler: logging.Handler, most: int = MOST, clock: Clock | None = None) -> None:
+        super().__init__()
+        self._handler, self._most, self._clock = handler, most, clock or SystemClock()
+        self._counts: dict[Key, _Count] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._clock.monotonic()
+        key = (record.name, record.levelno, _NUMBER.sub("#", record.getMessage()[:200]))
+        with self._lock:
+            over = self._over(now)
+            count = self._counts.setdefault(key, _Count(now))
+            is_written = count.written < self._most
+            count.written += is_written
+            count.left_out += not is_written
+        for ended, left_out in over:
+            self._tell(ended, left_out)
+        return is_written
+
+    def _over(self, now: float) -> list[tuple[Key, int]]:
+        """Forget the lines whose period is over, and return those of which something was left out."""
+        ended = [key for key, count in self._counts.items() if now - count.began >= PERIOD]
+        if len(self._counts) - len(ended) >= _REMEMBERED:
+            ended = list(self._counts)
+        counts = [(key, self._counts.pop(key).left_out) for key in ended]
+        return [(key, left_out) for key, left_out in counts if left_out]
+
+    def _tell(self, key: Key, left_out: int) -> None:
+        name, level, line = key
+        words = "%s more records such as this were left out: %s"
+        record = logging.LogRecord(name, level, "", 0, words, (left_out, line), None)
+        with self._handler.lock or self._lock:
+            self._handler.emit(record)
+
+
+def limit_repeats(handler: logging.Handler) -> logging.Handler:
+    handler.addFilter(RepeatFilter(handler))
+    return handler

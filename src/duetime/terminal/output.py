@@ -1,0 +1,321 @@
+"""What is printed: one JSON document for programs, or tables for people. Rich is loaded for people alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from duetime.engine.clock import Instant, datetime_of
+from duetime.engine.model import Run, Schedule
+from duetime.engine.times import format_local
+from duetime.engine.times.zones import known_zone
+from duetime.service.masking import masked, masked_payload, masked_result
+from duetime.service.presenters import run_view, schedule_view
+from duetime.service.text import UNSAFE, ahead, clean, gist, plural, relative, span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from duetime.engine.store import Page
+
+
+# Which columns of a table a terminal has room for: names that are cut to their beginnings help nobody.
+
+READABLE = 16
+"""Columns that a text needs to say something; a shorter one needs its own width."""
+GAP = 2
+"""Between two columns, and after the last."""
+
+Spare = Mapping[str, int]
+"""Columns that may be left out, the first one first, and how wide all others must be for it to stay."""
+
+
+def fitting(headings: Sequence[str], widths: Sequence[int], room: int, *, whole: int, spare: Spare) -> list[int] | None:
+    """The numbers of those that are shown; None where nothing but a few lines for each row would be readable."""
+    shown = list(range(len(headings)))
+    for name, least in spare.items():
+        if name in headings and _needed(widths, shown, whole, least) > room:
+            shown.remove(headings.index(name))
+    return shown if _needed(widths, shown, whole, READABLE) <= room else None
+
+
+def _needed(widths: Sequence[int], shown: Sequence[int], whole: int, least: int) -> int:
+    """Where the first `whole` columns are never cut, and each other one has so much at least."""
+    return sum(GAP + (widths[number] if number < whole else min(widths[number], least)) for number in shown)
+
+
+# Text for a terminal. Names and errors were written by agents: they are shown, never obeyed.
+
+__all__ = [
+    "ahead",
+    "clean",
+    "clock_time",
+    "coming",
+    "counted",
+    "escaped",
+    "local_time",
+    "plural",
+    "relative",
+    "shortened",
+    "span",
+]
+LONGEST_NAME = 28
+"""Characters of a name where there is little room beside it."""
+
+
+def escaped(document: str) -> str:
+    """JSON text in which the same characters stand as escapes; the newlines that lay it out stay."""
+    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _escape(match[0]), document)
+
+
+def _escape(character: str) -> str:
+    """As JSON writes it: beyond U+FFFF that is a pair of surrogates."""
+    pair = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{pair[start : start + 4]}" for start in range(0, len(pair), 4))
+
+
+def coming(instant: Instant | None, zone: str, now: Instant) -> str:
+    return "-" if instant is None else f"{format_local(instant, zone)} ({ahead(instant, now)})"
+
+
+def clock_time(instant: Instant, zone: str) -> str:
+    return datetime_of(instant).astimezone(known_zone(zone)).strftime("%H:%M:%S")
+
+
+def local_time(instant: Instant, zone: str) -> str:
+    return datetime_of(instant).astimezone(known_zone(zone)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def shortened(name: str) -> str:
+    """So that there is room for what else is to be said."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def counted(page: Page[Any]) -> str:
+    """How many there are in all, as far as somebody counted."""
+    return f"{page.total:,}" if page.total_exact else f"at least {page.total:,}"
+
+
+T = TypeVar("T")
+WIDE = 500
+"""Columns where nobody looks: what goes to a file or a program is never cut."""
+
+NOTHING_SPARE: Spare = {}
+
+STYLES = {
+    "completed": "green",
+    "ok": "green",
+    "running": "cyan",
+    "waiting": "cyan",
+    "pending": "blue",
+    "queued": "blue",
+    "retry": "yellow",
+    "warn": "yellow",
+    "paused": "yellow",
+    "missed": "yellow",
+    "skipped": "yellow",
+    "failed": "bold red",
+    "fail": "bold red",
+    "broken": "bold red",
+    "lost": "bold red",
+    "cancelled": "dim",
+}
+
+
+def print_json(document: Any) -> None:
+    print(escaped(json.dumps(document, ensure_ascii=False, indent=2)))
+
+
+def print_json_line(document: Any) -> None:
+    print(escaped(json.dumps(document, ensure_ascii=False)), flush=True)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        print(f"warning: {clean(warning)}", file=sys.stderr)
+
+
+def progress(items: Sequence[T], doing: str) -> Iterable[T]:
+    """The same items, with a bar while they are worked off where somebody watches."""
+    if not sys.stderr.isatty() or len(items) < 2:
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, doing, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def bar(doing: str) -> Iterator[Callable[[float], None]]:
+    """Takes the part that is done, from 0 to 1, and shows it where somebody watches."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(doing, total=1.0)
+        yield lambda done: shown.update(task, completed=done)
+
+
+def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:
+    """The same numbers, with their sum so far where somebody watches."""
+    total = 0
+    for number in numbers:
+        total += number
+        if sys.stderr.isatty():
+            print(f"\r{doing}: {total:,}", end="", file=sys.stderr, flush=True)
+        yield number
+    if total and sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
+def note(words: str) -> None:
+    """For people, beside what goes to standard output."""
+    print(clean(words), file=sys.stderr)
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def width() -> int:
+    return console().width
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, width=None if is_terminal() else WIDE)
+
+
+def safe(text: object, style: str = "") -> Text:
+    """Text that Rich takes as it is: no markup is read from it."""
+    from rich.text import Text
+
+    return Text(clean(text), style=style)
+
+
+def block(text: str) -> Text:
+    """Text of several lines, each shown as it is."""
+    from rich.text import Text
+
+    return Text("\n".join(clean(line) for line in text.splitlines()))
+
+
+def status_text(status: str) -> Text:
+    return safe(status, STYLES.get(status, ""))
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    whole: int = 1,
+    fold: bool = False,
+    spare: Spare = NOTHING_SPARE,
+) -> None:
+    """Columns under headings: without those to spare where there is no room for them, and on a narrow terminal a few
+    lines for each row instead."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_width, column)) for column in zip(map(safe, columns), *cells, strict=True)]
+    shown = fitting(columns, widths, width() + GAP, whole=whole, spare=spare)
+    if shown is None:
+        _stacked(columns, cells, widths, whole=whole, fold=fold)
+    else:
+        kept = [[row[number] for number in shown] for row in cells]
+        console().print(grid([columns[number] for number in shown], kept, whole=whole, fold=fold))
+
+
+def _text(cell: object) -> Text:
+    from rich.text import Text
+
+    return cell if isinstance(cell, Text) else safe(cell)
+
+
+def cell_width(cell: Text) -> int:
+    """Of its longest line."""
+    return max((line.cell_len for line in cell.split()), default=0)
+
+
+def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], *, whole: int = 1, fold: bool = False) -> Table:
+    """The first `whole` columns are never cut, the others give way to what room there is; with `fold` the last one goes
+    on in further lines instead."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for number, heading in enumerate(columns):
+        made.add_column(heading, no_wrap=number < whole, overflow="fold")
+    for row in rows:
+        cells = [_text(cell) for cell in row]
+        for cell in cells[whole : len(cells) - fold]:
+            cell.no_wrap, cell.overflow = True, "ellipsis"
+        made.add_row(*cells)
+    return made
+
+
+def _stacked(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int], *, whole: int, fold: bool
+) -> None:
+    """A line for what is never cut, one for each of the others that says something, one for all that are short; below
+    them what folds, as wide as the terminal is."""
+    for row in rows:
+        said = [each for each in range(len(columns)) if row[each].plain not in ("", "-")]
+        console().print(_joined([row[0], *(row[each] for each in said if 0 < each < whole)]))
+        rest = [each for each in said if whole <= each < len(columns) - fold]
+        long = [(f"  {columns[each].lower()}", row[each]) for each in rest if widths[each] >= READABLE]
+        if long:
+            facts(long)
+        short = [safe(f"{columns[each].lower()} ", "dim") + row[each] for each in rest if widths[each] < READABLE]
+        below = [_joined(short)] if short else []
+        for line in [*below, row[-1]] if fold else below:
+            lines([("", line)])
+
+
+def _joined(cells: Sequence[Text]) -> Text:
+    from rich.text import Text
+
+    return Text(" " * GAP).join(cells)
+
+
+def facts(pairs: Sequence[tuple[str, object]]) -> None:
+    """Labels and what belongs to them, one below the other."""
+    lines([(safe(label, "dim"), value) for label, value in pairs])
+
+
+def lines(rows: Sequence[Sequence[object]]) -> None:
+    """Rows without headings; the last column takes what room is left, and folds."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for number in range(len(rows[0])):
+        last = number == len(rows[0]) - 1
+        grid.add_column(no_wrap=not last, overflow="fold")
+    for row in rows:
+        grid.add_row(*(cell if isinstance(cell, Text) else safe(cell) for cell in row))
+    console().print(grid)
+
+
+# Schedules and runs as the command line shows them: without credentials, which `export` alone writes out.
+
+
+def schedule_document(schedule: Schedule, zone: str) -> dict[str, Any]:
+    view = schedule_view(schedule, zone)
+    return view | {"payload": masked_payload(schedule.definition.kind, view["payload"])}
+
+
+def run_document(run: Run, zone: str) -> dict[str, Any]:
+    view = run_view(run, zone)
+    return view | {"result": masked_result(run.kind, view["result"])}
+
+
+def outcome(run: Run) -> str:
+    """Why it failed, how far it is, or what came of it."""
+    return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))

@@ -1,0 +1,83 @@
+"""Adding and editing schedules of any kind: the core is asked, and what it made of the request is said back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duetime.app import App
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Schedule
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.prompts.reassign import with_another_agent
+from duetime.service.calls import LOCAL, Refused, taken
+from duetime.terminal import output as screen
+from duetime.terminal.output import clean, coming, schedule_document
+from duetime.terminal.schedules.kind_view import Words
+from duetime.terminal.schedules.lookup import found_here
+from duetime.terminal.schedules.options import When
+
+
+def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:
+    """Under a key that was used before, what it made then comes back, and is said to be that."""
+    before = room.scheduler.made_before(LOCAL, new)
+    made = made_by(room, room.scheduler.create(LOCAL, new))
+    fresh = not isinstance(before, Ok)
+    warnings = [*warnings, *_result_warnings(room, made)]
+    _show(room, "Added" if fresh else "Was there already:", made, warnings, json_, {"created": fresh})
+
+
+def edit(
+    room: App,
+    words: Words,
+    given: str,
+    when: When,
+    json_: bool,
+    *,
+    name: str | None,
+    payload: Mapping[str, Any],
+    policy: Mapping[str, Any],
+) -> None:
+    """The payload is written back as it was read, but for what is changed, so nobody may have changed it meanwhile."""
+    type_, config = when.changed()
+    if name is None and type_ is None and not policy and not payload:
+        raise InvalidInput(f"nothing to change; give at least one option, see duetime {words.room} edit --help")
+    found = found_here(room, words, given)
+    definition = found.definition
+    whole = {**json.loads(definition.payload), **payload} if payload else None
+    changes = Changes(name, type_, config, whole, policy or None, when.tz, None, definition.version)
+    changes = with_another_agent(room.scheduler, LOCAL, found, changes)
+    edited = made_by(room, room.scheduler.edit(LOCAL, definition.public_id, changes, words.kind))
+    told = _result_warnings(room, edited) if "deliver_to" in policy else []
+    _show(room, "Changed", edited, [*when.notes(room), *told], json_, {})
+
+
+def _result_warnings(room: App, schedule: Schedule) -> list[str]:
+    """A desk tells of what is wrong with notifications, which whoever sends none need not hear."""
+    definition = schedule.definition
+    delivered = policy_for_ending(definition.policy).deliver_to is not None
+    return room.desk().result_warnings(definition) if delivered else []
+
+
+def made_by(room: App, result: Result[Schedule]) -> Schedule:
+    if isinstance(result, Err) and result.code == "unknown_task":
+        known = ", ".join(task.name for task in room.registry)
+        hint = f"known here: {known}; name the module of others with --tasks"
+        raise Refused(Err(result.code, f"{result.message}; {hint}", result.details))
+    return taken(result)
+
+
+def _show(
+    room: App, verb: str, schedule: Schedule, warnings: Sequence[str], json_: bool, more: Mapping[str, Any]
+) -> None:
+    view = schedule_document(schedule, room.scheduler.zone)
+    if json_:
+        screen.print_json({**view, **more, "warnings": list(warnings)})
+        return
+    following = coming(schedule.progress.next, room.scheduler.zone, room.clock.now())
+    print(f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}")
+    print(f"next   {following}")
+    screen.warn(warnings)

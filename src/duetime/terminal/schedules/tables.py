@@ -1,0 +1,145 @@
+"""Schedules and their runs as tables."""
+
+from __future__ import annotations
+
+from duetime.app import App
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Cause, Progress, Run, Schedule, ScheduleState
+from duetime.engine.policy.options import policy_from_json
+from duetime.engine.times import format_local
+from duetime.service.calls import LOCAL
+from duetime.terminal import output as screen
+from duetime.terminal.output import (
+    READABLE,
+    ahead,
+    clean,
+    coming,
+    local_time,
+    outcome,
+    plural,
+    relative,
+    schedule_document,
+    span,
+)
+from duetime.terminal.schedules.kind_view import Words
+
+SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": READABLE}
+"""How often something ran, how it went, and an owner that all have, give way before the texts beside them are cut."""
+SHORT_ID = 12
+"""Characters of an unguessable id that a list on a terminal shows: enough to name one of thousands."""
+
+
+def print_schedules(words: Words, items: list[Schedule], zone: str, now: Instant) -> None:
+    """What is no news, such as that nothing has run yet, makes room for what is."""
+    owners = {item.definition.owner for item in items}
+    news = {
+        "OWNER": owners != {LOCAL.owner},
+        "LAST": any(item.progress.last_status for item in items),
+    }
+    columns = ["ID", "STATUS", "NEXT", *words.headings, "OWNER", "WHEN", "LAST", "RUNS"]
+    shown = [number for number, name in enumerate(columns) if news.get(name, True)]
+    rows = [_row(words, item, zone, now) for item in items]
+    spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
+    headings, kept = [columns[number] for number in shown], [[row[number] for number in shown] for row in rows]
+    screen.table(headings, kept, whole=3, spare=spare)
+
+
+def _row(words: Words, item: Schedule, zone: str, now: Instant) -> list[object]:
+    view, progress = schedule_document(item, zone), item.progress
+    return [
+        _short(view["id"]),
+        screen.status_text(view["status"]),
+        ahead(_next(progress), now),
+        *words.cells(item.definition, view["payload"] or {}),
+        view["owner"],
+        view["reads_as"].replace(f" ({zone})", ""),
+        screen.status_text(progress.last_status or "-"),
+        view["run_count"],
+    ]
+
+
+def _short(id: str) -> str:
+    """Where people look; what goes to a file or a program is whole."""
+    return id[:SHORT_ID] if id.startswith(("msg_", "scd_")) and screen.is_terminal() else id
+
+
+def _next(progress: Progress) -> Instant | None:
+    """What rests has none, whatever instant it was paused before."""
+    return progress.next if progress.state == ScheduleState.ACTIVE else None
+
+
+def print_schedule(words: Words, schedule: Schedule, instants: list[Instant], zone: str, now: Instant) -> None:
+    definition, progress = schedule
+    view = schedule_document(schedule, zone)
+    state = screen.status_text(view["status"])
+    if progress.note:
+        state.append(f": {clean(progress.note)}")
+    pairs: list[tuple[str, object]] = [
+        (words.noun, f"{definition.name}  ({definition.public_id})"),
+        ("status", state),
+        *words.facts(definition, view["payload"] or {}),
+        ("when", view["reads_as"]),
+        *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),
+        ("policy", _policy_words(definition.policy)),
+        ("runs", _runs_words(schedule, now)),
+        ("owner", f"{definition.owner}, created {format_local(definition.created, zone)}"),
+    ]
+    screen.facts(pairs)
+
+
+def _runs_words(schedule: Schedule, now: Instant) -> str:
+    progress = schedule.progress
+    words = plural(progress.run_count, "run")
+    if progress.last_run is not None:
+        words += f", the last one {progress.last_status} {relative(progress.last_run, now)}"
+    if progress.failures:
+        words += f", {plural(progress.failures, 'failure')} in a row"
+    return words + (f": {progress.last_error}" if progress.last_error else "")
+
+
+_HEARD = {"always": "every run", "failure": "failures", "success": "what went well"}
+
+
+def _policy_words(stored: str) -> str:
+    """One that cannot be read any more must still be shown, for its schedule is broken by it."""
+    try:
+        policy = policy_from_json(stored)
+    except DuetimeError as error:
+        return f"cannot be read: {error.message}"
+    words = [f"catch up {policy.catch_up}", f"overlap {policy.overlap}"]
+    if policy.at_most_once:
+        words.append("at most once")
+    if policy.max_attempts > 1:
+        words.append(f"{policy.max_attempts} attempts, {span(policy.backoff)} and more apart")
+    if policy.timeout is not None:
+        words.append(f"timeout {span(policy.timeout)}")
+    if policy.max_runs is not None:
+        words.append(f"ends after {plural(policy.max_runs, 'run')}")
+    if policy.deliver_to is not None:
+        words.append(f"{policy.deliver_to} hears of {_HEARD[policy.notify_on]}")
+    return " · ".join(words)
+
+
+def print_runs(room: App, runs: list[Run]) -> None:
+    zone = room.scheduler.zone
+    rows: list[list[object]] = []
+    for run in runs:
+        took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
+        late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
+        status = screen.status_text(run.status)
+        rows.append([run.id, status, local_time(run.due, zone), run.attempt or "-", took, late, said_of(run)])
+        if run.attempt > 1 or run.deaths:
+            for attempt in room.scheduler.attempts(LOCAL, run.id):
+                took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
+                error = screen.safe(attempt.error or "", "dim")
+                rows.append(["", screen.status_text(attempt.status), "", attempt.number, took, "", error])
+    headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
+    screen.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
+
+
+def said_of(run: Run) -> str:
+    said = outcome(run)
+    if run.last is not None:
+        said = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {said}"
+    return "; ".join(filter(None, ("by hand", said))) if run.cause == Cause.MANUAL else said

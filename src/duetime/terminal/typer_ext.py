@@ -1,0 +1,100 @@
+"""Reads the values of options without pydantic.
+
+Typer would import pydantic (a third of our start-up) to ask it about every option, given or not. Where Typer looks for
+what it made before, it finds this; a Typer that looks elsewhere falls back to its own way, and is only slower.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_WORDS = {int: "a whole number", float: "a number"}
+
+
+class Plain:
+    def __init__(self, type_: type, low: float | None, high: float | None) -> None:
+        self._type, self._low, self._high = type_, low, high
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if param.multiple:
+            return tuple(value or ())
+        if value is None or isinstance(value, self._type):
+            return value
+        try:
+            number = self._type(value)
+        except ValueError:
+            raise typer.BadParameter(f"{value!r} is not {_WORDS[self._type]}.", ctx=ctx, param=param) from None
+        if (self._low is not None and not number >= self._low) or (self._high is not None and not number <= self._high):
+            upper = "" if self._high is None else f" and at most {self._high:g}"
+            raise typer.BadParameter(f"must be at least {self._low:g}{upper}, not {value}.", ctx=ctx, param=param)
+        return number
+
+
+def _plainly(param: Any) -> Any:
+    descriptor = getattr(param, "type_descriptor", None)
+    annotation = getattr(descriptor, "annotation", None)
+    if descriptor is not None and annotation in (str, int, float, bool, list[str]) and param.nargs == 1:
+        info = descriptor.parameter_info
+        param._runtime_param = Plain(str if annotation == list[str] else annotation, info.min, info.max)
+    return param
+
+
+class PlainCommand(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [_plainly(param) for param in super().get_params(ctx)]
+
+
+class PlainGroup(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [_plainly(param) for param in super().get_params(ctx)]
+
+
+def single() -> typer.Typer:
+    """A room of one command. Every room has the same plain help, also where Rich could make it look otherwise."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+def group(summary: str) -> typer.Typer:
+    """A room of several commands."""
+    return typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary)
+
+
+# Options that belong together are declared once, as a frozen dataclass, and shared by the commands that take them.
+
+
+def bundled(function: Callable[..., None]) -> Callable[..., None]:
+    """Shows Typer the fields of each bundle as options of the command; the command gets the bundle."""
+    bundles: dict[str, type[Any]] = {}
+    shown: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        annotation = parameter.annotation
+        if isinstance(annotation, type) and is_dataclass(annotation):
+            bundles[parameter.name] = annotation
+            shown += _options(annotation)
+        else:
+            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def call(**given: Any) -> None:
+        made = {name: of(**{each.name: given.pop(each.name) for each in fields(of)}) for name, of in bundles.items()}
+        function(**given, **made)
+
+    vars(call)["__signature__"] = inspect.Signature(shown)
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return call
+
+
+@functools.cache
+def _options(bundle: type[Any]) -> tuple[inspect.Parameter, ...]:
+    hints = get_type_hints(bundle, include_extras=True)
+    return tuple(
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in fields(bundle)
+    )

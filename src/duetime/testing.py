@@ -1,0 +1,120 @@
+"""Time travel for tests: the real scheduler, worker and store, on a clock that you set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from duetime.api import Duetime
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.model import Run
+from duetime.engine.store import RunQuery
+from duetime.engine.worker.runner import InHand, InlineCarrier
+from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.registry import Registry
+from duetime.settings import Settings
+
+
+class SettableClock:
+    """Moves only when told to. The wall clock may jump; the monotonic one goes on as if nothing had happened."""
+
+    def __init__(self, start: Instant) -> None:
+        self._now = start
+        self._elapsed = 0.0
+
+    def now(self) -> Instant:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    def boottime(self) -> float:
+        return self._elapsed
+
+    def move_to(self, instant: Instant) -> None:
+        if instant < self._now:
+            raise ValueError("time goes forward; to turn the wall clock back, use jump()")
+        self._elapsed += (instant - self._now) / SECOND
+        self._now = instant
+
+    def jump(self, by: timedelta) -> None:
+        """The wall clock is set, as an administrator or a time server would."""
+        self._now = Instant(self._now + by // timedelta(microseconds=1))
+
+
+class Simulation:
+    """`advance(to)` goes from due instant to due instant and carries out in this thread whatever is due."""
+
+    def __init__(
+        self,
+        start: datetime,
+        *,
+        url: str = ":memory:",
+        timezone: str = "UTC",
+        registry: Registry | None = None,
+        lease: float = 10.0,
+        settings: Settings | None = None,
+    ) -> None:
+        """Settings of your own stand in place of `url`, `timezone` and `lease`."""
+        self.clock = SettableClock(instant_of(start))
+        chosen = settings or Settings(db=url, timezone=timezone, lease=lease)
+        self.duetime = Duetime(settings=chosen, clock=self.clock, registry=registry)
+        self.worker = self._new_worker()
+
+    def _new_worker(self) -> Worker:
+        options = WorkerOptions(lease=self.duetime.app.settings.lease, name="simulation", lead=0)
+        worker = Worker(self.duetime.app.store, self.duetime.app.kinds, self.clock, options)
+        worker.register()
+        return worker
+
+    @property
+    def now(self) -> datetime:
+        return datetime_of(self.clock.now())
+
+    def advance(self, to: datetime | timedelta) -> None:
+        target = instant_of(self.now + to if isinstance(to, timedelta) else to)
+        self.settle()
+        while (stop := self._next_stop()) is not None and stop <= target:
+            self.clock.move_to(max(stop, self.clock.now()))
+            self.settle()
+        self.clock.move_to(max(target, self.clock.now()))
+        self.settle()
+
+    def settle(self) -> None:
+        """Everything that is due now, until nothing is left to do."""
+        while self.worker.tick():
+            pass
+
+    def _next_stop(self) -> Instant | None:
+        """The next due instant; while another worker's row is there, also the moments at which it is judged."""
+        entry = self.duetime.app.store.earliest(self.worker.lanes)
+        stops = [] if entry is None else [entry.at]
+        if len(self.duetime.app.store.workers()) > 1:
+            stops.append(Instant(self.clock.now() + int(self.worker.watch_interval * SECOND)))
+        return min(stops, default=None)
+
+    def crash(self) -> None:
+        """The worker claims what is due and dies before it carries anything out. A new one takes its place."""
+        self.worker.beat()
+        self.worker.carrier = _Dead(self.worker.execute)
+        self.worker.notice()
+        self.worker.exchange()
+        self.worker = self._new_worker()
+
+    def runs(self, limit: int = 1000) -> list[Run]:
+        """What happened, earliest first."""
+        return list(reversed(self.duetime.app.store.runs(RunQuery(limit=limit)).items))
+
+    def close(self) -> None:
+        self.duetime.close()
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Dead(InlineCarrier):
+    def put(self, items: Sequence[InHand]) -> None:
+        """Takes the runs with it."""

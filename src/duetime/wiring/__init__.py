@@ -1,1 +1,0 @@
-"""From settings to parts: each file builds one group of what compose puts together."""
