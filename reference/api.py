@@ -9,7 +9,7 @@ from typing import Any
 from duetime.app import build
 from duetime.kinds.prompts.inbox import answered_later
 from duetime.rest.application import api
-from duetime.rest.dependencies import House
+from duetime.rest.dependencies import ApiContext
 from duetime.service.local import as_local
 from duetime.settings import Settings
 from reference.markdown import code, page, table
@@ -38,7 +38,7 @@ def openapi() -> Document:
     try:
         desk = room.desk()
         finish = answered_later(room.scheduler, room.kinds)
-        return api(House(desk, partial(as_local, desk), finish), "0").openapi()
+        return api(ApiContext(desk, partial(as_local, desk), finish), "0").openapi()
     finally:
         room.close()
 

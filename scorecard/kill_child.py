@@ -24,7 +24,7 @@ from duetime.engine.outcome import Completed
 from duetime.engine.policy.record import Answer
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import Registry
@@ -227,13 +227,13 @@ class _Silent:
 
     size = free = 250
 
-    def put(self, items: Sequence[InHand]) -> None: ...
+    def put(self, items: Sequence[ClaimedRun]) -> None: ...
 
-    def take_back(self) -> list[InHand]:
+    def take_back(self) -> list[ClaimedRun]:
         return []
 
-    def take_stalled(self, before: float) -> list[InHand]:
+    def take_stalled(self, before: float) -> list[ClaimedRun]:
         return []
 
-    def head(self) -> InHand | None:
+    def head(self) -> ClaimedRun | None:
         return None

@@ -24,7 +24,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import RunStatus
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.queries import load_migrations
 from duetime.testing import SettableClock
 from scorecard import kill_child
@@ -179,7 +179,7 @@ def _recover(scene: Scene) -> list[str]:
 def _lost(scene: Scene, said: list[list[Any]], folder: Path) -> list[str]:
     """What was acknowledged and is not there, and what was done more often than it may be."""
     store = scene.app.store
-    assert isinstance(store, FlowingStore)
+    assert isinstance(store, BaseStore)
     runs = {run.id: run for run in store.runs(RunQuery(limit=10_000, count_to=0)).items}
     problems = [
         f"the schedule {key} is not there" for verb, key in said if verb == "created" and not store.by_key("local", key)
@@ -210,7 +210,7 @@ def _lines(path: Path) -> list[list[Any]]:
 def _make_old_store(order: Order) -> None:
     """A store of the first schema with schedules in it, as the first version acknowledged them."""
     store = open_store(order.url, SettableClock(order.start))
-    assert isinstance(store, FlowingStore)
+    assert isinstance(store, BaseStore)
     dialect = "sqlite" if order.url.endswith(".db") else "postgres"
     try:
         if dialect == "postgres":
@@ -254,7 +254,7 @@ def _make_old_store(order: Order) -> None:
         store.close()
 
 
-def _set_version(store: FlowingStore, dialect: str) -> None:
+def _set_version(store: BaseStore, dialect: str) -> None:
     if dialect == "sqlite":
         write(store, "PRAGMA user_version = 1")
     else:

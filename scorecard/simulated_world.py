@@ -17,7 +17,7 @@ from duetime.engine.policy.record import Answer
 from duetime.engine.result import Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import NewSchedule
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from duetime.testing import SettableClock
@@ -205,12 +205,12 @@ class _Member:
         worker = Worker(store, {"job": self.world.kind}, self.world.clock, options)
         worker.register()
         self.carrier = _Line()
-        self.later: list[tuple[float, InHand]] = []
+        self.later: list[tuple[float, ClaimedRun]] = []
         worker.carrier = self.carrier
         worker.start_later = self._start_later  # type: ignore[method-assign]
         self.worker = worker
 
-    def _start_later(self, seconds: float, item: InHand) -> None:
+    def _start_later(self, seconds: float, item: ClaimedRun) -> None:
         self.later.append((self.world.clock.monotonic() + seconds, item))
 
     def _execute(self) -> None:
@@ -228,23 +228,23 @@ class _Line:
     size = 4
 
     def __init__(self) -> None:
-        self.items: list[InHand] = []
+        self.items: list[ClaimedRun] = []
 
     @property
     def free(self) -> int:
         return max(0, self.size - len(self.items))
 
-    def put(self, items: Sequence[InHand]) -> None:
+    def put(self, items: Sequence[ClaimedRun]) -> None:
         self.items += items
 
-    def take_back(self) -> list[InHand]:
+    def take_back(self) -> list[ClaimedRun]:
         items, self.items = self.items, []
         return items
 
-    def take_stalled(self, before: float) -> list[InHand]:
+    def take_stalled(self, before: float) -> list[ClaimedRun]:
         return self.take_back() if self.items and self.items[0].since < before else []
 
-    def head(self) -> InHand | None:
+    def head(self) -> ClaimedRun | None:
         return self.items[0] if self.items else None
 
 

@@ -36,7 +36,7 @@ from duetime.kinds.prompts.inbox import answered_later
 from duetime.kinds.requests.build import OpenedByUse
 from duetime.kinds.requests.kind import RequestKind
 from duetime.service.presenters import is_alive
-from duetime.service.services import Desk
+from duetime.service.services import Services
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.sections import QSTASH
 
@@ -204,12 +204,12 @@ class App:
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
         keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
 
-    def desk(self) -> Desk:
+    def desk(self) -> Services:
         """What faces work with."""
         here = LocalNotifications(self.scheduler, courier=self.courier, channels=partial(channel_names, self.settings))
         if self.remote is not None and self.remote.problem is not None:
             log.error("%s; no notification can be made until this is mended", self.remote.problem)
-        return Desk(self.scheduler, self.registry.describe, self.remote or here, inboxes_of(self.settings))
+        return Services(self.scheduler, self.registry.describe, self.remote or here, inboxes_of(self.settings))
 
     def close(self) -> None:
         for kind in self.kinds.values():
@@ -416,7 +416,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.sessions import Proofs, Sessions
     from duetime.kinds.requests.qstash_api.routes import qstash_routes
     from duetime.rest.application import api_routes
-    from duetime.rest.dependencies import House
+    from duetime.rest.dependencies import ApiContext
     from duetime.service.local import as_local
     from duetime.service.owner_limits import OwnerLimits
 
@@ -429,7 +429,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     finish = answered_later(app.scheduler, app.kinds)
     known_agents, known_channels = partial(agents_for, app.settings), partial(channels_for, app.settings)
-    house = House(desk, identify, finish, trusting, known_agents, known_channels)
+    house = ApiContext(desk, identify, finish, trusting, known_agents, known_channels)
     metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))

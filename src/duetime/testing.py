@@ -9,7 +9,7 @@ from duetime.api import Duetime
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
-from duetime.engine.worker.runner import InHand, InlineCarrier
+from duetime.engine.worker.runner import ClaimedRun, InlineCarrier
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
@@ -116,5 +116,5 @@ class Simulation:
 
 
 class _Dead(InlineCarrier):
-    def put(self, items: Sequence[InHand]) -> None:
+    def put(self, items: Sequence[ClaimedRun]) -> None:
         """Takes the runs with it."""

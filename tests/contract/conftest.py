@@ -8,14 +8,14 @@ from typing import Literal
 
 import pytest
 
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.hand import Hand
 from tests.support.invariants import invariants
 
 Engine = Literal["memory", "file", "postgres"]
-Opener = Callable[[], FlowingStore]
+Opener = Callable[[], BaseStore]
 
 
 @pytest.fixture(params=["memory", "file", "postgres"])
@@ -27,9 +27,9 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture
 def opener(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     """Opens the same place again and again, as several processes would. In memory there is only one way in."""
-    opened: list[FlowingStore] = []
+    opened: list[BaseStore] = []
 
-    def open_again() -> FlowingStore:
+    def open_again() -> BaseStore:
         if engine == "memory" and opened:
             return opened[0]
         if engine == "postgres":
@@ -46,7 +46,7 @@ def opener(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> It
 
 
 @pytest.fixture
-def store(opener: Opener) -> Iterator[FlowingStore]:
+def store(opener: Opener) -> Iterator[BaseStore]:
     opened = opener()
     opened.migrate()
     yield opened
@@ -54,5 +54,5 @@ def store(opener: Opener) -> Iterator[FlowingStore]:
 
 
 @pytest.fixture
-def hand(store: FlowingStore) -> Hand:
+def hand(store: BaseStore) -> Hand:
     return Hand(store)

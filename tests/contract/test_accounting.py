@@ -12,7 +12,7 @@ from duetime.engine.model import RunStatus, ScheduleId, ScheduleState
 from duetime.engine.policy import changes as changing
 from duetime.engine.policy.changes import Change, Decision, Edit
 from duetime.engine.policy.writes import Writes
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of
 
@@ -21,13 +21,13 @@ Decide = Callable[[Change], Decision]
 ENDINGS: dict[str, Decide] = {"cancelled": changing.cancel, "deleted": changing.delete}
 
 
-def range_of(store: FlowingStore, schedule: ScheduleId) -> tuple[str, int, int | None, int, str | None]:
+def range_of(store: BaseStore, schedule: ScheduleId) -> tuple[str, int, int | None, int, str | None]:
     (run,) = runs_of(store, schedule)
     return run.status, run.due, run.last, run.number, run.error
 
 
 @pytest.mark.parametrize("verb", ENDINGS)
-def test_what_was_due_before_the_end_of_a_schedule_is_recorded(store: FlowingStore, verb: str) -> None:
+def test_what_was_due_before_the_end_of_a_schedule_is_recorded(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, every(MINUTE))
     value_of(store.change(schedule, LATE, ENDINGS[verb]))
     reason = f"the schedule was {verb}"
@@ -35,14 +35,14 @@ def test_what_was_due_before_the_end_of_a_schedule_is_recorded(store: FlowingSto
 
 
 @pytest.mark.parametrize("verb", ENDINGS)
-def test_a_one_off_that_was_due_before_its_end_is_recorded(store: FlowingStore, verb: str) -> None:
+def test_a_one_off_that_was_due_before_its_end_is_recorded(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, once(T0 + 5))
     value_of(store.change(schedule, LATE, ENDINGS[verb]))
     assert range_of(store, schedule) == ("skipped", T0 + 5, T0 + 5, 1, f"the schedule was {verb}")
 
 
 @pytest.mark.parametrize("verb", ENDINGS)
-def test_what_a_pause_held_back_is_recorded_when_the_schedule_ends(store: FlowingStore, verb: str) -> None:
+def test_what_a_pause_held_back_is_recorded_when_the_schedule_ends(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, every(MINUTE))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(store.change(schedule, LATE, ENDINGS[verb]))
@@ -51,14 +51,14 @@ def test_what_a_pause_held_back_is_recorded_when_the_schedule_ends(store: Flowin
 
 
 @pytest.mark.parametrize("verb", ENDINGS)
-def test_what_lies_ahead_of_the_end_leaves_no_row(store: FlowingStore, hand: Hand, verb: str) -> None:
+def test_what_lies_ahead_of_the_end_leaves_no_row(store: BaseStore, hand: Hand, verb: str) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE + 5), ENDINGS[verb]))
     assert statuses(store, schedule) == ["completed"]
 
 
-def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: FlowingStore, hand: Hand) -> None:
+def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     value_of(store.change(schedule, LATE, changing.pause))
     overdue = "it was overdue when the schedule was paused"
@@ -70,7 +70,7 @@ def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: Fl
     assert claim.run.due == T0 + 16 * MINUTE
 
 
-def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: FlowingStore, hand: Hand) -> None:
+def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(T0 + 5))
     value_of(store.change(schedule, LATE, changing.pause))
     value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
@@ -80,7 +80,7 @@ def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: FlowingStore,
     assert hand.claim(T0 + 2 * HOUR) == []
 
 
-def test_what_has_a_row_already_is_not_recorded_again_at_the_end(store: FlowingStore, hand: Hand) -> None:
+def test_what_has_a_row_already_is_not_recorded_again_at_the_end(store: BaseStore, hand: Hand) -> None:
     """A clock that had been ahead ran the third occurrence before the first two."""
     schedule = create_one(store, every(MINUTE))
     value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + 3 * MINUTE)))))
@@ -93,7 +93,7 @@ def test_what_has_a_row_already_is_not_recorded_again_at_the_end(store: FlowingS
 
 
 @pytest.mark.parametrize("decide", [changing.pause, changing.cancel, changing.delete])
-def test_a_trigger_that_cannot_be_read_hinders_nobody(store: FlowingStore, decide: Decide) -> None:
+def test_a_trigger_that_cannot_be_read_hinders_nobody(store: BaseStore, decide: Decide) -> None:
     schedule = create_one(store, every(MINUTE))
     with store._write() as tx:
         found = tx.lock_schedule(schedule)
@@ -107,14 +107,14 @@ def test_a_trigger_that_cannot_be_read_hinders_nobody(store: FlowingStore, decid
 # -- ranges that begin off the rule -----------------------------------------------------------------------------
 
 
-def moved(store: FlowingStore, to: int, **policy: Any) -> ScheduleId:
+def moved(store: BaseStore, to: int, **policy: Any) -> ScheduleId:
     """A schedule of whole minutes whose next occurrence was moved to between two of them."""
     schedule = create_one(store, every(MINUTE, **policy))
     value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(to)))))
     return schedule
 
 
-def test_a_range_counts_the_moved_occurrence_that_it_begins_with(store: FlowingStore) -> None:
+def test_a_range_counts_the_moved_occurrence_that_it_begins_with(store: BaseStore) -> None:
     schedule = moved(store, T0 + 90 * MINUTE // 60)
     value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.cancel))
     (skipped,) = runs_of(store, schedule)
@@ -123,7 +123,7 @@ def test_a_range_counts_the_moved_occurrence_that_it_begins_with(store: FlowingS
 
 @pytest.mark.parametrize(("catch_up", "missed", "ran"), [("once", 2, 1), ("skip", 3, 0), ("all", 0, 3)])
 def test_catching_up_from_a_moved_occurrence_counts_it(
-    store: FlowingStore, hand: Hand, catch_up: str, missed: int, ran: int
+    store: BaseStore, hand: Hand, catch_up: str, missed: int, ran: int
 ) -> None:
     schedule = moved(store, T0 + 90 * MINUTE // 60, catch_up=catch_up, grace=0)
     hand.claim(T0 + 3 * MINUTE + 5)
@@ -132,7 +132,7 @@ def test_catching_up_from_a_moved_occurrence_counts_it(
     assert sum(run.status in ("running", "queued") for run in runs) == ran
 
 
-def test_a_moved_occurrence_alone_is_caught_up_with(store: FlowingStore, hand: Hand) -> None:
+def test_a_moved_occurrence_alone_is_caught_up_with(store: BaseStore, hand: Hand) -> None:
     schedule = moved(store, T0 + 90 * MINUTE // 60, catch_up="all", grace=0)
     (claim,) = hand.claim(T0 + 100 * MINUTE // 60)
     assert claim.run.due == T0 + 90 * MINUTE // 60

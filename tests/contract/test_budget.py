@@ -12,21 +12,21 @@ from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import LEAD, Claim
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create, the
 
 NEXT_HOUR = Instant(T0 - T0 % HOUR + HOUR)
 
 
-def claim(store: FlowingStore, hand: Hand, now: int, budget: Budget | int | None) -> list[Claim]:
-    return store.exchange(hand.id, Instant(now), [], [Want("job", 100, Instant(now))], {}, budget).claims
+def claim(store: BaseStore, hand: Hand, now: int, budget: Budget | int | None) -> list[Claim]:
+    return store.exchange(hand.id, Instant(now), [], [ClaimRequest("job", 100, Instant(now))], {}, budget).claims
 
 
-def test_what_is_beyond_the_limit_waits_for_the_next_hour(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_beyond_the_limit_waits_for_the_next_hour(store: BaseStore, hand: Hand) -> None:
     schedules = [made.definition.id for made in create(store, *(once(T0 + step) for step in range(5)))]
     claims = claim(store, hand, T0 + 10, budget=3)
     hand.record(claims, T0 + 10)
@@ -43,7 +43,7 @@ def test_what_is_beyond_the_limit_waits_for_the_next_hour(store: FlowingStore, h
     assert the(store, schedules[4]).progress.note is None
 
 
-def test_the_limit_is_per_owner_and_counts_over_claims(store: FlowingStore, hand: Hand) -> None:
+def test_the_limit_is_per_owner_and_counts_over_claims(store: BaseStore, hand: Hand) -> None:
     create(store, *(once(T0 + step, owner=owner) for step in range(3) for owner in ("ada", "bob")))
     owners = []
     for step in range(3):
@@ -53,12 +53,12 @@ def test_the_limit_is_per_owner_and_counts_over_claims(store: FlowingStore, hand
     assert sorted(owners) == ["ada", "ada", "bob", "bob"]
 
 
-def test_without_a_limit_nothing_is_held_back(store: FlowingStore, hand: Hand) -> None:
+def test_without_a_limit_nothing_is_held_back(store: BaseStore, hand: Hand) -> None:
     create(store, *(once(T0 + step) for step in range(5)))
     assert len(claim(store, hand, T0 + 10, budget=None)) == 5
 
 
-def test_what_was_given_back_is_not_charged(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_given_back_is_not_charged(store: BaseStore, hand: Hand) -> None:
     create(store, once(T0))
     for step in range(5):
         (held,) = claim(store, hand, T0 + step, budget=1)
@@ -67,7 +67,7 @@ def test_what_was_given_back_is_not_charged(store: FlowingStore, hand: Hand) -> 
     assert len(claim(store, hand, T0 + 9, budget=1)) == 1
 
 
-def test_being_held_back_is_not_being_late(store: FlowingStore, hand: Hand) -> None:
+def test_being_held_back_is_not_being_late(store: BaseStore, hand: Hand) -> None:
     first, second = create(store, once(T0), once(T0 + 1, catch_up="skip"))
     hand.record(claim(store, hand, T0 + 2, budget=1), T0 + 2)
     (later,) = claim(store, hand, NEXT_HOUR + LEAD, budget=1)
@@ -75,21 +75,25 @@ def test_being_held_back_is_not_being_late(store: FlowingStore, hand: Hand) -> N
     assert first.definition.id != second.definition.id
 
 
-def test_an_owner_without_a_limit_is_never_held_back(store: FlowingStore, hand: Hand) -> None:
+def test_an_owner_without_a_limit_is_never_held_back(store: BaseStore, hand: Hand) -> None:
     create(store, *(once(T0 + step, owner=owner) for step in range(4) for owner in ("local", "ada")))
     claims = claim(store, hand, T0 + 10, Budget(2, frozenset({"local"})))
     assert Counter(each.definition.owner for each in claims) == {"local": 4, "ada": 2}
     assert store._rows("SELECT owner, runs FROM usage", ()) == [("ada", 2)]
 
 
-def test_what_is_held_back_says_what_to_do_and_is_not_looked_at_again(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_held_back_says_what_to_do_and_is_not_looked_at_again(store: BaseStore, hand: Hand) -> None:
     made = create(store, *(once(T0 + step) for step in range(200)))
     assert len(claim(store, hand, T0 + SECOND, budget=20)) == 20
-    while store.exchange(hand.id, Instant(T0 + SECOND), [], [Want("job", 50, Instant(T0 + SECOND))], {}, 20).seen:
+    while store.exchange(
+        hand.id, Instant(T0 + SECOND), [], [ClaimRequest("job", 50, Instant(T0 + SECOND))], {}, 20
+    ).seen:
         pass
     assert "ask the operator to raise max_runs_per_hour" in (the(store, made[-1].definition.id).progress.note or "")
     create(store, once(T0 + SECOND, owner="bob"))
-    exchanged = store.exchange(hand.id, Instant(T0 + MINUTE), [], [Want("job", 50, Instant(T0 + MINUTE))], {}, 20)
+    exchanged = store.exchange(
+        hand.id, Instant(T0 + MINUTE), [], [ClaimRequest("job", 50, Instant(T0 + MINUTE))], {}, 20
+    )
     assert (len(exchanged.claims), exchanged.seen) == (1, 1), "the others stand in the queue of the next hour"
 
 

@@ -16,7 +16,7 @@ from duetime.engine.policy.changes import Change, Decision, Edit
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Result
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, the_run, value_of
 from tests.support.shell import write
@@ -27,23 +27,23 @@ def code_of(result: Result[Any]) -> str:
     return result.code
 
 
-def edit(store: FlowingStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
+def edit(store: BaseStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
     return store.change(schedule, Instant(now), lambda change: changing.edit(change, Edit(**patch)))
 
 
-def waiting_run(store: FlowingStore, hand: Hand, schedule: ScheduleId, now: int, until: int | None = None) -> RunId:
+def waiting_run(store: BaseStore, hand: Hand, schedule: ScheduleId, now: int, until: int | None = None) -> RunId:
     (claim,) = hand.claim(now)
     assert claim.definition.id == schedule
     hand.record([claim], now, Waiting(None if until is None else Instant(until)))
     return claim.run.id
 
 
-def test_what_is_not_there_is_not_found(store: FlowingStore) -> None:
+def test_what_is_not_there_is_not_found(store: BaseStore) -> None:
     assert code_of(store.change(ScheduleId(99), T0, changing.pause)) == "not_found"
     assert code_of(store.change_run(RunId(99), T0, changing.retry)) == "not_found"
 
 
-def test_a_decision_that_raises_writes_nothing(store: FlowingStore) -> None:
+def test_a_decision_that_raises_writes_nothing(store: BaseStore) -> None:
     schedule = create_one(store, every(MINUTE))
     before = the(store, schedule)
 
@@ -56,7 +56,7 @@ def test_a_decision_that_raises_writes_nothing(store: FlowingStore) -> None:
     assert the(store, schedule) == before
 
 
-def test_pause_parks_and_resume_goes_on_from_now(store: FlowingStore, hand: Hand) -> None:
+def test_pause_parks_and_resume_goes_on_from_now(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(store.change(schedule, T0, changing.pause))
@@ -75,7 +75,7 @@ def test_pause_parks_and_resume_goes_on_from_now(store: FlowingStore, hand: Hand
     assert claim.run.due == T0 + 11 * MINUTE
 
 
-def test_resume_before_anything_was_due_leaves_no_row(store: FlowingStore, hand: Hand) -> None:
+def test_resume_before_anything_was_due_leaves_no_row(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(store.change(schedule, Instant(T0 + MINUTE), changing.resume))
@@ -83,7 +83,7 @@ def test_resume_before_anything_was_due_leaves_no_row(store: FlowingStore, hand:
     assert len(hand.claim(T0 + HOUR)) == 1
 
 
-def test_a_one_off_whose_time_passed_while_paused_is_over(store: FlowingStore) -> None:
+def test_a_one_off_whose_time_passed_while_paused_is_over(store: BaseStore) -> None:
     schedule = create_one(store, once(T0 + 5))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
@@ -92,7 +92,7 @@ def test_a_one_off_whose_time_passed_while_paused_is_over(store: FlowingStore) -
     assert code_of(store.change(schedule, Instant(T0 + HOUR), changing.pause)) == "not_possible"
 
 
-def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: FlowingStore, hand: Hand) -> None:
+def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
@@ -102,7 +102,7 @@ def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: FlowingS
     assert (skipped.due, skipped.last, skipped.number) == (T0 + 2 * MINUTE, T0 + 3 * MINUTE, 2)
 
 
-def test_a_pause_lets_what_runs_end(store: FlowingStore, hand: Hand) -> None:
+def test_a_pause_lets_what_runs_end(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     claims = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
@@ -114,7 +114,7 @@ def test_a_pause_lets_what_runs_end(store: FlowingStore, hand: Hand) -> None:
     assert claim.run.due == T0 + 2 * MINUTE
 
 
-def test_cancel_ends_what_has_not_begun_and_asks_the_rest_to_stop(store: FlowingStore, hand: Hand) -> None:
+def test_cancel_ends_what_has_not_begun_and_asks_the_rest_to_stop(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     claims = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
@@ -130,7 +130,7 @@ def test_cancel_ends_what_has_not_begun_and_asks_the_rest_to_stop(store: Flowing
     assert hand.claim(T0 + HOUR) == []
 
 
-def test_delete_leaves_a_tombstone(store: FlowingStore, hand: Hand) -> None:
+def test_delete_leaves_a_tombstone(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, payload='{"secret":1}', key="k"))
     hand.claim(T0 + MINUTE)
     value_of(store.change(schedule, T0, changing.delete))
@@ -143,7 +143,7 @@ def test_delete_leaves_a_tombstone(store: FlowingStore, hand: Hand) -> None:
     hand.record([claim], T0 + MINUTE)
 
 
-def test_edit_replaces_what_is_given(store: FlowingStore, hand: Hand) -> None:
+def test_edit_replaces_what_is_given(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     trigger = trigger_to_json(IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0))
     edited = value_of(
@@ -162,7 +162,7 @@ def test_edit_replaces_what_is_given(store: FlowingStore, hand: Hand) -> None:
     assert claim.definition.name == claim.run.name == "new"
 
 
-def test_edit_moves_the_next_time_alone(store: FlowingStore, hand: Hand) -> None:
+def test_edit_moves_the_next_time_alone(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     value_of(edit(store, schedule, T0, next=Instant(T0 + HOUR + 7)))
     (claim,) = hand.claim(T0 + HOUR + 7)
@@ -170,14 +170,14 @@ def test_edit_moves_the_next_time_alone(store: FlowingStore, hand: Hand) -> None
     assert the(store, schedule).progress.next == T0 + 2 * HOUR
 
 
-def test_edit_compares_the_version(store: FlowingStore) -> None:
+def test_edit_compares_the_version(store: BaseStore) -> None:
     schedule = create_one(store, every(HOUR))
     value_of(edit(store, schedule, T0, name="a", version=1))
     assert code_of(edit(store, schedule, T0, name="b", version=1)) == "conflict"
     assert the(store, schedule).definition.name == "a"
 
 
-def test_only_what_is_pending_can_be_edited(store: FlowingStore, hand: Hand) -> None:
+def test_only_what_is_pending_can_be_edited(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     claims = hand.claim(T0 + HOUR)
     assert code_of(edit(store, schedule, T0, name="x")) == "not_possible"
@@ -187,7 +187,7 @@ def test_only_what_is_pending_can_be_edited(store: FlowingStore, hand: Hand) -> 
     assert code_of(edit(store, schedule, T0, name="y")) == "not_possible"
 
 
-def test_an_edit_of_the_time_says_what_it_dropped(store: FlowingStore) -> None:
+def test_an_edit_of_the_time_says_what_it_dropped(store: BaseStore) -> None:
     schedule = create_one(store, every(MINUTE))
     trigger = trigger_to_json(IntervalTrigger(timezone="UTC", period=HOUR, anchor=T0))
     value_of(edit(store, schedule, T0 + 3 * MINUTE + 1, trigger=trigger))
@@ -201,13 +201,13 @@ def test_an_edit_of_the_time_says_what_it_dropped(store: FlowingStore) -> None:
     assert the(store, schedule).progress.next == T0 + HOUR
 
 
-def test_an_edit_of_the_name_leaves_what_is_due(store: FlowingStore, hand: Hand) -> None:
+def test_an_edit_of_the_name_leaves_what_is_due(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     value_of(edit(store, schedule, T0 + MINUTE + 1, name="new"))
     assert [claim.run.due for claim in hand.claim(T0 + MINUTE + 1)] == [T0 + MINUTE]
 
 
-def test_a_paused_schedule_stays_paused_when_edited(store: FlowingStore, hand: Hand) -> None:
+def test_a_paused_schedule_stays_paused_when_edited(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(edit(store, schedule, T0, name="new"))
@@ -215,13 +215,13 @@ def test_a_paused_schedule_stays_paused_when_edited(store: FlowingStore, hand: H
     assert hand.claim(T0 + HOUR) == []
 
 
-def test_an_edit_to_something_that_never_fires_ends_it(store: FlowingStore) -> None:
+def test_an_edit_to_something_that_never_fires_ends_it(store: BaseStore) -> None:
     schedule = create_one(store, every(HOUR))
     value_of(edit(store, schedule, T0, trigger=trigger_to_json(OnceTrigger(timezone="UTC", at=Instant(T0 - 1)))))
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_a_broken_schedule_is_mended_by_an_edit(store: FlowingStore, hand: Hand) -> None:
+def test_a_broken_schedule_is_mended_by_an_edit(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     claims = hand.claim(T0 + MINUTE)
     assert hand.claim(T0 + 2 * MINUTE) == []
@@ -237,7 +237,7 @@ def test_a_broken_schedule_is_mended_by_an_edit(store: FlowingStore, hand: Hand)
     assert len(hand.claim(T0 + 4 * MINUTE)) == 1
 
 
-def test_a_broken_schedule_can_be_deleted(store: FlowingStore, hand: Hand) -> None:
+def test_a_broken_schedule_can_be_deleted(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     write(store, "UPDATE schedules SET trigger = 'x', policy = 'y' WHERE id = ?", schedule)
     hand.claim(T0 + MINUTE)
@@ -245,7 +245,7 @@ def test_a_broken_schedule_can_be_deleted(store: FlowingStore, hand: Hand) -> No
     assert the(store, schedule).progress.state == ScheduleState.DELETED
 
 
-def test_fire_runs_now_beside_the_trigger(store: FlowingStore, hand: Hand) -> None:
+def test_fire_runs_now_beside_the_trigger(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     run = value_of(store.change(schedule, Instant(T0 + 5), changing.fire))
     assert (run.cause, run.due, run.status) == (Cause.MANUAL, T0 + 5, RunStatus.PENDING)
@@ -257,14 +257,14 @@ def test_fire_runs_now_beside_the_trigger(store: FlowingStore, hand: Hand) -> No
     assert the(store, schedule).progress.run_count == 1
 
 
-def test_fire_takes_the_next_free_microsecond(store: FlowingStore, hand: Hand) -> None:
+def test_fire_takes_the_next_free_microsecond(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, overlap="allow"))
     dues = [value_of(store.change(schedule, Instant(T0 + 5), changing.fire)).due for _ in range(3)]
     assert dues == [T0 + 5, T0 + 6, T0 + 7]
     assert len(hand.claim(T0 + 5)) == 3
 
 
-def test_fire_stands_in_line_and_the_line_has_an_end(store: FlowingStore, hand: Hand) -> None:
+def test_fire_stands_in_line_and_the_line_has_an_end(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, overlap="queue", queue_limit=1))
     runs = [value_of(store.change(schedule, T0, changing.fire)) for _ in range(2)]
     assert [run.status for run in runs] == [RunStatus.PENDING, RunStatus.QUEUED]
@@ -273,7 +273,7 @@ def test_fire_stands_in_line_and_the_line_has_an_end(store: FlowingStore, hand: 
     assert [claim.run.id for claim in hand.claim(T0)] == [runs[1].id]
 
 
-def test_what_is_over_can_be_run_once_more(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_over_can_be_run_once_more(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     hand.record(hand.claim(T0), T0)
     value_of(store.change(schedule, Instant(T0 + 9), changing.fire))
@@ -282,7 +282,7 @@ def test_what_is_over_can_be_run_once_more(store: FlowingStore, hand: Hand) -> N
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_a_paused_schedule_can_be_run_by_hand(store: FlowingStore, hand: Hand) -> None:
+def test_a_paused_schedule_can_be_run_by_hand(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(store.change(schedule, T0, changing.fire))
@@ -291,7 +291,7 @@ def test_a_paused_schedule_can_be_run_by_hand(store: FlowingStore, hand: Hand) -
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
 
 
-def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: FlowingStore, hand: Hand) -> None:
+def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(max_attempts=2, backoff=1))
     (claim,) = hand.claim(T0)
     assert code_of(store.change_run(claim.run.id, T0, changing.retry)) == "not_possible"
@@ -309,7 +309,7 @@ def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: FlowingStor
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_retry_waits_for_what_is_active(store: FlowingStore, hand: Hand) -> None:
+def test_retry_waits_for_what_is_active(store: BaseStore, hand: Hand) -> None:
     create(store, every(MINUTE))
     (failed,) = hand.claim(T0 + MINUTE)
     hand.record([failed], T0 + MINUTE, Failed("no"))
@@ -317,7 +317,7 @@ def test_retry_waits_for_what_is_active(store: FlowingStore, hand: Hand) -> None
     assert code_of(store.change_run(failed.run.id, T0, changing.retry)) == "busy"
 
 
-def test_hold_gives_a_waiting_run_to_one_holder(store: FlowingStore, hand: Hand) -> None:
+def test_hold_gives_a_waiting_run_to_one_holder(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     run = waiting_run(store, hand, schedule, T0, T0 + HOUR)
 
@@ -335,19 +335,19 @@ def test_hold_gives_a_waiting_run_to_one_holder(store: FlowingStore, hand: Hand)
     assert value_of(take("ben")).holder == "ben"
 
 
-def finish(store: FlowingStore, run: Run, holder: str, now: int, outcome: Any) -> Result[Any]:
+def finish(store: BaseStore, run: Run, holder: str, now: int, outcome: Any) -> Result[Any]:
     item = Finished(run.id, run.fence, outcome, None, Instant(now))
     return store.change_run(run.id, Instant(now), lambda c, seen: taking.finish_held(c, seen, holder, item))
 
 
-def hold(store: FlowingStore, run: RunId, holder: str, now: int, expires: int) -> Run:
+def hold(store: BaseStore, run: RunId, holder: str, now: int, expires: int) -> Run:
     taken: Run = value_of(
         store.change_run(run, Instant(now), lambda c, seen: taking.hold(c, seen, holder, Instant(expires)))
     )
     return taken
 
 
-def test_only_the_holder_finishes(store: FlowingStore, hand: Hand) -> None:
+def test_only_the_holder_finishes(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     run = hold(store, waiting_run(store, hand, schedule, T0, T0 + HOUR), "ann", T0, T0 + MINUTE)
     assert code_of(finish(store, run, "ben", T0 + 1, Completed())) == "not_yours"
@@ -358,7 +358,7 @@ def test_only_the_holder_finishes(store: FlowingStore, hand: Hand) -> None:
     assert store.earliest(["job"]) is None
 
 
-def test_a_held_run_that_fails_is_tried_again(store: FlowingStore, hand: Hand) -> None:
+def test_a_held_run_that_fails_is_tried_again(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(max_attempts=2, backoff=1))
     run = hold(store, waiting_run(store, hand, schedule, T0), "ann", T0, T0 + MINUTE)
     value_of(finish(store, run, "ann", T0 + 1, Failed("no")))
@@ -369,7 +369,7 @@ def test_a_held_run_that_fails_is_tried_again(store: FlowingStore, hand: Hand) -
     assert (kept.holder, kept.until, kept.expires) == (None, T0 + HOUR, None)
 
 
-def test_how_long_it_was_handed_over_for_is_no_patience_with_what_follows(store: FlowingStore, hand: Hand) -> None:
+def test_how_long_it_was_handed_over_for_is_no_patience_with_what_follows(store: BaseStore, hand: Hand) -> None:
     """Whoever took it gave it back; should its host be left alone after that, the wait for the host begins then."""
     schedule = create_one(store, once())
     run = hold(store, waiting_run(store, hand, schedule, T0, T0 + HOUR), "ann", T0, T0 + HOUR)
@@ -380,14 +380,14 @@ def test_how_long_it_was_handed_over_for_is_no_patience_with_what_follows(store:
     assert (kept.status, kept.attempt, kept.until) == (RunStatus.PENDING, 0, T0 + 2 * HOUR)
 
 
-def test_a_holder_beyond_the_patience_fails_the_run(store: FlowingStore, hand: Hand) -> None:
+def test_a_holder_beyond_the_patience_fails_the_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     run = hold(store, waiting_run(store, hand, schedule, T0, T0 + MINUTE), "ann", T0, T0 + HOUR)
     assert hand.claim(T0 + HOUR) == []
     assert the_run(store, run.id).error == "whoever took it did not finish in time"
 
 
-def test_waiting_runs_keep_their_time_over_a_pause(store: FlowingStore, hand: Hand) -> None:
+def test_waiting_runs_keep_their_time_over_a_pause(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     run = waiting_run(store, hand, schedule, T0 + HOUR, T0 + HOUR + MINUTE)
     value_of(store.change(schedule, Instant(T0 + HOUR), changing.pause))
@@ -397,7 +397,7 @@ def test_waiting_runs_keep_their_time_over_a_pause(store: FlowingStore, hand: Ha
     assert the_run(store, run).status == RunStatus.FAILED
 
 
-def test_cancel_one_run_in_each_status(store: FlowingStore, hand: Hand) -> None:
+def test_cancel_one_run_in_each_status(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     (running,) = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 3 * MINUTE)
@@ -416,14 +416,14 @@ def test_cancel_one_run_in_each_status(store: FlowingStore, hand: Hand) -> None:
     assert the(store, schedule).progress.active == the(store, schedule).progress.queued == 0
 
 
-def test_a_cancelled_run_in_front_releases_the_line(store: FlowingStore, hand: Hand) -> None:
+def test_a_cancelled_run_in_front_releases_the_line(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, overlap="queue"))
     first, second = [value_of(store.change(schedule, T0, changing.fire)) for _ in range(2)]
     value_of(store.change_run(first.id, T0, changing.cancel_run))
     assert [claim.run.id for claim in hand.claim(T0)] == [second.id]
 
 
-def test_changes_call_the_listeners(store: FlowingStore) -> None:
+def test_changes_call_the_listeners(store: BaseStore) -> None:
     schedule = create_one(store, every(HOUR))
     heard: list[int] = []
     store.on_change(lambda: heard.append(1))
@@ -433,7 +433,7 @@ def test_changes_call_the_listeners(store: FlowingStore) -> None:
     assert heard == [1, 1]
 
 
-def test_a_refusal_wakes_nobody(store: FlowingStore, hand: Hand) -> None:
+def test_a_refusal_wakes_nobody(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     (claim,) = hand.claim(T0 + HOUR)
     heard: list[int] = []
@@ -443,7 +443,7 @@ def test_a_refusal_wakes_nobody(store: FlowingStore, hand: Hand) -> None:
     assert heard == []
 
 
-def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: FlowingStore, hand: Hand) -> None:
+def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: BaseStore, hand: Hand) -> None:
     """Not even the patience of a waiting run that was put back a moment before in the same batch."""
     schedule = create_one(store, every(HOUR, overlap="allow"))
     hold(store, waiting_run(store, hand, schedule, T0 + HOUR, T0 + 9 * HOUR), "ann", T0 + HOUR, T0 + HOUR + 1)
@@ -453,7 +453,7 @@ def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: FlowingStor
     assert store.earliest(["job"]) is None
 
 
-def test_what_a_run_sets_off_is_as_deep_as_if_it_had_made_it(store: FlowingStore, hand: Hand) -> None:
+def test_what_a_run_sets_off_is_as_deep_as_if_it_had_made_it(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(T0 + HOUR, overlap="allow"))
 
     def depth_after(asked: int, decide: Callable[[Change], Decision]) -> int:

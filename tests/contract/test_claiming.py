@@ -11,15 +11,15 @@ from duetime.engine.errors import WorkerGone
 from duetime.engine.model import RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Failed, Waiting
 from duetime.engine.policy import changes as changing
-from duetime.engine.store import Want
-from duetime.stores.base import FlowingStore
+from duetime.engine.store import ClaimRequest
+from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, value_of
 from tests.support.shell import write
 
 
-def test_a_claim_starts_a_run_and_the_schedule_advances(store: FlowingStore, hand: Hand) -> None:
+def test_a_claim_starts_a_run_and_the_schedule_advances(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     assert hand.claim(T0 + MINUTE - 1) == []
     (claim,) = hand.claim(T0 + MINUTE + 7)
@@ -34,7 +34,7 @@ def test_a_claim_starts_a_run_and_the_schedule_advances(store: FlowingStore, han
     assert hand.claim(T0 + MINUTE + 7) == []
 
 
-def test_entries_are_claimed_in_clock_order_up_to_the_limit(store: FlowingStore, hand: Hand) -> None:
+def test_entries_are_claimed_in_clock_order_up_to_the_limit(store: BaseStore, hand: Hand) -> None:
     create(store, *[once(T0 + 100 - number) for number in range(10)])
     dues = [claim.run.due for claim in hand.claim(T0 + 1000, limit=4)]
     assert dues == [T0 + 91, T0 + 92, T0 + 93, T0 + 94]
@@ -43,24 +43,24 @@ def test_entries_are_claimed_in_clock_order_up_to_the_limit(store: FlowingStore,
     assert entry.at == T0 + 95
 
 
-def test_lanes_are_separate_and_each_has_its_limit(store: FlowingStore, hand: Hand) -> None:
+def test_lanes_are_separate_and_each_has_its_limit(store: BaseStore, hand: Hand) -> None:
     create(store, *[once(kind=kind) for kind in ("job", "prompt") for _ in range(5)])
     create(store, *[once(at_most_once=True) for _ in range(3)])
-    wants = [Want("prompt", 2, T0), Want("job", 3, T0), Want("job:exact", 1, T0)]
+    wants = [ClaimRequest("prompt", 2, T0), ClaimRequest("job", 3, T0), ClaimRequest("job:exact", 1, T0)]
     claims = store.exchange(hand.id, T0, [], wants).claims
     assert [claim.definition.kind for claim in claims] == ["prompt"] * 2 + ["job"] * 4
     assert store.earliest(["mail"]) is None
 
 
-def test_a_lane_that_is_wanted_twice_gives_no_entry_twice(store: FlowingStore, hand: Hand) -> None:
+def test_a_lane_that_is_wanted_twice_gives_no_entry_twice(store: BaseStore, hand: Hand) -> None:
     create(store, *[every(MINUTE) for _ in range(5)])
     now = Instant(T0 + MINUTE)
-    claims = store.exchange(hand.id, now, [], [Want("job", 3, now), Want("job", 4, now)]).claims
+    claims = store.exchange(hand.id, now, [], [ClaimRequest("job", 3, now), ClaimRequest("job", 4, now)]).claims
     assert len(claims) == len({claim.definition.id for claim in claims})
     assert {claim.run.due for claim in claims} == {now}
 
 
-def test_claims_raced_by_workers_give_every_occurrence_once(opener: Opener, store: FlowingStore) -> None:
+def test_claims_raced_by_workers_give_every_occurrence_once(opener: Opener, store: BaseStore) -> None:
     create(store, *[once(T0 + number) for number in range(300)])
     hands = [Hand(opener(), f"hand {number}") for number in range(3)]
 
@@ -79,21 +79,21 @@ def test_claims_raced_by_workers_give_every_occurrence_once(opener: Opener, stor
     assert len(taken) == 300
 
 
-def test_a_worker_without_a_row_claims_nothing(store: FlowingStore) -> None:
+def test_a_worker_without_a_row_claims_nothing(store: BaseStore) -> None:
     create(store, once())
     with pytest.raises(WorkerGone):
-        store.exchange(WorkerId(999), T0, [], [Want("job", 1, T0)])
+        store.exchange(WorkerId(999), T0, [], [ClaimRequest("job", 1, T0)])
     assert store.earliest(["job"]) is not None
 
 
-def test_late_within_the_grace_is_not_missed(store: FlowingStore, hand: Hand) -> None:
+def test_late_within_the_grace_is_not_missed(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, catch_up="skip"))
     (claim,) = hand.claim(T0 + HOUR + MINUTE)
     assert claim.run.due == T0 + HOUR
     assert statuses(store, schedule) == ["running"]
 
 
-def test_catch_up_once_runs_the_newest_and_tells_of_the_rest(store: FlowingStore, hand: Hand) -> None:
+def test_catch_up_once_runs_the_newest_and_tells_of_the_rest(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     (claim,) = hand.claim(T0 + 10 * MINUTE + 5)
     assert claim.run.due == T0 + 10 * MINUTE
@@ -105,14 +105,14 @@ def test_catch_up_once_runs_the_newest_and_tells_of_the_rest(store: FlowingStore
     assert (progress.next, progress.through, progress.run_count) == (T0 + 11 * MINUTE, T0 + 10 * MINUTE, 1)
 
 
-def test_a_week_of_seconds_is_one_row(store: FlowingStore, hand: Hand) -> None:
+def test_a_week_of_seconds_is_one_row(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(SECOND))
     hand.claim(T0 + 7 * DAY)
     missed, running = runs_of(store, schedule)
     assert (missed.status, missed.number, running.status) == ("missed", -1000, "running")
 
 
-def test_catch_up_skip_runs_nothing_late(store: FlowingStore, hand: Hand) -> None:
+def test_catch_up_skip_runs_nothing_late(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, catch_up="skip"))
     assert hand.claim(T0 + 3 * HOUR + 30 * MINUTE) == []
     (missed,) = runs_of(store, schedule)
@@ -121,7 +121,7 @@ def test_catch_up_skip_runs_nothing_late(store: FlowingStore, hand: Hand) -> Non
     assert the(store, schedule).progress.run_count == 0
 
 
-def test_a_missed_one_off_is_over_and_says_so(store: FlowingStore, hand: Hand) -> None:
+def test_a_missed_one_off_is_over_and_says_so(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(catch_up="skip"))
     assert hand.claim(T0 + DAY) == []
     assert statuses(store, schedule) == ["missed"]
@@ -129,7 +129,7 @@ def test_a_missed_one_off_is_over_and_says_so(store: FlowingStore, hand: Hand) -
     assert the(store, schedule).progress.last_status == RunStatus.MISSED
 
 
-def test_catch_up_all_queues_behind_itself(store: FlowingStore, hand: Hand) -> None:
+def test_catch_up_all_queues_behind_itself(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, catch_up="all", catch_up_limit=3))
     now = T0 + 5 * MINUTE + 1
     (claim,) = hand.claim(now)
@@ -144,7 +144,7 @@ def test_catch_up_all_queues_behind_itself(store: FlowingStore, hand: Hand) -> N
     assert the(store, schedule).progress.run_count == 3
 
 
-def test_catch_up_all_with_overlap_gives_no_more_than_was_asked_for(store: FlowingStore, hand: Hand) -> None:
+def test_catch_up_all_with_overlap_gives_no_more_than_was_asked_for(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, catch_up="all", overlap="allow"))
     now = T0 + 5 * MINUTE
     assert len(hand.claim(now, limit=1, lanes=["job"])) == 1
@@ -153,7 +153,7 @@ def test_catch_up_all_with_overlap_gives_no_more_than_was_asked_for(store: Flowi
     assert statuses(store, schedule) == ["running"] * 5
 
 
-def test_overlap_skip_coalesces_its_skips(store: FlowingStore, hand: Hand) -> None:
+def test_overlap_skip_coalesces_its_skips(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     (first,) = hand.claim(T0 + MINUTE)
     for step in (2, 3, 4):
@@ -170,7 +170,7 @@ def test_overlap_skip_coalesces_its_skips(store: FlowingStore, hand: Hand) -> No
     hand.record([second], T0 + 6 * MINUTE)
 
 
-def test_overlap_queue_stands_in_line_and_caps_it(store: FlowingStore, hand: Hand) -> None:
+def test_overlap_queue_stands_in_line_and_caps_it(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue", queue_limit=2))
     (claim,) = hand.claim(T0 + MINUTE)
     for step in (2, 3, 4, 5):
@@ -186,7 +186,7 @@ def test_overlap_queue_stands_in_line_and_caps_it(store: FlowingStore, hand: Han
     assert the(store, schedule).progress.active == the(store, schedule).progress.queued == 0
 
 
-def test_overlap_allow_runs_side_by_side(store: FlowingStore, hand: Hand) -> None:
+def test_overlap_allow_runs_side_by_side(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="allow"))
     claims = [claim for step in (1, 2, 3) for claim in hand.claim(T0 + step * MINUTE)]
     assert statuses(store, schedule) == ["running"] * 3
@@ -195,7 +195,7 @@ def test_overlap_allow_runs_side_by_side(store: FlowingStore, hand: Hand) -> Non
     assert the(store, schedule).progress.active == 0
 
 
-def test_a_run_that_is_queued_and_one_that_expires_in_the_same_batch(store: FlowingStore, hand: Hand) -> None:
+def test_a_run_that_is_queued_and_one_that_expires_in_the_same_batch(store: BaseStore, hand: Hand) -> None:
     """The line moves up although the run that moves up was put into it a moment ago."""
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     claims = hand.claim(T0 + MINUTE)
@@ -206,7 +206,7 @@ def test_a_run_that_is_queued_and_one_that_expires_in_the_same_batch(store: Flow
     assert claim.run.due == T0 + 2 * MINUTE
 
 
-def test_max_runs_counts_at_the_claim(store: FlowingStore, hand: Hand) -> None:
+def test_max_runs_counts_at_the_claim(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, max_runs=2, catch_up="all"))
     claims = hand.claim(T0 + 5 * MINUTE)
     assert statuses(store, schedule) == ["running", "queued"]
@@ -218,7 +218,7 @@ def test_max_runs_counts_at_the_claim(store: FlowingStore, hand: Hand) -> None:
     assert hand.claim(T0 + HOUR) == []
 
 
-def test_skips_and_retries_do_not_count_as_runs(store: FlowingStore, hand: Hand) -> None:
+def test_skips_and_retries_do_not_count_as_runs(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, max_runs=2, max_attempts=2, backoff=1))
     claims = hand.claim(T0 + MINUTE)
     assert hand.claim(T0 + 2 * MINUTE) == []
@@ -229,7 +229,7 @@ def test_skips_and_retries_do_not_count_as_runs(store: FlowingStore, hand: Hand)
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_a_trigger_that_ends_ends_its_schedule_with_the_last_run(store: FlowingStore, hand: Hand) -> None:
+def test_a_trigger_that_ends_ends_its_schedule_with_the_last_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, end=T0 + 2 * MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     claims = hand.claim(T0 + 2 * MINUTE)
@@ -238,7 +238,7 @@ def test_a_trigger_that_ends_ends_its_schedule_with_the_last_run(store: FlowingS
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_an_occurrence_that_has_a_row_advances_without_a_run(store: FlowingStore, hand: Hand) -> None:
+def test_an_occurrence_that_has_a_row_advances_without_a_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     bystander = create_one(store, once(T0 + MINUTE))
@@ -250,7 +250,7 @@ def test_an_occurrence_that_has_a_row_advances_without_a_run(store: FlowingStore
     assert the(store, schedule).progress.next == T0 + 2 * MINUTE
 
 
-def test_a_missed_range_that_begins_with_a_known_occurrence(store: FlowingStore, hand: Hand) -> None:
+def test_a_missed_range_that_begins_with_a_known_occurrence(store: BaseStore, hand: Hand) -> None:
     """Neither is the known one run again, nor does the rest of the range get lost with it."""
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
@@ -263,7 +263,7 @@ def test_a_missed_range_that_begins_with_a_known_occurrence(store: FlowingStore,
     assert (missed.status, missed.due, missed.last, missed.number) == ("missed", T0 + 3 * MINUTE, T0 + 5 * MINUTE, 3)
 
 
-def test_a_newest_occurrence_that_is_known(store: FlowingStore, hand: Hand) -> None:
+def test_a_newest_occurrence_that_is_known(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + 3 * MINUTE), T0 + 3 * MINUTE)
     write(store, "DELETE FROM runs WHERE status = 'missed'")
@@ -288,7 +288,7 @@ def test_a_newest_occurrence_that_is_known(store: FlowingStore, hand: Hand) -> N
         ("policy", '{"overlap":"maybe"}'),
     ],
 )
-def test_a_row_that_cannot_be_planned_breaks_alone(store: FlowingStore, hand: Hand, column: str, value: str) -> None:
+def test_a_row_that_cannot_be_planned_breaks_alone(store: BaseStore, hand: Hand, column: str, value: str) -> None:
     before, broken, after = [s.definition.id for s in create(store, *[every(MINUTE) for _ in range(3)])]
     write(store, f"UPDATE schedules SET {column} = ? WHERE id = ?", value, broken)  # noqa: S608
     claims = hand.claim(T0 + MINUTE)
@@ -300,7 +300,7 @@ def test_a_row_that_cannot_be_planned_breaks_alone(store: FlowingStore, hand: Ha
     assert hand.claim(T0 + MINUTE) == []
 
 
-def test_a_retry_that_cannot_be_planned_breaks_alone(store: FlowingStore, hand: Hand) -> None:
+def test_a_retry_that_cannot_be_planned_breaks_alone(store: BaseStore, hand: Hand) -> None:
     broken, fine = [s.definition.id for s in create(store, *[once(max_attempts=3, backoff=1) for _ in range(2)])]
     hand.record(hand.claim(T0), T0, Failed("no"))
     write(store, "UPDATE schedules SET policy = '{' WHERE id = ?", broken)
@@ -312,7 +312,7 @@ def test_a_retry_that_cannot_be_planned_breaks_alone(store: FlowingStore, hand: 
     assert (claim.definition.id, claim.run.attempt) == (broken, 2)
 
 
-def test_a_clock_that_was_ahead_is_counted_from_now_again(store: FlowingStore, hand: Hand) -> None:
+def test_a_clock_that_was_ahead_is_counted_from_now_again(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + 10 * MINUTE), T0 + 10 * MINUTE)
     now = Instant(T0 + 2 * MINUTE + 1)
@@ -330,7 +330,7 @@ def test_a_clock_that_was_ahead_is_counted_from_now_again(store: FlowingStore, h
     assert claim.run.due == T0 + 11 * MINUTE
 
 
-def test_a_range_of_skips_is_not_extended_backwards_by_a_clock_that_was_ahead(store: FlowingStore, hand: Hand) -> None:
+def test_a_range_of_skips_is_not_extended_backwards_by_a_clock_that_was_ahead(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.claim(T0 + 5 * MINUTE)
     hand.claim(T0 + 8 * MINUTE)  # the run is still active: this one is skipped

@@ -19,7 +19,7 @@ from duetime.engine.outcome import Completed, Failed, Outcome, Returned, Waiting
 from duetime.engine.policy import changes as changing
 from duetime.engine.policy.changes import Edit
 from duetime.engine.store import RunQuery, ScheduleQuery
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
@@ -48,7 +48,7 @@ def together(*jobs: Callable[[], None]) -> None:
         raise errors[0]
 
 
-def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: FlowingStore) -> None:
+def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseStore) -> None:
     """Every kind of transaction against every other on the same few schedules."""
     schedules = [
         schedule.definition.id
@@ -103,7 +103,7 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: Flowing
     assert store.search(ScheduleQuery(kind="job")).total == len(schedules)
 
 
-def test_batches_in_opposite_orders_do_not_wait_in_a_circle(opener: Opener, store: FlowingStore) -> None:
+def test_batches_in_opposite_orders_do_not_wait_in_a_circle(opener: Opener, store: BaseStore) -> None:
     create(store, *[every(SECOND, overlap="allow") for _ in range(30)])
     hands = [Hand(opener()) for _ in range(2)]
     claims = [hand.claim(T0 + (number + 1) * SECOND, limit=30) for number, hand in enumerate(hands)]
@@ -118,11 +118,11 @@ def test_batches_in_opposite_orders_do_not_wait_in_a_circle(opener: Opener, stor
     assert store.runs(RunQuery(status=RunStatus.COMPLETED)).total == 60
 
 
-def test_edits_raced_with_one_version_win_once(opener: Opener, store: FlowingStore) -> None:
+def test_edits_raced_with_one_version_win_once(opener: Opener, store: BaseStore) -> None:
     (schedule,) = [s.definition.id for s in create(store, every(MINUTE))]
     won: list[int] = []
 
-    def edit(own: FlowingStore, number: int) -> None:
+    def edit(own: BaseStore, number: int) -> None:
         patch = Edit(name=f"name {number}", version=1)
         if own.change(schedule, T0, lambda change: changing.edit(change, patch)).is_ok:
             won.append(number)
@@ -157,7 +157,7 @@ print(json.dumps(taken))
 
 
 def test_four_processes_share_the_work(
-    engine: Engine, opener: Opener, store: FlowingStore, request: pytest.FixtureRequest
+    engine: Engine, opener: Opener, store: BaseStore, request: pytest.FixtureRequest
 ) -> None:
     if engine == "memory":
         pytest.skip("a store in memory has one process")

@@ -11,13 +11,13 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import ScheduleState
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import ScheduleQuery
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import create, the, value_of
 
 
-def test_what_is_created_is_found_by_both_ids(store: FlowingStore) -> None:
+def test_what_is_created_is_found_by_both_ids(store: BaseStore) -> None:
     (made,) = create(store, once(T0 + 1, name="Straße ☂", payload='{"a":"\\u0000\'\\"{},\\\\"}', subject="shorten"))
     assert made.definition.public_id == f"job_{made.definition.id}"
     assert made == store.get(made.definition.id) == store.find(made.definition.public_id)
@@ -26,14 +26,14 @@ def test_what_is_created_is_found_by_both_ids(store: FlowingStore) -> None:
 
 
 @pytest.mark.parametrize("instant", [1, T0 + 1, T0 + 999_999, 253_402_300_799_999_999])
-def test_instants_keep_their_microsecond(store: FlowingStore, instant: int) -> None:
+def test_instants_keep_their_microsecond(store: BaseStore, instant: int) -> None:
     (made,) = create(store, once(instant, created=Instant(instant)))
     kept = the(store, made.definition.id)
     assert kept.progress.next == kept.definition.created == instant
     assert store.earliest(["job"]) == ("job", instant, made.definition.id, 0, "ada")
 
 
-def test_a_batch_comes_back_in_its_order(store: FlowingStore) -> None:
+def test_a_batch_comes_back_in_its_order(store: BaseStore) -> None:
     names = [f"task {number}" for number in range(500)]
     made = create(store, *[once(name=name) for name in names])
     assert [schedule.definition.name for schedule in made] == names
@@ -41,11 +41,11 @@ def test_a_batch_comes_back_in_its_order(store: FlowingStore) -> None:
     assert store.search(ScheduleQuery()).total == 500
 
 
-def test_an_empty_batch_is_fine(store: FlowingStore) -> None:
+def test_an_empty_batch_is_fine(store: BaseStore) -> None:
     assert store.create([]) == Ok([])
 
 
-def test_a_known_key_returns_the_first(store: FlowingStore) -> None:
+def test_a_known_key_returns_the_first(store: BaseStore) -> None:
     first = value_of(store.create([once(T0 + 5, key="k", fingerprint="a")]))[0]
     again = value_of(store.create([once(T0 + 9, key="k", fingerprint="b"), once(key="other")]))
     assert first.fresh
@@ -55,14 +55,14 @@ def test_a_known_key_returns_the_first(store: FlowingStore) -> None:
     assert value_of(store.create([once(key="k", owner="bob")]))[0].fresh
 
 
-def test_one_key_twice_in_a_batch_makes_one(store: FlowingStore) -> None:
+def test_one_key_twice_in_a_batch_makes_one(store: BaseStore) -> None:
     one, other = create(store, once(T0 + 1, key="k"), once(T0 + 2, key="k"))
     assert one == other
     assert one.progress.next == T0 + 1
     assert store.search(ScheduleQuery()).total == 1
 
 
-def test_one_key_raced_makes_one(opener: Opener, store: FlowingStore) -> None:
+def test_one_key_raced_makes_one(opener: Opener, store: BaseStore) -> None:
     stores = [opener() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda s: value_of(s.create([once(key="same")])), stores * 5))
@@ -70,7 +70,7 @@ def test_one_key_raced_makes_one(opener: Opener, store: FlowingStore) -> None:
     assert len({result[0].schedule.definition.id for result in results}) == 1
 
 
-def test_a_public_id_that_is_taken_is_a_conflict(store: FlowingStore) -> None:
+def test_a_public_id_that_is_taken_is_a_conflict(store: BaseStore) -> None:
     create(store, once(public_id="scd_1"))
     refused = store.create([once(), once(public_id="scd_1")])
     assert isinstance(refused, Err)
@@ -78,7 +78,7 @@ def test_a_public_id_that_is_taken_is_a_conflict(store: FlowingStore) -> None:
     assert store.search(ScheduleQuery()).total == 1
 
 
-def test_a_quota_counts_what_lives(store: FlowingStore) -> None:
+def test_a_quota_counts_what_lives(store: BaseStore) -> None:
     limits = {"ada": 2}
     assert isinstance(store.create([once(), every()], limits), Ok)
     refused = store.create([once()], limits)
@@ -88,13 +88,13 @@ def test_a_quota_counts_what_lives(store: FlowingStore) -> None:
     assert isinstance(store.create([once(owner="bob")], {"bob": 2}), Ok)
 
 
-def test_a_known_key_needs_no_room(store: FlowingStore) -> None:
+def test_a_known_key_needs_no_room(store: BaseStore) -> None:
     draft = once(key="k")
     assert isinstance(store.create([draft], {"ada": 1}), Ok)
     assert isinstance(store.create([draft], {"ada": 1}), Ok)
 
 
-def test_a_quota_that_is_raced_is_not_overrun(opener: Opener, store: FlowingStore) -> None:
+def test_a_quota_that_is_raced_is_not_overrun(opener: Opener, store: BaseStore) -> None:
     stores = [opener() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda s: s.create([once()], {"ada": 7}), stores * 5))
@@ -103,7 +103,7 @@ def test_a_quota_that_is_raced_is_not_overrun(opener: Opener, store: FlowingStor
 
 
 @pytest.mark.parametrize("field", ["owner", "name", "payload", "key"])
-def test_lone_surrogates_are_refused_and_nothing_is_written(store: FlowingStore, field: str) -> None:
+def test_lone_surrogates_are_refused_and_nothing_is_written(store: BaseStore, field: str) -> None:
     with pytest.raises(InvalidInput, match="surrogates"):
         store.create([once(), once(T0, **{field: "a\ud800b"})])
     assert store.search(ScheduleQuery()).total == 0
@@ -111,14 +111,14 @@ def test_lone_surrogates_are_refused_and_nothing_is_written(store: FlowingStore,
 
 
 @pytest.mark.parametrize("field", ["owner", "name", "payload", "key"])
-def test_nul_characters_are_refused_and_nothing_is_written(store: FlowingStore, field: str) -> None:
+def test_nul_characters_are_refused_and_nothing_is_written(store: BaseStore, field: str) -> None:
     with pytest.raises(InvalidInput, match="NUL"):
         store.create([once(), once(T0, **{field: "a\0b"})])
     assert store.search(ScheduleQuery()).total == 0
     assert store.earliest(["job"]) is None
 
 
-def test_text_of_every_sort_comes_back_as_it_was(store: FlowingStore) -> None:
+def test_text_of_every_sort_comes_back_as_it_was(store: BaseStore) -> None:
     odd = ["", " ", "NULL", "null", '"', "\\", "{}", "{,}", "a,b", "'; DROP TABLE runs; --", "%s", "?", "🦉\u202e\n\t"]
     made = create(store, *[once(name=text, payload=text, subject=text) for text in odd])
     for text, schedule in zip(odd, made, strict=True):
@@ -126,7 +126,7 @@ def test_text_of_every_sort_comes_back_as_it_was(store: FlowingStore) -> None:
         assert (kept.name, kept.payload, kept.subject) == (text, text, text)
 
 
-def test_creating_calls_the_listeners(store: FlowingStore) -> None:
+def test_creating_calls_the_listeners(store: BaseStore) -> None:
     heard: list[int] = []
     store.on_change(lambda: heard.append(1))
     create(store, once())

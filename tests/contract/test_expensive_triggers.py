@@ -16,13 +16,13 @@ from duetime.engine.policy import changes as changing
 from duetime.engine.policy.catch_up import missed_span, next_instant
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.evaluation import evaluate
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.engine.triggers import RRuleTrigger
 from duetime.engine.triggers.step_budget import TRANSACTION_STEPS, step_budget
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry, Task
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every
 from tests.support.hand import Hand, create, create_one, runs_of, the, value_of
@@ -41,7 +41,7 @@ class HeldTooLong(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def short_transactions(store: FlowingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def short_transactions(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """No transaction may take many steps."""
     write = store._write
 
@@ -59,9 +59,9 @@ def ruled(rule: str, due: int = T0, **given: Any) -> Any:
     return draft(trigger, Instant(due), **given)
 
 
-def test_a_costly_trigger_is_claimed_in_the_exchange_after_it_was_evaluated(store: FlowingStore, hand: Hand) -> None:
+def test_a_costly_trigger_is_claimed_in_the_exchange_after_it_was_evaluated(store: BaseStore, hand: Hand) -> None:
     schedule, other = (each.definition.id for each in create(store, ruled(COSTLY), every(SECOND, T0 - SECOND)))
-    wants = [Want("job", 10, T0)]
+    wants = [ClaimRequest("job", 10, T0)]
     first = store.exchange(hand.id, T0, [], wants)
     assert [claim.run.schedule for claim in first.claims] == [other]
     assert [question.schedule for question in first.postponed] == [schedule]
@@ -72,9 +72,9 @@ def test_a_costly_trigger_is_claimed_in_the_exchange_after_it_was_evaluated(stor
     assert (the(store, schedule).progress.next or 0) > T0
 
 
-def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: FlowingStore, hand: Hand) -> None:
+def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, ruled(COSTLY))
-    wants = [Want("job", 10, Instant(T0 + SECOND))]
+    wants = [ClaimRequest("job", 10, Instant(T0 + SECOND))]
     postponed = store.exchange(hand.id, T0, [], wants).postponed
     value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + SECOND)))))
     answers = evaluate(postponed, T0)
@@ -82,7 +82,7 @@ def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: Fl
     assert [claim.run.due for claim in later.claims] == [T0 + SECOND]
 
 
-def test_a_worker_carries_out_what_is_costly_and_breaks_what_never_ends(store: FlowingStore) -> None:
+def test_a_worker_carries_out_what_is_costly_and_breaks_what_never_ends(store: BaseStore) -> None:
     costly, endless = create_one(store, ruled(COSTLY)), create_one(store, ruled(ENDLESS))
     said: list[int] = []
     kind = JobKind(Registry([Task(lambda: said.append(1), name="echo")]))
@@ -100,7 +100,7 @@ def test_a_worker_carries_out_what_is_costly_and_breaks_what_never_ends(store: F
     assert "edit or delete it" in (broken.note or "")
 
 
-def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: FlowingStore) -> None:
+def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: BaseStore) -> None:
     schedule = create_one(store, ruled(COSTLY))
     value_of(store.change(schedule, Instant(T0 - 1), changing.pause))
     later = Instant(T0 + 90 * DAY)
@@ -111,7 +111,7 @@ def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: FlowingSt
     assert the(store, schedule).progress.next == next_instant(text, later)
 
 
-def test_what_never_ends_can_be_paused_edited_and_deleted(store: FlowingStore) -> None:
+def test_what_never_ends_can_be_paused_edited_and_deleted(store: BaseStore) -> None:
     schedule, other = create_one(store, ruled(ENDLESS)), create_one(store, ruled(ENDLESS))
     value_of(store.change(schedule, T0, changing.pause))
     value_of(store.change(other, Instant(T0 + 1), changing.delete))
@@ -121,11 +121,11 @@ def test_what_never_ends_can_be_paused_edited_and_deleted(store: FlowingStore) -
     assert the(store, schedule).progress.next == T0 + DAY
 
 
-def test_a_long_absence_of_a_frequent_schedule_is_counted_outside_the_lock(store: FlowingStore, hand: Hand) -> None:
+def test_a_long_absence_of_a_frequent_schedule_is_counted_outside_the_lock(store: BaseStore, hand: Hand) -> None:
     rule = f"FREQ=HOURLY;BYMINUTE={SIXTY};BYSETPOS=1,2,3"
     schedule = create_one(store, ruled(rule, catch_up="all", catch_up_limit=300, queue_limit=300, overlap="queue"))
     now = Instant(T0 + 60 * DAY)
-    wants = [Want("job", 10, now)]
+    wants = [ClaimRequest("job", 10, now)]
     first = store.exchange(hand.id, now, [], wants)
     again = store.exchange(hand.id, now, [], wants, answers=evaluate(first.postponed, now))
     assert len(again.claims) == 1

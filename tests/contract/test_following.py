@@ -11,21 +11,21 @@ from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned
 from duetime.engine.policy import changes as changing
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.store import ScheduleQuery
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, the, the_run, value_of
 
 CALLBACK = {"on": "failure", "kind": "request", "payload": {"url": "https://example.org/hook"}}
 
 
-def followers(store: FlowingStore, kind: str = "notification") -> list[Schedule]:
+def followers(store: BaseStore, kind: str = "notification") -> list[Schedule]:
     return store.search(ScheduleQuery(owner="ada", kind=kind, limit=1000)).items
 
 
-def payloads(store: FlowingStore, kind: str = "notification") -> list[dict[str, Any]]:
+def payloads(store: BaseStore, kind: str = "notification") -> list[dict[str, Any]]:
     return [json.loads(schedule.definition.payload) for schedule in followers(store, kind)]
 
 
@@ -42,7 +42,7 @@ def payloads(store: FlowingStore, kind: str = "notification") -> list[dict[str, 
     ],
 )
 def test_an_ending_is_told_to_its_topic(
-    store: FlowingStore, hand: Hand, notify_on: str, outcome: Outcome, title: str | None
+    store: BaseStore, hand: Hand, notify_on: str, outcome: Outcome, title: str | None
 ) -> None:
     create_one(store, once(deliver_to="garden", notify_on=notify_on))
     hand.record(hand.claim(T0), T0 + SECOND, outcome)
@@ -51,7 +51,7 @@ def test_an_ending_is_told_to_its_topic(
     )
 
 
-def test_the_message_quotes_what_came_of_it(store: FlowingStore, hand: Hand) -> None:
+def test_the_message_quotes_what_came_of_it(store: BaseStore, hand: Hand) -> None:
     for deliver_to in ("one", "two", "three"):
         create_one(store, once(deliver_to=deliver_to))
     results = ('"42 plants"', '{"text": "all green", "tokens": 7}', json.dumps("x" * 10_000))
@@ -62,7 +62,7 @@ def test_the_message_quotes_what_came_of_it(store: FlowingStore, hand: Hand) -> 
     assert len(told["three"]) < 4100
 
 
-def test_a_result_may_give_the_message_its_title_which_is_cut(store: FlowingStore, hand: Hand) -> None:
+def test_a_result_may_give_the_message_its_title_which_is_cut(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(deliver_to="garden"))
     hand.record(hand.claim(T0), T0, Completed(json.dumps({"title": "ä" * 201, "text": "all green"})))
     (follower,) = followers(store)
@@ -70,7 +70,7 @@ def test_a_result_may_give_the_message_its_title_which_is_cut(store: FlowingStor
     assert (told["title"], told["message"], follower.definition.name) == ("ä" * 200, "all green", "ä" * 200)
 
 
-def test_it_is_due_at_once_and_made_in_the_same_commit(store: FlowingStore, hand: Hand) -> None:
+def test_it_is_due_at_once_and_made_in_the_same_commit(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(deliver_to="garden"))
     (claim,) = hand.claim(T0)
     assert hand.record([claim], T0 + SECOND) == [Answer.RECORDED]
@@ -81,7 +81,7 @@ def test_it_is_due_at_once_and_made_in_the_same_commit(store: FlowingStore, hand
     assert entry is not None and (entry.schedule, entry.at) == (follower.definition.id, T0 + SECOND)
 
 
-def test_a_run_that_is_tried_again_is_told_again(store: FlowingStore, hand: Hand) -> None:
+def test_a_run_that_is_tried_again_is_told_again(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(deliver_to="garden"))
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Failed("no water"))
@@ -93,14 +93,14 @@ def test_a_run_that_is_tried_again_is_told_again(store: FlowingStore, hand: Hand
     ]
 
 
-def test_a_lost_run_is_told_too(store: FlowingStore, hand: Hand) -> None:
+def test_a_lost_run_is_told_too(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(deliver_to="garden", notify_on="failure", at_most_once=True))
     hand.claim(T0)
     hand.die(T0)
     assert [each["title"] for each in payloads(store)] == ["water the plants failed"]
 
 
-def test_a_callback_is_told_what_it_follows(store: FlowingStore, hand: Hand) -> None:
+def test_a_callback_is_told_what_it_follows(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(payload='{"url": "https://example.org"}', callbacks=[CALLBACK]))
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Failed("404", permanent=True))
@@ -111,7 +111,7 @@ def test_a_callback_is_told_what_it_follows(store: FlowingStore, hand: Hand) -> 
     assert json.loads(about["payload"]) == {"url": "https://example.org"}
 
 
-def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: FlowingStore, hand: Hand) -> None:
+def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, pause_after=3))
     for number in range(1, 4):
         now = T0 + number * MINUTE
@@ -126,7 +126,7 @@ def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: FlowingSt
     assert "no water 3" in told["message"] and "resume" in told["message"]
 
 
-def test_a_success_in_between_begins_the_count_anew(store: FlowingStore, hand: Hand) -> None:
+def test_a_success_in_between_begins_the_count_anew(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, pause_after=2))
     outcomes: list[Outcome] = [Failed("no"), Completed(), Failed("no"), Completed()]
     for number, outcome in enumerate(outcomes, start=1):
@@ -136,7 +136,7 @@ def test_a_success_in_between_begins_the_count_anew(store: FlowingStore, hand: H
     assert payloads(store) == []
 
 
-def test_what_a_person_stopped_neither_counts_nor_begins_the_count_anew(store: FlowingStore, hand: Hand) -> None:
+def test_what_a_person_stopped_neither_counts_nor_begins_the_count_anew(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, pause_after=2))
     outcomes: tuple[Outcome, ...] = (Failed("no"), Cancelled("stopped on request"), Failed("no"))
     for number, (outcome, failures) in enumerate(zip(outcomes, (1, 1, 2), strict=True), 1):
@@ -146,7 +146,7 @@ def test_what_a_person_stopped_neither_counts_nor_begins_the_count_anew(store: F
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
 
 
-def test_never_pausing_can_be_asked_for(store: FlowingStore, hand: Hand) -> None:
+def test_never_pausing_can_be_asked_for(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, pause_after=0))
     for number in range(1, 15):
         now = T0 + number * MINUTE
@@ -154,7 +154,7 @@ def test_never_pausing_can_be_asked_for(store: FlowingStore, hand: Hand) -> None
     assert the(store, schedule).progress.state == ScheduleState.ACTIVE
 
 
-def test_what_was_resumed_is_paused_at_its_next_failure(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_resumed_is_paused_at_its_next_failure(store: BaseStore, hand: Hand) -> None:
     """The row of failures goes on: nothing has shown that the cause is mended."""
     schedule = create_one(store, every(MINUTE, pause_after=1, deliver_to="garden", notify_on="success"))
     first = hand.claim(T0 + MINUTE)
@@ -175,7 +175,7 @@ def test_what_was_resumed_is_paused_at_its_next_failure(store: FlowingStore, han
         ({"pause_after": 1}, ["duetime-alerts"]),
     ],
 )
-def test_a_quarantine_tells_once_too(store: FlowingStore, policy: dict[str, Any], topics: list[str]) -> None:
+def test_a_quarantine_tells_once_too(store: BaseStore, policy: dict[str, Any], topics: list[str]) -> None:
     schedule = create_one(store, every(MINUTE, **policy))
     for _ in range(3):
         hand = Hand(store)
@@ -189,7 +189,7 @@ def test_a_quarantine_tells_once_too(store: FlowingStore, policy: dict[str, Any]
 
 
 def test_an_alert_that_somebody_else_gives_at_the_same_moment(
-    store: FlowingStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
+    store: BaseStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first look for its key comes before the other worker's commit: the outcome must be recorded all the same."""
     for _ in range(2):
@@ -208,7 +208,7 @@ def test_an_alert_that_somebody_else_gives_at_the_same_moment(
 
 @pytest.mark.parametrize(("remembered", "kept"), [((), "null"), (("url",), '{"url": "https://example.org"}')])
 def test_a_deleted_schedule_leaves_no_callback_that_has_nothing_to_tell(
-    store: FlowingStore, hand: Hand, remembered: tuple[str, ...], kept: str
+    store: BaseStore, hand: Hand, remembered: tuple[str, ...], kept: str
 ) -> None:
     schedule = create_one(
         store, once(payload='{"url": "https://example.org"}', callbacks=[CALLBACK], at_most_once=True)
@@ -220,12 +220,12 @@ def test_a_deleted_schedule_leaves_no_callback_that_has_nothing_to_tell(
     assert the(store, schedule).definition.payload == kept
 
 
-def test_a_callback_that_cannot_be_made_does_not_keep_its_run_from_ending(store: FlowingStore, hand: Hand) -> None:
+def test_a_callback_that_cannot_be_made_does_not_keep_its_run_from_ending(store: BaseStore, hand: Hand) -> None:
     """It can only have been written into the database by hand."""
     broken = json.dumps({"callbacks": [{**CALLBACK, "on": "always", "policy": {"max_attempts": 0}}]})
     create_one(store, once())
     (claim,) = hand.claim(T0)
-    damaged = Held(claim.run, claim.definition._replace(policy=broken), the(store, claim.run.schedule).progress)
+    damaged = HeldRun(claim.run, claim.definition._replace(policy=broken), the(store, claim.run.schedule).progress)
     item = Finished(claim.run.id, claim.run.fence, Completed(), T0, T0)
     settlement = plan_settlement({claim.run.id: damaged}, [item], hand.id, T0, None)  # type: ignore[arg-type]
     assert settlement.answers == [Answer.RECORDED] and settlement.writes.follow_ups == []

@@ -14,7 +14,7 @@ from duetime.engine.model import RunStatus
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes as changing
 from duetime.engine.store import RunQuery
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.queries import load_migrations, load_queries
 from duetime.stores.sqlite.store import SqliteStore
@@ -24,12 +24,12 @@ from tests.support.hand import Hand, create, create_one, runs_of, the_run, value
 from tests.support.shell import write
 
 
-def schema_of(store: FlowingStore) -> int:
+def schema_of(store: BaseStore) -> int:
     assert isinstance(store, SqliteStore | PostgresStore)
     return store.health(T0).schema
 
 
-def set_schema(store: FlowingStore, version: int) -> None:
+def set_schema(store: BaseStore, version: int) -> None:
     if isinstance(store, SqliteStore):
         store._writer.execute(f"PRAGMA user_version = {version}")
     else:
@@ -80,7 +80,7 @@ def test_several_may_migrate_at_once(opener: Opener) -> None:
     stores = [opener() for _ in range(4)]
     failures: list[BaseException] = []
 
-    def migrate(store: FlowingStore) -> None:
+    def migrate(store: BaseStore) -> None:
         try:
             store.migrate()
         except BaseException as error:
@@ -95,7 +95,7 @@ def test_several_may_migrate_at_once(opener: Opener) -> None:
     assert schema_of(stores[0]) == stores[0].known_schema
 
 
-def test_a_newer_schema_is_refused(opener: Opener, store: FlowingStore) -> None:
+def test_a_newer_schema_is_refused(opener: Opener, store: BaseStore) -> None:
     create(store, once())
     set_schema(store, 99)
     with pytest.raises(StoreUnusable, match=r"schema 99.* install a newer Duetime"):
@@ -111,7 +111,7 @@ def test_tables_of_another_program_are_left_alone(opener: Opener) -> None:
     assert store._rows("SELECT * FROM runs", ()) == []
 
 
-def test_more_columns_than_this_code_knows_do_no_harm(store: FlowingStore, hand: Hand) -> None:
+def test_more_columns_than_this_code_knows_do_no_harm(store: BaseStore, hand: Hand) -> None:
     """What a newer version adds; the floor says when the older one has to stop."""
     for table in ("schedules", "progress", "runs", "attempts", "workers", "due"):
         write(store, f"ALTER TABLE {table} ADD COLUMN novelty text")
@@ -123,7 +123,7 @@ def test_more_columns_than_this_code_knows_do_no_harm(store: FlowingStore, hand:
     assert len(store.workers()) == 1
 
 
-def test_prune_deletes_old_runs_in_batches(store: FlowingStore, hand: Hand) -> None:
+def test_prune_deletes_old_runs_in_batches(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
     for step in range(1, 11):
         hand.record(hand.claim(T0 + step * MINUTE), T0 + step * MINUTE)
@@ -139,7 +139,7 @@ def test_prune_deletes_old_runs_in_batches(store: FlowingStore, hand: Hand) -> N
     assert store.attempts(failing.run.id) == []
 
 
-def test_prune_keeps_what_lives_and_what_still_grows(store: FlowingStore, hand: Hand) -> None:
+def test_prune_keeps_what_lives_and_what_still_grows(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     (claim,) = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
@@ -150,7 +150,7 @@ def test_prune_keeps_what_lives_and_what_still_grows(store: FlowingStore, hand: 
     hand.record([claim], T0 + 3 * MINUTE)
 
 
-def test_a_tombstone_goes_with_its_last_run(store: FlowingStore, hand: Hand) -> None:
+def test_a_tombstone_goes_with_its_last_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE), changing.delete))
@@ -161,7 +161,7 @@ def test_a_tombstone_goes_with_its_last_run(store: FlowingStore, hand: Hand) -> 
     assert create_one(store, once()) > schedule
 
 
-def test_a_one_off_that_is_over_goes_with_its_last_run(store: FlowingStore, hand: Hand) -> None:
+def test_a_one_off_that_is_over_goes_with_its_last_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     living = create_one(store, once(T0 + 2 * DAY))
     hand.record(hand.claim(T0), T0 + MINUTE)
@@ -171,7 +171,7 @@ def test_a_one_off_that_is_over_goes_with_its_last_run(store: FlowingStore, hand
     assert store.get(living) is not None
 
 
-def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     (claim,) = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
@@ -181,7 +181,7 @@ def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: FlowingStor
     assert store.get(schedule) is None
 
 
-def test_ids_of_runs_are_never_used_again(store: FlowingStore, hand: Hand) -> None:
+def test_ids_of_runs_are_never_used_again(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)
     hand.record([claim], T0)
@@ -191,7 +191,7 @@ def test_ids_of_runs_are_never_used_again(store: FlowingStore, hand: Hand) -> No
     assert later.run.id > claim.run.id
 
 
-def test_health_counts(store: FlowingStore, hand: Hand) -> None:
+def test_health_counts(store: BaseStore, hand: Hand) -> None:
     create(store, once(T0 + 1), once(T0 + 2), once(T0 + HOUR))
     hand.claim(T0 + 1, limit=1)
     health = store.health(Instant(T0 + MINUTE))
@@ -200,7 +200,7 @@ def test_health_counts(store: FlowingStore, hand: Hand) -> None:
     assert health.details["engine"].split()[0] in {"SQLite", "PostgreSQL"}
 
 
-def test_waiting_ends_when_another_process_writes(engine: Engine, opener: Opener, store: FlowingStore) -> None:
+def test_waiting_ends_when_another_process_writes(engine: Engine, opener: Opener, store: BaseStore) -> None:
     if engine == "memory":
         pytest.skip("a store in memory has one process")
     other = opener()
@@ -243,7 +243,7 @@ def test_a_closed_store_says_so(opener: Opener) -> None:
         store.workers()
 
 
-def test_backups(engine: Engine, store: FlowingStore, tmp_path: Path) -> None:
+def test_backups(engine: Engine, store: BaseStore, tmp_path: Path) -> None:
     schedule = create_one(store, every(MINUTE))
     target = tmp_path / "copy.db"
     if engine == "postgres":
@@ -277,7 +277,7 @@ def test_a_backup_of_a_busy_store_comes_to_an_end(tmp_path: Path) -> None:
         each.close()
 
 
-def test_a_run_that_was_pruned_is_not_there(store: FlowingStore, hand: Hand) -> None:
+def test_a_run_that_was_pruned_is_not_there(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)
     hand.record([claim], T0)

@@ -16,13 +16,13 @@ from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.engine.store_stats import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
 from duetime.stores import search as firing
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, create, create_one, the_run, value_of
 
 
-def test_counting_ends_where_nobody_wants_to_know_more(store: FlowingStore) -> None:
+def test_counting_ends_where_nobody_wants_to_know_more(store: BaseStore) -> None:
     create(store, *[once() for _ in range(12)])
     bounded = store.search(ScheduleQuery(limit=2, count_to=10))
     assert (bounded.total, bounded.total_exact) == (10, False)
@@ -34,13 +34,13 @@ def test_counting_ends_where_nobody_wants_to_know_more(store: FlowingStore) -> N
     assert (len(uncounted.items), uncounted.total, uncounted.total_exact) == (2, 0, False)
 
 
-def test_a_page_that_holds_everything_counts_itself(store: FlowingStore) -> None:
+def test_a_page_that_holds_everything_counts_itself(store: BaseStore) -> None:
     create(store, once(), once())
     page = store.search(ScheduleQuery(count_to=0))
     assert (page.total, page.total_exact) == (2, True)
 
 
-def test_runs_are_counted_alike(store: FlowingStore, hand: Hand) -> None:
+def test_runs_are_counted_alike(store: BaseStore, hand: Hand) -> None:
     create(store, *[once() for _ in range(6)])
     hand.record(hand.claim(T0), T0)
     bounded = store.runs(RunQuery(limit=1, count_to=3))
@@ -48,7 +48,7 @@ def test_runs_are_counted_alike(store: FlowingStore, hand: Hand) -> None:
     assert store.runs(RunQuery(limit=1)).total == 6
 
 
-def test_what_people_changed_since_an_instant(store: FlowingStore) -> None:
+def test_what_people_changed_since_an_instant(store: BaseStore) -> None:
     old, paused, deleted = [s.definition.id for s in create(store, *[every(HOUR, created=T0) for _ in range(3)])]
     fresh = create_one(store, every(HOUR, created=Instant(T0 + 10)))
     others = create_one(store, every(HOUR, owner="bob", created=Instant(T0 + 10)))
@@ -68,7 +68,7 @@ def test_what_people_changed_since_an_instant(store: FlowingStore) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "cancel", "delete"])
-def test_every_change_by_people_can_be_found(store: FlowingStore, verb: str) -> None:
+def test_every_change_by_people_can_be_found(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, every(HOUR))
     if verb == "resume":
         value_of(store.change(schedule, T0, changing.pause))
@@ -77,7 +77,7 @@ def test_every_change_by_people_can_be_found(store: FlowingStore, verb: str) -> 
     assert found.definition.updated == T0 + 7
 
 
-def test_a_retry_by_hand_can_be_found_too(store: FlowingStore, hand: Hand) -> None:
+def test_a_retry_by_hand_can_be_found_too(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     [claim] = hand.claim(T0)
     hand.record([claim], T0, Failed("no"))
@@ -85,7 +85,7 @@ def test_a_retry_by_hand_can_be_found_too(store: FlowingStore, hand: Hand) -> No
     assert store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items != []
 
 
-def test_dead_are_those_that_nobody_dealt_with(store: FlowingStore, hand: Hand) -> None:
+def test_dead_are_those_that_nobody_dealt_with(store: BaseStore, hand: Hand) -> None:
     create(store, *[once(kind="notification") for _ in range(3)], once(kind="request"), once(kind="job"))
     failed, dismissed, done, request, job = hand.claim(T0, lanes=("notification", "request", "job"))
     hand.record([failed, dismissed, request, job], T0, Failed("no"))
@@ -102,7 +102,7 @@ def test_dead_are_those_that_nobody_dealt_with(store: FlowingStore, hand: Hand) 
     assert dead(kind="prompt") == dead(owner="bob") == []
 
 
-def test_live_runs_and_runs_by_id(store: FlowingStore, hand: Hand) -> None:
+def test_live_runs_and_runs_by_id(store: BaseStore, hand: Hand) -> None:
     create(store, once(owner="ada"), once(owner="bob"))
     first, second = hand.claim(T0)
     assert {run.id for run in store.runs(RunQuery(status="live")).items} == {first.run.id, second.run.id}
@@ -125,7 +125,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     return chosen
 
 
-def coming(store: FlowingStore, owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
+def coming(store: BaseStore, owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
     """As faces ask for it: None for all owners."""
     reading = Reading(store, {}, SettableClock(T0), "UTC")
     end = None if until is None else Instant(until)
@@ -136,7 +136,7 @@ def coming(store: FlowingStore, owner: str | None, until: int | None = None, lim
 
 
 @pytest.mark.usefixtures("few")
-def test_what_comes_next_in_time_order(store: FlowingStore) -> None:
+def test_what_comes_next_in_time_order(store: BaseStore) -> None:
     late = create_one(store, once(T0 + 3 * HOUR))
     soon = create_one(store, every(HOUR))
     other = create_one(store, once(T0 + 2 * HOUR, owner="bob", kind="prompt"))
@@ -151,7 +151,7 @@ def test_what_comes_next_in_time_order(store: FlowingStore) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_what_an_earlier_version_put_in_the_queue_is_listed_too(store: FlowingStore) -> None:
+def test_what_an_earlier_version_put_in_the_queue_is_listed_too(store: BaseStore) -> None:
     """Its entries name no owner: whose they are, the schedule says."""
     later, other = create_one(store, once(T0 + 2 * HOUR)), create_one(store, once(T0 + HOUR, owner="bob"))
     with store._write() as tx:
@@ -162,7 +162,7 @@ def test_what_an_earlier_version_put_in_the_queue_is_listed_too(store: FlowingSt
 
 
 @pytest.mark.usefixtures("few")
-def test_what_jitter_puts_off_stands_where_people_expect_it(store: FlowingStore) -> None:
+def test_what_jitter_puts_off_stands_where_people_expect_it(store: BaseStore) -> None:
     """And is found, though its start lies beyond what was asked for."""
     after = create_one(store, once(T0 + HOUR + MINUTE))
     spread_out = IntervalTrigger(timezone="UTC", period=2 * DAY, anchor=T0, jitter=DAY)
@@ -174,7 +174,7 @@ def test_what_jitter_puts_off_stands_where_people_expect_it(store: FlowingStore)
 
 
 @pytest.mark.usefixtures("few")
-def test_a_list_of_what_fires_next_has_nothing_that_does_not(store: FlowingStore, hand: Hand) -> None:
+def test_a_list_of_what_fires_next_has_nothing_that_does_not(store: BaseStore, hand: Hand) -> None:
     over = create_one(store, once(T0, name="over"))
     late = create_one(store, once(T0 + 3 * HOUR, at_most_once=True))
     soon = create_one(store, every(HOUR, name="soon"))
@@ -201,7 +201,7 @@ def test_a_list_of_what_fires_next_has_nothing_that_does_not(store: FlowingStore
 
 
 @pytest.mark.usefixtures("few")
-def test_a_retry_is_no_second_place_in_the_list(store: FlowingStore, hand: Hand) -> None:
+def test_a_retry_is_no_second_place_in_the_list(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, max_attempts=2))
     hand.record(hand.claim(T0 + HOUR), T0 + HOUR, Retry("not yet"))
     page = store.search(ScheduleQuery(owner="ada", firing=True))
@@ -209,7 +209,7 @@ def test_a_retry_is_no_second_place_in_the_list(store: FlowingStore, hand: Hand)
 
 
 @pytest.mark.usefixtures("few")
-def test_pages_of_what_fires_next_cover_everything_once(store: FlowingStore) -> None:
+def test_pages_of_what_fires_next_cover_everything_once(store: BaseStore) -> None:
     kinds = ("job", "prompt", "request")
     drafts = [once(T0 + number % 7 * MINUTE, kind=kinds[number % 3]) for number in range(25)]
     made = create(store, *drafts)
@@ -228,7 +228,7 @@ def test_pages_of_what_fires_next_cover_everything_once(store: FlowingStore) -> 
 # -- figures --------------------------------------------------------------------------------------------------------
 
 
-def test_ids_by_which_people_call_them(store: FlowingStore, hand: Hand) -> None:
+def test_ids_by_which_people_call_them(store: BaseStore, hand: Hand) -> None:
     kept = create_one(store, once())
     gone = create_one(store, once())
     hand.record(hand.claim(T0), T0)
@@ -237,11 +237,11 @@ def test_ids_by_which_people_call_them(store: FlowingStore, hand: Hand) -> None:
     assert store.public_ids([]) == {}
 
 
-def test_the_schema_is_the_one_that_this_code_knows(store: FlowingStore) -> None:
+def test_the_schema_is_the_one_that_this_code_knows(store: BaseStore) -> None:
     assert store.schema() == store.known_schema
 
 
-def test_a_tally_counts_as_one_would_by_hand(store: FlowingStore, hand: Hand) -> None:
+def test_a_tally_counts_as_one_would_by_hand(store: BaseStore, hand: Hand) -> None:
     create(store, once(T0), once(T0 - 20_000), once(T0 - HOUR, grace=2 * HOUR), once(T0), once(T0), every(HOUR))
     assert store.newest_run() == 0
     claims = hand.claim(T0 + 1)
@@ -263,7 +263,7 @@ def test_a_tally_counts_as_one_would_by_hand(store: FlowingStore, hand: Hand) ->
     assert sum(tally.number for tally in others) == len(claims) - 2
 
 
-def test_the_living_and_the_queue(store: FlowingStore, hand: Hand) -> None:
+def test_the_living_and_the_queue(store: BaseStore, hand: Hand) -> None:
     create(store, once(T0), once(T0), once(T0 + HOUR))
     assert store.depths(("job", "prompt"), T0) == {"job": 2, "prompt": 0}
     [claim] = hand.claim(T0, limit=1, lanes=("job",))

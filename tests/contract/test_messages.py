@@ -13,18 +13,18 @@ from duetime.engine.policy import changes as changing
 from duetime.engine.policy.changes import Edit
 from duetime.engine.result import Err, Result
 from duetime.engine.triggers import IntervalTrigger, trigger_to_json
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, the, the_run, value_of
 
 OVERLAPPING: dict[str, Any] = {"overlap": "allow", "max_attempts": 3, "backoff": 1, "backoff_limit": 1}
 
 
-def edit(store: FlowingStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
+def edit(store: BaseStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
     return store.change(schedule, Instant(now), lambda change: changing.edit(change, Edit(**patch)))
 
 
-def failed(store: FlowingStore, hand: Hand) -> Run:
+def failed(store: BaseStore, hand: Hand) -> Run:
     create_one(store, once(T0))
     [claim] = hand.claim(T0)
     hand.record([claim], T0, Failed("no", permanent=True))
@@ -34,7 +34,7 @@ def failed(store: FlowingStore, hand: Hand) -> Run:
 # -- what was dealt with ----------------------------------------------------------------------------------------
 
 
-def test_a_failure_that_was_dealt_with_stays_a_failure(store: FlowingStore, hand: Hand) -> None:
+def test_a_failure_that_was_dealt_with_stays_a_failure(store: BaseStore, hand: Hand) -> None:
     run = failed(store, hand)
     for _ in range(2):
         value_of(store.change_run(run.id, T0, changing.dismiss))
@@ -42,7 +42,7 @@ def test_a_failure_that_was_dealt_with_stays_a_failure(store: FlowingStore, hand
     assert the(store, run.schedule).progress.last_status == RunStatus.FAILED
 
 
-def test_a_retry_takes_it_back(store: FlowingStore, hand: Hand) -> None:
+def test_a_retry_takes_it_back(store: BaseStore, hand: Hand) -> None:
     run = failed(store, hand)
     value_of(store.change_run(run.id, T0, changing.dismiss))
     value_of(store.change_run(run.id, T0, changing.retry))
@@ -52,7 +52,7 @@ def test_a_retry_takes_it_back(store: FlowingStore, hand: Hand) -> None:
     assert the_run(store, run.id).stop == 0
 
 
-def test_only_a_failure_can_be_dealt_with(store: FlowingStore, hand: Hand) -> None:
+def test_only_a_failure_can_be_dealt_with(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(T0))
     [claim] = hand.claim(T0)
     for outcome in (None, Completed()):
@@ -67,7 +67,7 @@ def test_only_a_failure_can_be_dealt_with(store: FlowingStore, hand: Hand) -> No
 # -- changes amid runs ------------------------------------------------------------------------------------------
 
 
-def test_what_is_on_its_way_is_no_reason_to_wait(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_on_its_way_is_no_reason_to_wait(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, payload='"old"', **OVERLAPPING))
     [retried] = hand.claim(T0 + MINUTE)
     hand.record([retried], T0 + MINUTE, Retry("later", after=HOUR))
@@ -91,7 +91,7 @@ def test_what_is_on_its_way_is_no_reason_to_wait(store: FlowingStore, hand: Hand
     assert len(hand.claim(now + HOUR)) == 1
 
 
-def test_a_schedule_that_is_over_is_not_changed_amid_runs_either(store: FlowingStore, hand: Hand) -> None:
+def test_a_schedule_that_is_over_is_not_changed_amid_runs_either(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, **OVERLAPPING))
     hand.claim(T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE), changing.cancel))
@@ -101,7 +101,7 @@ def test_a_schedule_that_is_over_is_not_changed_amid_runs_either(store: FlowingS
 # -- by hand, while the schedule is paused ------------------------------------------------------------------------
 
 
-def dead_and_paused(store: FlowingStore, hand: Hand, number: int = 1, **policy: Any) -> tuple[ScheduleId, list[RunId]]:
+def dead_and_paused(store: BaseStore, hand: Hand, number: int = 1, **policy: Any) -> tuple[ScheduleId, list[RunId]]:
     """Occurrences that failed for good, of a schedule that was paused over it."""
     schedule = create_one(store, every(MINUTE, **{**OVERLAPPING, "pause_after": number, **policy}))
     for minute in range(1, number + 1):
@@ -110,7 +110,7 @@ def dead_and_paused(store: FlowingStore, hand: Hand, number: int = 1, **policy: 
     return schedule, [run.id for run in runs_of(store, schedule)]
 
 
-def test_all_that_failed_can_be_tried_again_at_once(store: FlowingStore, hand: Hand) -> None:
+def test_all_that_failed_can_be_tried_again_at_once(store: BaseStore, hand: Hand) -> None:
     schedule, dead = dead_and_paused(store, hand, 3)
     for run in dead:
         value_of(store.change_run(run, Instant(T0 + HOUR), changing.retry))
@@ -122,7 +122,7 @@ def test_all_that_failed_can_be_tried_again_at_once(store: FlowingStore, hand: H
 
 
 @pytest.mark.parametrize("outcome", [Retry("not yet"), Failed("not yet"), Returned()])
-def test_what_was_retried_by_hand_is_not_parked_by_the_pause(store: FlowingStore, hand: Hand, outcome: Outcome) -> None:
+def test_what_was_retried_by_hand_is_not_parked_by_the_pause(store: BaseStore, hand: Hand, outcome: Outcome) -> None:
     """Nobody would hear of it again: it is no dead letter, and nothing would wake it."""
     _, [run] = dead_and_paused(store, hand)
     value_of(store.change_run(run, Instant(T0 + HOUR), changing.retry))
@@ -133,7 +133,7 @@ def test_what_was_retried_by_hand_is_not_parked_by_the_pause(store: FlowingStore
     assert the_run(store, run).status == RunStatus.FAILED, "a dead letter again"
 
 
-def test_not_even_when_its_worker_dies(store: FlowingStore, hand: Hand) -> None:
+def test_not_even_when_its_worker_dies(store: BaseStore, hand: Hand) -> None:
     _, [run] = dead_and_paused(store, hand)
     value_of(store.change_run(run, Instant(T0 + HOUR), changing.retry))
     assert len(hand.claim(T0 + HOUR)) == 1
@@ -141,7 +141,7 @@ def test_not_even_when_its_worker_dies(store: FlowingStore, hand: Hand) -> None:
     assert [claim.run.id for claim in Hand(store, "heir").claim(T0 + HOUR)] == [run]
 
 
-def test_nor_when_it_had_not_even_begun_before(store: FlowingStore, hand: Hand) -> None:
+def test_nor_when_it_had_not_even_begun_before(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, **OVERLAPPING))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, Returned())
     [run] = runs_of(store, schedule)
@@ -153,7 +153,7 @@ def test_nor_when_it_had_not_even_begun_before(store: FlowingStore, hand: Hand) 
     assert [claim.run.id for claim in hand.claim(T0 + HOUR + SECOND)] == [run.id]
 
 
-def test_what_was_run_by_hand_is_not_parked_either(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_run_by_hand_is_not_parked_either(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, **OVERLAPPING))
     value_of(store.change(schedule, T0, changing.pause))
     fired = value_of(store.change(schedule, T0, changing.fire))
@@ -163,7 +163,7 @@ def test_what_was_run_by_hand_is_not_parked_either(store: FlowingStore, hand: Ha
     assert (again.run.id, again.run.attempt) == (fired.id, 2)
 
 
-def test_a_pause_parks_what_nobody_asked_for(store: FlowingStore, hand: Hand) -> None:
+def test_a_pause_parks_what_nobody_asked_for(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, **OVERLAPPING))
     claims = hand.claim(T0 + MINUTE)
     hand.record(claims, T0 + MINUTE, Retry("first"))
@@ -187,7 +187,7 @@ def test_a_pause_parks_what_nobody_asked_for(store: FlowingStore, hand: Hand) ->
         (Retry("no"), None),
     ],
 )
-def test_what_was_answered_last_is_kept(store: FlowingStore, hand: Hand, outcome: Outcome, kept: str | None) -> None:
+def test_what_was_answered_last_is_kept(store: BaseStore, hand: Hand, outcome: Outcome, kept: str | None) -> None:
     create_one(store, once(T0))
     [claim] = hand.claim(T0)
     hand.record([claim], T0, outcome)
@@ -195,7 +195,7 @@ def test_what_was_answered_last_is_kept(store: FlowingStore, hand: Hand, outcome
     assert (run.status, run.error, run.result) == (RunStatus.FAILED, "no", kept)
 
 
-def test_an_answer_before_the_last_attempt_is_not_kept(store: FlowingStore, hand: Hand) -> None:
+def test_an_answer_before_the_last_attempt_is_not_kept(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(T0, **OVERLAPPING))
     [claim] = hand.claim(T0)
     hand.record([claim], T0, Retry("no", result='"answer"'))

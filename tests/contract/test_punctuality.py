@@ -13,11 +13,11 @@ from duetime.engine.model import RunStatus, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import LEAD
 from duetime.engine.policy.rows import start_of
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.engine.triggers import IntervalTrigger
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.worker import Worker, WorkerOptions
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the
@@ -31,7 +31,7 @@ DUE = Instant(T0 + MINUTE)
 class Slow:
     """A store whose transactions take a while by the settable clock, and that counts them."""
 
-    def __init__(self, store: FlowingStore, clock: SettableClock, commit: int = 0) -> None:
+    def __init__(self, store: BaseStore, clock: SettableClock, commit: int = 0) -> None:
         self._store, self._clock, self._commit = store, clock, commit
         self.exchanges = 0
 
@@ -48,13 +48,13 @@ class Slow:
 class Refusing:
     """A store that cannot claim the entry of a certain instant, alone or with others."""
 
-    def __init__(self, store: FlowingStore, instant: Instant) -> None:
+    def __init__(self, store: BaseStore, instant: Instant) -> None:
         self._store, self._instant = store, instant
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def exchange(self, worker: WorkerId, now: Instant, finished: Any, wants: Sequence[Want], *more: Any) -> Any:
+    def exchange(self, worker: WorkerId, now: Instant, finished: Any, wants: Sequence[ClaimRequest], *more: Any) -> Any:
         for want in wants:
             first = self._store.earliest([want.lane])
             there = self._store.earliest([want.lane], after=Instant(self._instant - 1))
@@ -67,7 +67,7 @@ class Refusing:
 class Waiting(Worker):
     """A worker without a timer that remembers for how long it should have waited."""
 
-    def start_later(self, seconds: float, item: InHand) -> None:
+    def start_later(self, seconds: float, item: ClaimedRun) -> None:
         self.waits = [*getattr(self, "waits", []), seconds]
         self.carrier.put([item])
 
@@ -84,15 +84,15 @@ def at(offset: float) -> Instant:
     return Instant(DUE + int(offset * MILLISECOND))
 
 
-def claim_ahead(store: FlowingStore, hand: Hand, now: int, until: int) -> Sequence[Any]:
-    return store.exchange(hand.id, Instant(now), [], [Want("job", 100, Instant(until))]).claims
+def claim_ahead(store: BaseStore, hand: Hand, now: int, until: int) -> Sequence[Any]:
+    return store.exchange(hand.id, Instant(now), [], [ClaimRequest("job", 100, Instant(until))]).claims
 
 
 # -- what was claimed ahead -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("jitter", [0, 20 * SECOND])
-def test_a_queued_run_is_released_at_its_instant_and_not_before(store: FlowingStore, hand: Hand, jitter: int) -> None:
+def test_a_queued_run_is_released_at_its_instant_and_not_before(store: BaseStore, hand: Hand, jitter: int) -> None:
     trigger = IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0, jitter=jitter)
     schedule = create_one(store, draft(trigger, DUE, overlap="queue"))
     definition = the(store, schedule).definition
@@ -105,7 +105,7 @@ def test_a_queued_run_is_released_at_its_instant_and_not_before(store: FlowingSt
     assert (second.run.due, second.run.started) == (DUE + MINUTE, start)
 
 
-def test_what_is_given_back_before_its_instant_starts_at_its_instant(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_given_back_before_its_instant_starts_at_its_instant(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(DUE))
     claims = claim_ahead(store, hand, at(-50), DUE)
     hand.record(claims, at(-40), Returned())
@@ -113,7 +113,7 @@ def test_what_is_given_back_before_its_instant_starts_at_its_instant(store: Flow
     assert len(hand.claim(DUE)) == 1
 
 
-def test_a_rescue_before_its_instant_starts_nothing_early(store: FlowingStore, hand: Hand) -> None:
+def test_a_rescue_before_its_instant_starts_nothing_early(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(DUE))
     claim_ahead(store, hand, at(-50), DUE)
     hand.die(at(-40))
@@ -122,7 +122,7 @@ def test_a_rescue_before_its_instant_starts_nothing_early(store: FlowingStore, h
     assert len(other.claim(DUE)) == 1
 
 
-def test_the_time_that_the_commit_takes_is_part_of_the_wait(store: FlowingStore) -> None:
+def test_the_time_that_the_commit_takes_is_part_of_the_wait(store: BaseStore) -> None:
     clock = SettableClock(at(-100))
     worker, _ = worker_on(Slow(store, clock, 40 * MILLISECOND), clock)
     create(store, once(DUE))
@@ -130,7 +130,7 @@ def test_the_time_that_the_commit_takes_is_part_of_the_wait(store: FlowingStore)
     assert worker.waits == [0.06]
 
 
-def test_a_commit_that_takes_longer_than_the_lead_delays_nothing_further(store: FlowingStore) -> None:
+def test_a_commit_that_takes_longer_than_the_lead_delays_nothing_further(store: BaseStore) -> None:
     clock = SettableClock(at(-100))
     worker, line = worker_on(Slow(store, clock, 130 * MILLISECOND), clock)
     create(store, once(DUE))
@@ -143,7 +143,7 @@ def test_a_commit_that_takes_longer_than_the_lead_delays_nothing_further(store: 
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
-def test_a_busy_schedule_is_decided_at_its_instant(store: FlowingStore, overlap: str) -> None:
+def test_a_busy_schedule_is_decided_at_its_instant(store: BaseStore, overlap: str) -> None:
     """The run before ends within the last 100 ms: by the instant there is nothing to overlap with."""
     clock = SettableClock(DUE)
     slow = Slow(store, clock)
@@ -164,7 +164,7 @@ def test_a_busy_schedule_is_decided_at_its_instant(store: FlowingStore, overlap:
     ]
 
 
-def test_a_schedule_that_is_still_busy_at_its_instant_follows_its_overlap(store: FlowingStore) -> None:
+def test_a_schedule_that_is_still_busy_at_its_instant_follows_its_overlap(store: BaseStore) -> None:
     clock = SettableClock(DUE)
     worker, _ = worker_on(store, clock)
     skipping, queueing = create(store, every(MINUTE), every(MINUTE, overlap="queue", grace=0, catch_up="skip"))
@@ -175,7 +175,7 @@ def test_a_schedule_that_is_still_busy_at_its_instant_follows_its_overlap(store:
     assert statuses(store, queueing.definition.id) == ["running", "queued"], "a moment after its instant is not late"
 
 
-def test_a_worker_looks_again_exactly_at_the_instant_of_a_busy_schedule(store: FlowingStore) -> None:
+def test_a_worker_looks_again_exactly_at_the_instant_of_a_busy_schedule(store: BaseStore) -> None:
     clock = SettableClock(DUE)
     slow = Slow(store, clock)
     worker, _ = worker_on(slow, clock)
@@ -193,7 +193,7 @@ def test_a_worker_looks_again_exactly_at_the_instant_of_a_busy_schedule(store: F
     assert slow.exchanges == before + 1, "until then the store is left in peace"
 
 
-def test_what_stands_behind_a_busy_schedule_is_still_claimed_ahead(store: FlowingStore) -> None:
+def test_what_stands_behind_a_busy_schedule_is_still_claimed_ahead(store: BaseStore) -> None:
     clock = SettableClock(DUE)
     worker, line = worker_on(store, clock)
     create(store, every(MINUTE))
@@ -216,17 +216,17 @@ def test_what_stands_behind_a_busy_schedule_is_still_claimed_ahead(store: Flowin
 @pytest.mark.parametrize("owners", [5, 120])
 @pytest.mark.parametrize("turns", [None, Turns()], ids=["by time", "in turns"])
 def test_busy_schedules_at_the_head_of_the_queue_starve_nobody(
-    store: FlowingStore, hand: Hand, turns: Turns | None, owners: int
+    store: BaseStore, hand: Hand, turns: Turns | None, owners: int
 ) -> None:
     create(store, *(every(MINUTE, owner=f"owner {number}") for number in range(owners)))
     hand.claim(DUE, limit=200)
     idle = create_one(store, once(at(60_000 + 50), owner="zoe"))
     now = at(60_000 - 40)
-    found = store.exchange(hand.id, now, [], [Want("job", 2, Instant(now + LEAD), turns=turns, lead=LEAD)])
+    found = store.exchange(hand.id, now, [], [ClaimRequest("job", 2, Instant(now + LEAD), turns=turns, lead=LEAD)])
     assert [claim.definition.id for claim in found.claims] == [idle]
 
 
-def test_a_busy_schedule_is_not_set_aside_for_another_one_that_cannot_be_claimed(store: FlowingStore) -> None:
+def test_a_busy_schedule_is_not_set_aside_for_another_one_that_cannot_be_claimed(store: BaseStore) -> None:
     clock = SettableClock(DUE)
     worker, _ = worker_on(Refusing(store, at(60_000 + 10)), clock)
     busy = create_one(store, every(MINUTE))
@@ -244,7 +244,7 @@ def test_a_busy_schedule_is_not_set_aside_for_another_one_that_cannot_be_claimed
 # -- the store's own clock --------------------------------------------------------------------------------------
 
 
-def test_a_worker_whose_clock_is_a_day_ahead_claims_nothing_early(store: FlowingStore) -> None:
+def test_a_worker_whose_clock_is_a_day_ahead_claims_nothing_early(store: BaseStore) -> None:
     real = store.now()
     if real is None:
         pytest.skip("a store without a clock of its own goes by this machine's")
@@ -259,7 +259,7 @@ def test_a_worker_whose_clock_is_a_day_ahead_claims_nothing_early(store: Flowing
     assert the(store, minutely).progress.next == now - SECOND + MINUTE, "nothing was caught up with that is yet to come"
 
 
-def test_a_settable_clock_is_not_bound_by_the_store_s(store: FlowingStore) -> None:
+def test_a_settable_clock_is_not_bound_by_the_store_s(store: BaseStore) -> None:
     """A simulation may be years ahead of the server that it runs on."""
     worker, line = worker_on(store, SettableClock(DUE))
     create(store, once(DUE))

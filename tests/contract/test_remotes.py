@@ -8,7 +8,7 @@ from typing import Any
 from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
 from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
 from duetime.engine.result import Err
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every
 from tests.support.hand import create_one
@@ -40,7 +40,7 @@ def one_off(id: str, at: int, **changes: Any) -> Remote:
     return remote(id, kind=RemoteKind.MESSAGE, at=Instant(at), **changes)
 
 
-def keep(store: FlowingStore, *remotes: Remote, limit: int = MANY) -> None:
+def keep(store: BaseStore, *remotes: Remote, limit: int = MANY) -> None:
     for each in remotes:
         kept = store.keep_remote(each, limit)
         assert not isinstance(kept, Err), kept
@@ -51,7 +51,7 @@ def ids(remotes: list[Remote]) -> list[str]:
     return [each.id for each in remotes]
 
 
-def test_what_is_kept_is_found_again(store: FlowingStore) -> None:
+def test_what_is_kept_is_found_again(store: BaseStore) -> None:
     keep(store, remote("scd_1"), one_off("msg_1", T0 + DAY, remote="msg_there", state=RemoteState.THERE))
     assert store.remote("scd_1") == remote("scd_1")
     assert store.remote("msg_1") == one_off("msg_1", T0 + DAY, remote="msg_there", state=RemoteState.THERE)
@@ -60,7 +60,7 @@ def test_what_is_kept_is_found_again(store: FlowingStore) -> None:
     assert store.remote("scd_2") is None
 
 
-def test_a_key_makes_one_thing_for_each_owner(store: FlowingStore) -> None:
+def test_a_key_makes_one_thing_for_each_owner(store: BaseStore) -> None:
     keep(store, remote("scd_1", key="mine"), remote("scd_2", key="mine", owner="ben"))
     again = store.keep_remote(remote("scd_3", key="mine"), MANY)
     assert not isinstance(again, Err)
@@ -68,7 +68,7 @@ def test_a_key_makes_one_thing_for_each_owner(store: FlowingStore) -> None:
     assert store.remote("scd_3") is None
 
 
-def test_many_with_one_key_at_once_make_one(opener: Opener, store: FlowingStore) -> None:
+def test_many_with_one_key_at_once_make_one(opener: Opener, store: BaseStore) -> None:
     kept: list[str] = []
 
     def ask(number: int) -> None:
@@ -86,7 +86,7 @@ def test_many_with_one_key_at_once_make_one(opener: Opener, store: FlowingStore)
     assert ids(store.remotes("ann", T0)) == kept[:1]
 
 
-def test_lists_are_of_one_owner_in_order_and_without_what_went_out(store: FlowingStore) -> None:
+def test_lists_are_of_one_owner_in_order_and_without_what_went_out(store: BaseStore) -> None:
     keep(
         store,
         remote("scd_b"),
@@ -101,7 +101,7 @@ def test_lists_are_of_one_owner_in_order_and_without_what_went_out(store: Flowin
     assert [mark.id for mark in store.remote_marks("ann", "alerts", T0)] == ["msg_later", "msg_over", "scd_b"]
 
 
-def test_marks_differ_after_every_change(store: FlowingStore) -> None:
+def test_marks_differ_after_every_change(store: BaseStore) -> None:
     seen = [store.remote_marks("ann", "alerts", T0)]
 
     def look() -> None:
@@ -119,14 +119,14 @@ def test_marks_differ_after_every_change(store: FlowingStore) -> None:
     look()
 
 
-def test_an_update_changes_time_name_and_state_alone(store: FlowingStore) -> None:
+def test_an_update_changes_time_name_and_state_alone(store: BaseStore) -> None:
     keep(store, one_off("msg_1", T0 + DAY))
     changed = one_off("msg_1", T0 + 2 * DAY, remote="theirs", state=RemoteState.THERE, updated=Instant(T0 + 5))
     store.update_remote(changed._replace(payload="{}", owner="ben", key="another"))
     assert store.remote("msg_1") == changed
 
 
-def test_a_forgotten_one_frees_its_key(store: FlowingStore) -> None:
+def test_a_forgotten_one_frees_its_key(store: BaseStore) -> None:
     keep(store, remote("scd_1", key="mine"))
     store.forget_remote("scd_1")
     store.forget_remote("scd_1")
@@ -136,7 +136,7 @@ def test_a_forgotten_one_frees_its_key(store: FlowingStore) -> None:
     assert store.remote("scd_2") == again
 
 
-def test_an_unsure_request_is_taken_up_once_and_only_by_the_same_one(store: FlowingStore) -> None:
+def test_an_unsure_request_is_taken_up_once_and_only_by_the_same_one(store: BaseStore) -> None:
     unsure = remote("scd_1", state=RemoteState.UNSURE, updated=Instant(T0 + SECOND))
     keep(store, unsure, remote("scd_2"), remote("scd_3", state=RemoteState.THERE))
     now = Instant(T0 + MINUTE)
@@ -147,7 +147,7 @@ def test_an_unsure_request_is_taken_up_once_and_only_by_the_same_one(store: Flow
     assert store.repeat_remote("ann", "print", T0, now) is None
 
 
-def test_several_who_repeat_at_once_never_get_the_same(opener: Opener, store: FlowingStore) -> None:
+def test_several_who_repeat_at_once_never_get_the_same(opener: Opener, store: BaseStore) -> None:
     keep(store, *(remote(f"scd_{number}", state=RemoteState.UNSURE) for number in range(3)))
     taken: list[str | None] = []
 
@@ -166,7 +166,7 @@ def test_several_who_repeat_at_once_never_get_the_same(opener: Opener, store: Fl
     assert 1 <= len(got) <= 3
 
 
-def test_a_quota_counts_what_is_here_and_there(store: FlowingStore) -> None:
+def test_a_quota_counts_what_is_here_and_there(store: BaseStore) -> None:
     create_one(store, every(MINUTE, owner="ann"))
     keep(store, remote("scd_1", state=RemoteState.THERE), limit=3)
     keep(
@@ -183,7 +183,7 @@ def test_a_quota_counts_what_is_here_and_there(store: FlowingStore) -> None:
     keep(store, remote("scd_4", owner="ben"), limit=1)
 
 
-def test_retention_forgets_one_offs_that_went_out(store: FlowingStore) -> None:
+def test_retention_forgets_one_offs_that_went_out(store: BaseStore) -> None:
     keep(store, remote("scd_old"), *(one_off(f"msg_{day}", T0 + day * DAY) for day in range(5)))
     assert store.prune(Instant(T0 + 3 * DAY), 2) == 2
     assert ids(store.remotes("ann", Instant(0))) == ["msg_2", "msg_3", "msg_4", "scd_old"]
@@ -192,7 +192,7 @@ def test_retention_forgets_one_offs_that_went_out(store: FlowingStore) -> None:
     assert ids(store.remotes("ann", Instant(0))) == ["msg_3", "msg_4", "scd_old"]
 
 
-def test_more_columns_than_this_code_knows_do_no_harm(store: FlowingStore) -> None:
+def test_more_columns_than_this_code_knows_do_no_harm(store: BaseStore) -> None:
     write(store, "ALTER TABLE remotes ADD COLUMN novelty text")
     keep(store, remote("scd_1"))
     assert store.remote("scd_1") == remote("scd_1")

@@ -11,14 +11,14 @@ from duetime.engine.errors import WorkerGone
 from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes as changing
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the, the_run, value_of
 from tests.support.shell import write
 
 
-def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: FlowingStore, hand: Hand) -> None:
+def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, hand: Hand) -> None:
     create(store, once(), once())
     one, other = hand.claim(T0)
     first = hand.beat_of()
@@ -31,14 +31,14 @@ def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: FlowingStor
     assert next(row.seen for row in store.workers() if row.id == hand.id) == T0 + 6
 
 
-def test_a_report_about_somebody_elses_run_is_ignored(store: FlowingStore, hand: Hand) -> None:
+def test_a_report_about_somebody_elses_run_is_ignored(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)
     store.beat(Hand(store, "other").id, T0, {claim.run.id: '"mine"'})
     assert the_run(store, claim.run.id).report is None
 
 
-def test_a_worker_that_is_gone_hears_so(store: FlowingStore, hand: Hand) -> None:
+def test_a_worker_that_is_gone_hears_so(store: BaseStore, hand: Hand) -> None:
     assert hand.die(T0) == 0
     with pytest.raises(WorkerGone):
         store.beat(hand.id, T0, {})
@@ -46,13 +46,13 @@ def test_a_worker_that_is_gone_hears_so(store: FlowingStore, hand: Hand) -> None
         hand.claim(T0)
 
 
-def test_ids_of_workers_are_never_used_again(store: FlowingStore) -> None:
+def test_ids_of_workers_are_never_used_again(store: BaseStore) -> None:
     first = Hand(store).id
     store.retire(first)
     assert Hand(store).id > first
 
 
-def test_retiring_leaves_held_runs_to_rescue(store: FlowingStore, hand: Hand) -> None:
+def test_retiring_leaves_held_runs_to_rescue(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     claims = hand.claim(T0)
     store.retire(hand.id)
@@ -62,7 +62,7 @@ def test_retiring_leaves_held_runs_to_rescue(store: FlowingStore, hand: Hand) ->
     assert store.workers() == []
 
 
-def test_rescue_gives_runs_back(store: FlowingStore, hand: Hand) -> None:
+def test_rescue_gives_runs_back(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     assert hand.die(T0 + 9) == 1
@@ -73,7 +73,7 @@ def test_rescue_gives_runs_back(store: FlowingStore, hand: Hand) -> None:
     assert the(store, schedule).progress.active == 1
 
 
-def test_rescue_is_compare_and_set_on_the_beat(store: FlowingStore, hand: Hand) -> None:
+def test_rescue_is_compare_and_set_on_the_beat(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     hand.claim(T0)
     seen = hand.beat_of()
@@ -84,7 +84,7 @@ def test_rescue_is_compare_and_set_on_the_beat(store: FlowingStore, hand: Hand) 
     assert store.rescue(hand.id, seen + 1, T0) is None
 
 
-def test_only_one_of_many_rescues(opener: Opener, store: FlowingStore, hand: Hand) -> None:
+def test_only_one_of_many_rescues(opener: Opener, store: BaseStore, hand: Hand) -> None:
     create(store, *[once() for _ in range(20)])
     hand.claim(T0)
     beat = hand.beat_of()
@@ -95,7 +95,7 @@ def test_only_one_of_many_rescues(opener: Opener, store: FlowingStore, hand: Han
     assert len(Hand(store, "heir").claim(T0, limit=50)) == 20
 
 
-def test_a_run_with_a_death_behind_it_has_a_lane_of_its_own(store: FlowingStore, hand: Hand) -> None:
+def test_a_run_with_a_death_behind_it_has_a_lane_of_its_own(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     hand.claim(T0)
     hand.die(T0)
@@ -105,7 +105,7 @@ def test_a_run_with_a_death_behind_it_has_a_lane_of_its_own(store: FlowingStore,
     assert (claim.run.attempt, claim.run.deaths) == (2, 1)
 
 
-def test_deaths_do_not_use_up_attempts(store: FlowingStore, hand: Hand) -> None:
+def test_deaths_do_not_use_up_attempts(store: BaseStore, hand: Hand) -> None:
     create(store, once(max_attempts=2, backoff=1))
     hand.claim(T0)
     hand.die(T0)
@@ -117,7 +117,7 @@ def test_deaths_do_not_use_up_attempts(store: FlowingStore, hand: Hand) -> None:
     assert the_run(store, claim.run.id).status == RunStatus.FAILED
 
 
-def test_at_most_once_is_lost_and_not_started_again(store: FlowingStore, hand: Hand) -> None:
+def test_at_most_once_is_lost_and_not_started_again(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, at_most_once=True))
     (claim,) = hand.claim(T0 + MINUTE)
     hand.die(T0 + MINUTE)
@@ -130,7 +130,7 @@ def test_at_most_once_is_lost_and_not_started_again(store: FlowingStore, hand: H
     assert len(Hand(store, "heir").claim(T0 + 2 * MINUTE)) == 1
 
 
-def test_a_run_that_kills_three_is_quarantined_and_its_schedule_paused(store: FlowingStore) -> None:
+def test_a_run_that_kills_three_is_quarantined_and_its_schedule_paused(store: BaseStore) -> None:
     schedule = create_one(store, every(MINUTE))
     for _ in range(3):
         hand = Hand(store)
@@ -147,7 +147,7 @@ def test_a_run_that_kills_three_is_quarantined_and_its_schedule_paused(store: Fl
     assert Hand(store).claim(T0 + HOUR) == []
 
 
-def test_quarantine_parks_the_line_behind_it(store: FlowingStore) -> None:
+def test_quarantine_parks_the_line_behind_it(store: BaseStore) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     for _ in range(3):
         hand = Hand(store)
@@ -160,7 +160,7 @@ def test_quarantine_parks_the_line_behind_it(store: FlowingStore) -> None:
     assert len(Hand(store).claim(T0 + 3 * MINUTE + 1)) == 1
 
 
-def test_a_run_of_a_cancelled_schedule_is_not_started_again(store: FlowingStore, hand: Hand) -> None:
+def test_a_run_of_a_cancelled_schedule_is_not_started_again(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     value_of(store.change(schedule, T0, changing.cancel))
@@ -169,7 +169,7 @@ def test_a_run_of_a_cancelled_schedule_is_not_started_again(store: FlowingStore,
     assert the(store, schedule).progress.active == 0
 
 
-def test_rescue_releases_the_line(store: FlowingStore, hand: Hand) -> None:
+def test_rescue_releases_the_line(store: BaseStore, hand: Hand) -> None:
     create(store, every(MINUTE, overlap="queue", at_most_once=True))
     hand.claim(T0 + MINUTE)
     assert hand.claim(T0 + 2 * MINUTE) == []
@@ -178,7 +178,7 @@ def test_rescue_releases_the_line(store: FlowingStore, hand: Hand) -> None:
     assert claim.run.due == T0 + 2 * MINUTE
 
 
-def test_one_unreadable_policy_does_not_keep_the_others_from_rescue(store: FlowingStore, hand: Hand) -> None:
+def test_one_unreadable_policy_does_not_keep_the_others_from_rescue(store: BaseStore, hand: Hand) -> None:
     odd, fine = [s.definition.id for s in create(store, once(), once())]
     claims = hand.claim(T0)
     write(store, "UPDATE schedules SET policy = 'x' WHERE id = ?", odd)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from duetime.engine.clock import DAY, HOUR, Instant
 from duetime.engine.store_revocations import Revocation
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0
 
@@ -31,7 +31,7 @@ def test_of_many_who_use_an_id_at_once_one_is_first(opener: Opener) -> None:
     stores[0].migrate()
     ready = threading.Barrier(4)
 
-    def use(store: FlowingStore) -> list[str]:
+    def use(store: BaseStore) -> list[str]:
         ready.wait(10)
         return [id for round in range(10) for id in store.revoke([revocation(f"link_{round}")], T0)]
 
@@ -40,7 +40,7 @@ def test_of_many_who_use_an_id_at_once_one_is_first(opener: Opener) -> None:
     assert first == sorted(f"link_{round}" for round in range(10))
 
 
-def test_what_would_have_ended_anyway_is_forgotten(store: FlowingStore) -> None:
+def test_what_would_have_ended_anyway_is_forgotten(store: BaseStore) -> None:
     store.revoke([revocation("short", HOUR), revocation("long", 2 * DAY)], T0)
     store.revoke([revocation("other")], Instant(T0 + DAY))
     assert store.revoked("short", "long") == ["long"]
@@ -63,7 +63,7 @@ def test_rotations_at_once_all_count(opener: Opener) -> None:
     assert sorted(number for number in made if number is not None) == list(range(1, 9))
 
 
-def test_rotations_are_limited_within_an_hour(store: FlowingStore) -> None:
+def test_rotations_are_limited_within_an_hour(store: BaseStore) -> None:
     made = [store.rotate_signing_key("ada", Instant(T0 + number), least=0, limit=3) for number in range(4)]
     assert made == [1, 2, 3, None]
     assert store.signing_generation("ada") == 3

@@ -10,16 +10,16 @@ from duetime.engine.model import RunStatus
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes as changing
 from duetime.engine.store import RunQuery, ScheduleQuery
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, value_of
 
 
-def ids(store: FlowingStore, **query: object) -> list[int]:
+def ids(store: BaseStore, **query: object) -> list[int]:
     return [found.definition.id for found in store.search(ScheduleQuery(**query)).items]  # type: ignore[arg-type]
 
 
-def test_by_owner_kind_and_subject(store: FlowingStore) -> None:
+def test_by_owner_kind_and_subject(store: BaseStore) -> None:
     a = create_one(store, once(owner="ada", kind="job", subject="echo"))
     b = create_one(store, once(owner="ada", kind="prompt", subject="fetch"))
     c = create_one(store, once(owner="bob", kind="job", subject="echo"))
@@ -44,13 +44,13 @@ def test_by_owner_kind_and_subject(store: FlowingStore) -> None:
         ("é", []),
     ],
 )
-def test_by_part_of_the_name(store: FlowingStore, text: str, found: list[int]) -> None:
+def test_by_part_of_the_name(store: BaseStore, text: str, found: list[int]) -> None:
     names = ["Water the plants", "buy water", "100% sure", "a_b axb", "Hello!", "Übung", "axb"]
     made = create(store, *[once(name=name) for name in names])
     assert ids(store, text=text) == [made[index].definition.id for index in found]
 
 
-def test_by_every_status(store: FlowingStore, hand: Hand) -> None:
+def test_by_every_status(store: BaseStore, hand: Hand) -> None:
     pending, paused, cancelled, deleted = [s.definition.id for s in create(store, *[every(HOUR) for _ in range(4)])]
     completed, failed, running = [s.definition.id for s in create(store, *[once() for _ in range(3)])]
     for claim in hand.claim(T0):
@@ -73,14 +73,14 @@ def test_by_every_status(store: FlowingStore, hand: Hand) -> None:
         ids(store, status="busy")
 
 
-def test_failed_finds_a_recurring_one_whose_latest_run_failed(store: FlowingStore, hand: Hand) -> None:
+def test_failed_finds_a_recurring_one_whose_latest_run_failed(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, Failed("no"))
     assert ids(store, status="failed") == [schedule]
     assert ids(store, status="pending") == [schedule]
 
 
-def test_by_time(store: FlowingStore) -> None:
+def test_by_time(store: BaseStore) -> None:
     late, early, middle = [s.definition.id for s in create(store, once(T0 + 30), once(T0 + 10), once(T0 + 20))]
     assert ids(store, by_time=True) == [early, middle, late]
     assert ids(store, by_time=True, newest_first=True) == [late, middle, early]
@@ -89,16 +89,14 @@ def test_by_time(store: FlowingStore) -> None:
     assert ids(store, due_from=T0 + 11, due_to=T0 + 29) == [middle]
 
 
-def test_newest_first(store: FlowingStore) -> None:
+def test_newest_first(store: BaseStore) -> None:
     made = [s.definition.id for s in create(store, once(), once(), once())]
     assert ids(store, newest_first=True) == made[::-1]
 
 
 @pytest.mark.parametrize("by_time", [False, True])
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_pages_cover_everything_once_while_rows_are_added(
-    store: FlowingStore, by_time: bool, newest_first: bool
-) -> None:
+def test_pages_cover_everything_once_while_rows_are_added(store: BaseStore, by_time: bool, newest_first: bool) -> None:
     made = {s.definition.id for s in create(store, *[once(T0 + number % 7) for number in range(25)])}
     seen: list[int] = []
     cursor: str | None = None
@@ -115,7 +113,7 @@ def test_pages_cover_everything_once_while_rows_are_added(
     assert made <= set(seen)
 
 
-def test_the_total_counts_all_that_match(store: FlowingStore) -> None:
+def test_the_total_counts_all_that_match(store: BaseStore) -> None:
     create(store, *[once(name="water") for _ in range(5)], *[once(name="fire") for _ in range(3)])
     page = store.search(ScheduleQuery(text="water", limit=2))
     assert (len(page.items), page.total) == (2, 5)
@@ -123,14 +121,14 @@ def test_the_total_counts_all_that_match(store: FlowingStore) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "W10", "WzEsMiwzXQ", "WyJhIl0", "🦉", "W3RydWVd", "WzFlOTld"])
-def test_a_cursor_from_elsewhere_is_refused(store: FlowingStore, cursor: str) -> None:
+def test_a_cursor_from_elsewhere_is_refused(store: BaseStore, cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
         store.search(ScheduleQuery(cursor=cursor))
     with pytest.raises(InvalidInput, match="cursor"):
         store.runs(RunQuery(cursor=cursor))
 
 
-def test_runs_latest_first_and_by_every_filter(store: FlowingStore, hand: Hand) -> None:
+def test_runs_latest_first_and_by_every_filter(store: BaseStore, hand: Hand) -> None:
     a = create_one(store, every(MINUTE, owner="ada"))
     b = create_one(store, every(MINUTE, owner="bob", kind="prompt"))
     lanes = ("job", "prompt")
@@ -151,7 +149,7 @@ def test_runs_latest_first_and_by_every_filter(store: FlowingStore, hand: Hand) 
 
 
 @pytest.mark.parametrize("within_one", [False, True])
-def test_pages_of_runs_cover_everything_once(store: FlowingStore, hand: Hand, within_one: bool) -> None:
+def test_pages_of_runs_cover_everything_once(store: BaseStore, hand: Hand, within_one: bool) -> None:
     schedule = create_one(store, every(MINUTE))
     for step in range(1, 12):
         hand.record(hand.claim(T0 + step * MINUTE), T0 + step * MINUTE)
@@ -168,7 +166,7 @@ def test_pages_of_runs_cover_everything_once(store: FlowingStore, hand: Hand, wi
     assert len(seen) == len(set(seen)) == 11
 
 
-def test_a_deleted_schedule_keeps_its_runs_readable(store: FlowingStore, hand: Hand) -> None:
+def test_a_deleted_schedule_keeps_its_runs_readable(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, name="kept", payload='{"secret":1}'))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     value_of(store.change(schedule, T0, changing.delete))
@@ -179,7 +177,7 @@ def test_a_deleted_schedule_keeps_its_runs_readable(store: FlowingStore, hand: H
     assert tombstone.definition.payload == "null"
 
 
-def test_living_is_all_that_may_still_fire(store: FlowingStore, hand: Hand) -> None:
+def test_living_is_all_that_may_still_fire(store: BaseStore, hand: Hand) -> None:
     pending, paused, cancelled, deleted, done = [
         s.definition.id for s in create(store, *[every(HOUR) for _ in range(4)], once())
     ]
@@ -193,7 +191,7 @@ def test_living_is_all_that_may_still_fire(store: FlowingStore, hand: Hand) -> N
     assert ids(store, status="living") == [pending, paused, running]
 
 
-def test_a_key_finds_what_it_made(store: FlowingStore) -> None:
+def test_a_key_finds_what_it_made(store: BaseStore) -> None:
     (made,) = create(store, once(owner="ada", key="k"))
     assert store.by_key("ada", "k") == made
     assert store.by_key("bob", "k") is None
@@ -202,7 +200,7 @@ def test_a_key_finds_what_it_made(store: FlowingStore) -> None:
     assert store.by_key("ada", "k") is None
 
 
-def test_marks_differ_after_everything_that_happens_to_a_subject(store: FlowingStore, hand: Hand) -> None:
+def test_marks_differ_after_everything_that_happens_to_a_subject(store: BaseStore, hand: Hand) -> None:
     def marks(owner: str = "ada", subject: str = "alerts") -> object:
         return store.marks(owner, "job", subject)
 
@@ -227,7 +225,7 @@ def test_marks_differ_after_everything_that_happens_to_a_subject(store: FlowingS
     differs()
 
 
-def test_marks_know_nothing_of_other_subjects_and_owners(store: FlowingStore, hand: Hand) -> None:
+def test_marks_know_nothing_of_other_subjects_and_owners(store: BaseStore, hand: Hand) -> None:
     before = store.marks("ada", "job", "alerts")
     create(
         store,

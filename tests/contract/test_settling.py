@@ -9,14 +9,14 @@ from duetime.engine.model import RunId, RunStatus, ScheduleState
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy import changes as changing
 from duetime.engine.policy.record import Answer, Finished
-from duetime.engine.store import Want
-from duetime.stores.base import FlowingStore
+from duetime.engine.store import ClaimRequest
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run, value_of
 from tests.support.shell import write
 
 
-def test_an_outcome_is_recorded_once(store: FlowingStore, hand: Hand) -> None:
+def test_an_outcome_is_recorded_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     done = Finished(claim.run.id, claim.run.fence, Completed('{"a":1}'), Instant(T0 + 3), Instant(T0 + 5))
@@ -28,7 +28,7 @@ def test_an_outcome_is_recorded_once(store: FlowingStore, hand: Hand) -> None:
     assert (progress.active, progress.failures, progress.last_error) == (0, 0, None)
 
 
-def test_a_record_whose_acknowledgement_was_lost_is_already_there(store: FlowingStore, hand: Hand) -> None:
+def test_a_record_whose_acknowledgement_was_lost_is_already_there(store: BaseStore, hand: Hand) -> None:
     create(store, once(), once(max_attempts=2, backoff=SECOND))
     first, second = hand.claim(T0)
     assert hand.record([first], T0) == [Answer.RECORDED]
@@ -38,7 +38,7 @@ def test_a_record_whose_acknowledgement_was_lost_is_already_there(store: Flowing
     assert len(store.attempts(second.run.id)) == 1
 
 
-def test_a_stale_fence_changes_nothing(store: FlowingStore, hand: Hand) -> None:
+def test_a_stale_fence_changes_nothing(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)
     other = Hand(store, "other")
@@ -52,7 +52,7 @@ def test_a_stale_fence_changes_nothing(store: FlowingStore, hand: Hand) -> None:
     assert hand.record([claim], T0) == [Answer.RECORDED]
 
 
-def test_a_rescued_run_is_not_the_old_workers_any_more(store: FlowingStore, hand: Hand) -> None:
+def test_a_rescued_run_is_not_the_old_workers_any_more(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)
     hand.die(T0)
@@ -65,7 +65,7 @@ def test_a_rescued_run_is_not_the_old_workers_any_more(store: FlowingStore, hand
     assert heir.record([again], T0) == [Answer.RECORDED]
 
 
-def test_a_failure_is_tried_again_after_its_backoff(store: FlowingStore, hand: Hand) -> None:
+def test_a_failure_is_tried_again_after_its_backoff(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(max_attempts=3, backoff=10 * SECOND, backoff_limit=15 * SECOND))
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Failed("first"))
@@ -91,14 +91,14 @@ def test_a_failure_is_tried_again_after_its_backoff(store: FlowingStore, hand: H
     assert (progress.state, progress.failures, progress.last_error) == ("ended", 1, "third")
 
 
-def test_a_permanent_failure_is_not_tried_again(store: FlowingStore, hand: Hand) -> None:
+def test_a_permanent_failure_is_not_tried_again(store: BaseStore, hand: Hand) -> None:
     create(store, once(max_attempts=5))
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Failed("never", permanent=True))
     assert the_run(store, claim.run.id).status == RunStatus.FAILED
 
 
-def test_failures_in_a_row_are_counted_until_one_succeeds(store: FlowingStore, hand: Hand) -> None:
+def test_failures_in_a_row_are_counted_until_one_succeeds(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     outcomes: list[tuple[Outcome, int]] = [(Failed("a"), 1), (Failed("b"), 2), (DONE, 0), (Failed("c"), 1)]
     for step, (outcome, failures) in enumerate(outcomes, 1):
@@ -106,7 +106,7 @@ def test_failures_in_a_row_are_counted_until_one_succeeds(store: FlowingStore, h
         assert the(store, schedule).progress.failures == failures
 
 
-def test_what_was_never_started_goes_back_without_an_attempt(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_never_started_goes_back_without_an_attempt(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Returned())
@@ -116,7 +116,7 @@ def test_what_was_never_started_goes_back_without_an_attempt(store: FlowingStore
     assert (again.run.attempt, again.run.fence) == (1, claim.run.fence + 1)
 
 
-def test_what_is_given_back_for_longer_than_it_may_be_counts_as_an_attempt(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_given_back_for_longer_than_it_may_be_counts_as_an_attempt(store: BaseStore, hand: Hand) -> None:
     """Whichever worker has it: a dead host must end some day what waits for it."""
     create(store, once(max_attempts=2, backoff=1))
     given_back = Returned("the host is left alone", after=MINUTE, patience=HOUR)
@@ -136,7 +136,7 @@ def test_what_is_given_back_for_longer_than_it_may_be_counts_as_an_attempt(store
 
 
 @pytest.mark.parametrize("attempted", [Failed("refused"), Retry("not now")], ids=["failed", "retry"])
-def test_a_real_attempt_ends_the_patience_of_those_before(store: FlowingStore, hand: Hand, attempted: Outcome) -> None:
+def test_a_real_attempt_ends_the_patience_of_those_before(store: BaseStore, hand: Hand, attempted: Outcome) -> None:
     """The host answered: should it be left alone once more, that is another silence than the one before."""
     create(store, once(max_attempts=3, backoff=1))
     given_back = Returned("the host is left alone", after=MINUTE, patience=HOUR)
@@ -151,7 +151,7 @@ def test_a_real_attempt_ends_the_patience_of_those_before(store: FlowingStore, h
     assert the_run(store, claim.run.id).attempt == 2, "its patience ends too"
 
 
-def test_who_asks_for_it_again_is_given_the_same_patience(store: FlowingStore, hand: Hand) -> None:
+def test_who_asks_for_it_again_is_given_the_same_patience(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     given_back = Returned("the host is left alone", patience=HOUR)
     hand.record(hand.claim(T0), T0, given_back)
@@ -164,7 +164,7 @@ def test_who_asks_for_it_again_is_given_the_same_patience(store: FlowingStore, h
     assert the_run(store, claim.run.id).status == RunStatus.PENDING
 
 
-def test_what_is_given_back_for_a_while_says_why_until_it_is_taken_up(store: FlowingStore, hand: Hand) -> None:
+def test_what_is_given_back_for_a_while_says_why_until_it_is_taken_up(store: BaseStore, hand: Hand) -> None:
     schedule, other = create_one(store, once()), create_one(store, once())
     claims = hand.claim(T0)
     value_of(store.change(other, T0, changing.cancel))
@@ -178,7 +178,7 @@ def test_what_is_given_back_for_a_while_says_why_until_it_is_taken_up(store: Flo
     assert the(store, schedule).progress.note is None, "the next one takes it at once"
 
 
-def test_a_cancelled_outcome_ends_the_run(store: FlowingStore, hand: Hand) -> None:
+def test_a_cancelled_outcome_ends_the_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Cancelled("asked to"))
@@ -186,7 +186,7 @@ def test_a_cancelled_outcome_ends_the_run(store: FlowingStore, hand: Hand) -> No
     assert the(store, schedule).progress.last_status == RunStatus.CANCELLED
 
 
-def test_waiting_needs_no_worker_and_no_attempt(store: FlowingStore, hand: Hand) -> None:
+def test_waiting_needs_no_worker_and_no_attempt(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Waiting(Instant(T0 + HOUR)))
@@ -199,18 +199,18 @@ def test_waiting_needs_no_worker_and_no_attempt(store: FlowingStore, hand: Hand)
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_what_was_handed_over_is_not_done_in_time(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_handed_over_is_not_done_in_time(store: BaseStore, hand: Hand) -> None:
     """Entries are claimed a little ahead: it is not given back to others for its last moment."""
     create_one(store, once())
     (claim,) = hand.claim(T0)
     until = Instant(T0 + MINUTE)
     hand.record([claim], T0, Waiting(until, "somebody"))
-    store.exchange(hand.id, Instant(until - 1), [], [Want("job", 100, until)])
+    store.exchange(hand.id, Instant(until - 1), [], [ClaimRequest("job", 100, until)])
     run = the_run(store, claim.run.id)
     assert (run.status, run.error) == (RunStatus.FAILED, "whoever took it did not finish in time")
 
 
-def test_what_was_handed_over_in_vain_is_handed_over_again(store: FlowingStore, hand: Hand) -> None:
+def test_what_was_handed_over_in_vain_is_handed_over_again(store: BaseStore, hand: Hand) -> None:
     """A webhook that took it and died: that was an attempt, and more are allowed."""
     create_one(store, once(max_attempts=2, backoff=SECOND))
     (claim,) = hand.claim(T0)
@@ -226,7 +226,7 @@ def test_what_was_handed_over_in_vain_is_handed_over_again(store: FlowingStore, 
     assert len(store.attempts(claim.run.id)) == 1
 
 
-def test_waiting_without_end_stays(store: FlowingStore, hand: Hand) -> None:
+def test_waiting_without_end_stays(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Waiting())
@@ -236,7 +236,7 @@ def test_waiting_without_end_stays(store: FlowingStore, hand: Hand) -> None:
 
 @pytest.mark.parametrize("outcome", [Waiting(Instant(T0 + HOUR)), Waiting(), Failed("x"), Returned(), Retry("x", 5)])
 def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
-    store: FlowingStore, hand: Hand, outcome: Outcome
+    store: BaseStore, hand: Hand, outcome: Outcome
 ) -> None:
     schedule = create_one(store, once(max_attempts=5))
     claims = hand.claim(T0)
@@ -247,7 +247,7 @@ def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
     assert the(store, schedule).progress.active == 0
 
 
-def test_a_retry_is_parked_while_the_schedule_is_paused(store: FlowingStore, hand: Hand) -> None:
+def test_a_retry_is_parked_while_the_schedule_is_paused(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
     claims = hand.claim(T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
@@ -260,27 +260,25 @@ def test_a_retry_is_parked_while_the_schedule_is_paused(store: FlowingStore, han
 
 
 @pytest.mark.parametrize("outcome", [DONE, Failed("no"), Returned(), Waiting(Instant(T0 + HOUR))])
-def test_an_outcome_is_recorded_whatever_became_of_the_policy(
-    store: FlowingStore, hand: Hand, outcome: Outcome
-) -> None:
+def test_an_outcome_is_recorded_whatever_became_of_the_policy(store: BaseStore, hand: Hand, outcome: Outcome) -> None:
     schedule = create_one(store, every(MINUTE, max_attempts=3))
     claims = hand.claim(T0 + MINUTE)
     write(store, "UPDATE schedules SET policy = 'x' WHERE id = ?", schedule)
     assert hand.record(claims, T0 + MINUTE, outcome) == [Answer.RECORDED]
 
 
-def test_records_and_claims_share_one_transaction(store: FlowingStore, hand: Hand) -> None:
+def test_records_and_claims_share_one_transaction(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     (claim,) = hand.claim(T0 + MINUTE)
     now = Instant(T0 + 2 * MINUTE)
     done = Finished(claim.run.id, claim.run.fence, DONE, None, now)
-    exchange = store.exchange(hand.id, now, [done], [Want("job", 5, now)])
+    exchange = store.exchange(hand.id, now, [done], [ClaimRequest("job", 5, now)])
     assert exchange.answers == [Answer.RECORDED]
     assert [taken.run.due for taken in exchange.claims] == [now]
     assert [run.status for run in runs_of(store, schedule)] == ["completed", "running"]
 
 
-def test_a_large_batch(store: FlowingStore, hand: Hand) -> None:
+def test_a_large_batch(store: BaseStore, hand: Hand) -> None:
     create(store, *[once(T0 + number) for number in range(400)])
     claims = hand.claim(T0 + SECOND, limit=400)
     assert len(claims) == 400
@@ -288,7 +286,7 @@ def test_a_large_batch(store: FlowingStore, hand: Hand) -> None:
     assert the_run(store, claims[7].run.id).result == '"ünï \\" \\\\ , {} NULL"'
 
 
-def test_what_a_worker_holds_can_be_asked_for(store: FlowingStore, hand: Hand) -> None:
+def test_what_a_worker_holds_can_be_asked_for(store: BaseStore, hand: Hand) -> None:
     create(store, once(), once())
     claims = hand.claim(T0)
     assert store.held(hand.id) == claims
@@ -296,7 +294,7 @@ def test_what_a_worker_holds_can_be_asked_for(store: FlowingStore, hand: Hand) -
     assert store.held(hand.id) == claims[1:]
 
 
-def test_megabytes_in_one_batch(store: FlowingStore, hand: Hand) -> None:
+def test_megabytes_in_one_batch(store: BaseStore, hand: Hand) -> None:
     """More than any buffer between two processes holds."""
     text = '"' + "ä" * 20_000 + '"'
     create(store, *[once(T0 + number, payload=text) for number in range(200)])

@@ -31,7 +31,7 @@ from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, trigger_to_json
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
@@ -58,7 +58,7 @@ reliability = st.sampled_from([{}, {"at_most_once": True}, {"max_attempts": 3}])
 class Machine(RuleBasedStateMachine):
     """Time moves on (and once in a while back); workers come, die and return from the dead."""
 
-    opened: Callable[[], FlowingStore]
+    opened: Callable[[], BaseStore]
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,14 +216,14 @@ class Machine(RuleBasedStateMachine):
 
 
 @contextmanager
-def machine_on(opened: Callable[[], FlowingStore]) -> Iterator[type[Machine]]:
+def machine_on(opened: Callable[[], BaseStore]) -> Iterator[type[Machine]]:
     yield type("Machine", (Machine,), {"opened": staticmethod(opened)})
 
 
 def test_sqlite() -> None:
     stores: list[SqliteStore] = []
 
-    def opened() -> FlowingStore:
+    def opened() -> BaseStore:
         for earlier in stores:
             earlier.close()
         stores[:] = [SqliteStore(MEMORY)]
@@ -247,7 +247,7 @@ def test_postgres(postgres_url: str) -> None:
     store.migrate()
     tables = "schedules, progress, due, runs, attempts, workers"
 
-    def opened() -> FlowingStore:
+    def opened() -> BaseStore:
         write(store, f"TRUNCATE {tables}")
         return store
 

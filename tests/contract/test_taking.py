@@ -18,7 +18,7 @@ from duetime.engine.policy.writes import Writes
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, once
@@ -28,7 +28,7 @@ LANES = ("prompt", "prompt:exact", "prompt:solo")
 ANN, BEN = Caller("ada", holder="ann"), Caller("ada", holder="ben")
 
 
-def due(store: FlowingStore, hand: Hand, count: int = 1, **given: object) -> list[ScheduleId]:
+def due(store: BaseStore, hand: Hand, count: int = 1, **given: object) -> list[ScheduleId]:
     """Prompts that came due a microsecond apart and wait, in the order in which they were due."""
     drafts = [once(T0 + number, kind="prompt", **given) for number in range(count)]
     made = [schedule.definition.id for schedule in create(store, *drafts)]
@@ -36,7 +36,7 @@ def due(store: FlowingStore, hand: Hand, count: int = 1, **given: object) -> lis
     return made
 
 
-def free(store: FlowingStore, now: int = T0 + MINUTE, **query: object) -> list[int]:
+def free(store: BaseStore, now: int = T0 + MINUTE, **query: object) -> list[int]:
     found = store.runs(RunQuery(free_at=Instant(now), oldest_first=True, **query))  # type: ignore[arg-type]
     assert found.total == len(found.items)
     return [run.schedule for run in found.items]
@@ -48,7 +48,7 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def scheduler(store: FlowingStore, opener: Opener, clock: SettableClock) -> Scheduler:
+def scheduler(store: BaseStore, opener: Opener, clock: SettableClock) -> Scheduler:
     """On a way in of its own, as another process would have."""
     return Scheduler(opener(), {}, clock)
 
@@ -70,7 +70,7 @@ def refusal(scheduler: Scheduler, caller: Caller, run: int) -> str:
     return result.message
 
 
-def test_free_runs_are_found_by_owner_kind_and_subject(store: FlowingStore, hand: Hand) -> None:
+def test_free_runs_are_found_by_owner_kind_and_subject(store: BaseStore, hand: Hand) -> None:
     (a,) = due(store, hand, subject="inbox")
     (b,) = due(store, hand, subject="coder")
     (c,) = due(store, hand, owner="bob", subject="inbox")
@@ -82,7 +82,7 @@ def test_free_runs_are_found_by_owner_kind_and_subject(store: FlowingStore, hand
     assert free(store, subject="nobody") == []
 
 
-def test_what_is_held_or_paused_is_not_free(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_what_is_held_or_paused_is_not_free(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     a, b, c = due(store, hand, 3)
     run = taken(scheduler)
     assert run.schedule == a
@@ -94,7 +94,7 @@ def test_what_is_held_or_paused_is_not_free(store: FlowingStore, hand: Hand, sch
     assert free(store) == [b, c]
 
 
-def test_pages_of_free_runs_come_oldest_first(store: FlowingStore, hand: Hand) -> None:
+def test_pages_of_free_runs_come_oldest_first(store: BaseStore, hand: Hand) -> None:
     """The last to be made are due first."""
     made = create(store, *[once(T0 - number, kind="prompt") for number in range(7)])
     hand.record(hand.claim(T0, lanes=LANES), T0, Waiting())
@@ -109,7 +109,7 @@ def test_pages_of_free_runs_come_oldest_first(store: FlowingStore, hand: Hand) -
     assert seen == [schedule.definition.id for schedule in made][::-1]
 
 
-def test_oldest_first_within_one_schedule(store: FlowingStore, hand: Hand) -> None:
+def test_oldest_first_within_one_schedule(store: BaseStore, hand: Hand) -> None:
     (schedule,) = due(store, hand)
     value_of(store.change_run(RunId(store.runs(RunQuery()).items[0].id), T0, changing.cancel_run))
     for step in (1, 2):
@@ -119,7 +119,7 @@ def test_oldest_first_within_one_schedule(store: FlowingStore, hand: Hand) -> No
     assert dues == [T0, T0 + MINUTE, T0 + 2 * MINUTE]
 
 
-def test_the_oldest_is_taken_first_and_only_by_its_owner(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_the_oldest_is_taken_first_and_only_by_its_owner(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     a, b = due(store, hand, 2)
     for stranger in (Caller("bob"), Caller("bob", operator=True)):
         assert take(scheduler, stranger) is None
@@ -129,12 +129,12 @@ def test_the_oldest_is_taken_first_and_only_by_its_owner(store: FlowingStore, ha
     assert take(scheduler) is None
 
 
-def test_a_timeout_of_its_own_is_how_long_it_is_held(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_a_timeout_of_its_own_is_how_long_it_is_held(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     due(store, hand, timeout=HOUR)
     assert taken(scheduler).expires == T0 + MINUTE + HOUR
 
 
-def test_a_hold_can_be_longer_than_the_timeout(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_a_hold_can_be_longer_than_the_timeout(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     """A beat does several prompts in one run: until it ends, nobody else is to do any of them."""
     for timeout, least in ((2 * SECOND, MINUTE), (None, HOUR), (HOUR, MINUTE)):
         due(store, hand, **({} if timeout is None else {"timeout": timeout}))
@@ -143,7 +143,7 @@ def test_a_hold_can_be_longer_than_the_timeout(store: FlowingStore, hand: Hand, 
 
 
 def test_a_run_takes_nothing_that_is_as_deep_as_what_it_schedules(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler
+    store: BaseStore, hand: Hand, scheduler: Scheduler
 ) -> None:
     """Runs that take what such runs stored, and store it anew, would have no end."""
     deep = once(T0, kind="prompt")
@@ -160,7 +160,7 @@ def test_a_run_takes_nothing_that_is_as_deep_as_what_it_schedules(
 
 
 def test_what_was_made_deeper_since_it_was_found_is_not_taken(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+    store: BaseStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (schedule,) = due(store, hand)
     find = scheduler.store.runs
@@ -177,7 +177,7 @@ def test_what_was_made_deeper_since_it_was_found_is_not_taken(
 
 
 def test_what_is_too_deep_costs_no_write(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+    store: BaseStore, hand: Hand, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that looks for work again and again must not lock what it never gets."""
     deep = once(T0, kind="prompt")
@@ -190,7 +190,7 @@ def test_what_is_too_deep_costs_no_write(
 
 
 def test_agents_that_share_a_token_are_told_apart_by_the_hold(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
+    store: BaseStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
 ) -> None:
     due(store, hand)
     first = taken(scheduler)
@@ -204,7 +204,7 @@ def test_agents_that_share_a_token_are_told_apart_by_the_hold(
 
 
 def test_without_the_hold_the_holder_is_enough(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
+    store: BaseStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
 ) -> None:
     due(store, hand)
     run = taken(scheduler)
@@ -213,7 +213,7 @@ def test_without_the_hold_the_holder_is_enough(
     assert value_of(scheduler.finish(ANN, run.id, Completed())).status == RunStatus.COMPLETED
 
 
-def test_hands_that_let_go_of_everything(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_hands_that_let_go_of_everything(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     a, b, c, d = due(store, hand, 4)
     done, mine, other = taken(scheduler), taken(scheduler), taken(scheduler, BEN)
     value_of(scheduler.finish(ANN, done.id, Completed()))
@@ -229,7 +229,7 @@ def test_hands_that_let_go_of_everything(store: FlowingStore, hand: Hand, schedu
 
 @pytest.mark.parametrize("outcome", [Completed(), Failed("no water")])
 def test_a_run_that_ends_itself_lets_go_of_what_it_took(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, outcome: Completed | Failed
+    store: BaseStore, hand: Hand, scheduler: Scheduler, outcome: Completed | Failed
 ) -> None:
     """An agent that answers later: with its own run its token is over, and nobody could finish what it took."""
     (other,) = due(store, hand)
@@ -243,7 +243,7 @@ def test_a_run_that_ends_itself_lets_go_of_what_it_took(
     assert free(store) == [other] and the_run(store, run.id).error == LEFT
 
 
-def test_only_who_took_it_finishes_it(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_only_who_took_it_finishes_it(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     due(store, hand, 2)
     run = taken(scheduler)
     for stranger in (BEN, Caller("bob", holder="ann"), Caller("bob", operator=True, holder="ann")):
@@ -259,7 +259,7 @@ def test_only_who_took_it_finishes_it(store: FlowingStore, hand: Hand, scheduler
 
 @pytest.mark.parametrize("worker_looks", [False, True])
 def test_when_its_time_is_up_it_is_anybodys_again(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock, worker_looks: bool
+    store: BaseStore, hand: Hand, scheduler: Scheduler, clock: SettableClock, worker_looks: bool
 ) -> None:
     """With a worker or without one: nobody waits for a worker that may not be there."""
     due(store, hand)
@@ -277,7 +277,7 @@ def test_when_its_time_is_up_it_is_anybodys_again(
 
 
 def test_a_failure_is_an_attempt_and_comes_back_by_policy(
-    store: FlowingStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
+    store: BaseStore, hand: Hand, scheduler: Scheduler, clock: SettableClock
 ) -> None:
     due(store, hand, max_attempts=2, backoff=MINUTE)
     run = taken(scheduler)
@@ -292,7 +292,7 @@ def test_a_failure_is_an_attempt_and_comes_back_by_policy(
     assert the_run(store, run.id).error == "still none"
 
 
-def test_what_cannot_be_read_is_passed_over(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_what_cannot_be_read_is_passed_over(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     broken, whole = due(store, hand, 2)
     with store._write() as tx:
         found = tx.lock_schedule(broken)
@@ -303,13 +303,13 @@ def test_what_cannot_be_read_is_passed_over(store: FlowingStore, hand: Hand, sch
     assert take(scheduler) is None
 
 
-def test_a_run_beyond_its_patience_is_not_taken(store: FlowingStore, hand: Hand, scheduler: Scheduler) -> None:
+def test_a_run_beyond_its_patience_is_not_taken(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     create_one(store, once(kind="prompt"))
     hand.record(hand.claim(T0, lanes=LANES), T0, Waiting(Instant(T0 + MINUTE)))
     assert take(scheduler) is None
 
 
-def test_takers_at_once_never_get_the_same(opener: Opener, store: FlowingStore, hand: Hand) -> None:
+def test_takers_at_once_never_get_the_same(opener: Opener, store: BaseStore, hand: Hand) -> None:
     made = due(store, hand, 40)
     begin = threading.Barrier(4)
     got: list[list[int]] = [[] for _ in range(4)]

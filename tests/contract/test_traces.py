@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from duetime.engine.clock import MINUTE, Instant
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every
 from tests.support.hand import Hand, create
 
 
-def test_the_latest_runs_of_each(store: FlowingStore, hand: Hand) -> None:
+def test_the_latest_runs_of_each(store: BaseStore, hand: Hand) -> None:
     one, other, idle = [made.definition.id for made in create(store, every(), every(2 * MINUTE), every(600 * MINUTE))]
     for minute in range(1, 6):
         now = Instant(T0 + minute * MINUTE)
@@ -21,7 +21,7 @@ def test_the_latest_runs_of_each(store: FlowingStore, hand: Hand) -> None:
     assert store.traces([], 3) == []
 
 
-def test_a_whole_page_is_asked_for_at_once(store: FlowingStore, hand: Hand) -> None:
+def test_a_whole_page_is_asked_for_at_once(store: BaseStore, hand: Hand) -> None:
     ids = [made.definition.id for made in create(store, *[every() for _ in range(100)])]
     now = Instant(T0 + MINUTE)
     hand.record(hand.claim(now), now)

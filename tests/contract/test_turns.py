@@ -12,8 +12,8 @@ from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.fair_share import Cursor, Turns
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.claim import Claim
-from duetime.engine.store import Want
-from duetime.stores.base import FlowingStore
+from duetime.engine.store import ClaimRequest
+from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL as POSTGRES_SQL
 from duetime.stores.queries import load_migrations
@@ -29,30 +29,30 @@ EVERYBODY = Turns()
 
 
 def claim(hand: Hand, limit: int, turns: Turns = EVERYBODY, now: int = T0 + SECOND, lane: str = "job") -> list[Claim]:
-    return hand.store.exchange(hand.id, Instant(now), [], [Want(lane, limit, Instant(now), turns=turns)]).claims
+    return hand.store.exchange(hand.id, Instant(now), [], [ClaimRequest(lane, limit, Instant(now), turns=turns)]).claims
 
 
 def owners(claims: Sequence[Claim]) -> dict[str, int]:
     return dict(Counter(each.definition.owner for each in claims))
 
 
-def backlog(store: FlowingStore, owner: str, number: int, **given: Any) -> None:
+def backlog(store: BaseStore, owner: str, number: int, **given: Any) -> None:
     create(store, *(once(T0 + step, owner=owner, **given) for step in range(number)))
 
 
-def test_an_owner_is_served_beside_the_long_backlog_of_another(store: FlowingStore, hand: Hand) -> None:
+def test_an_owner_is_served_beside_the_long_backlog_of_another(store: BaseStore, hand: Hand) -> None:
     backlog(store, "ada", 300)
     create(store, once(T0 + SECOND, owner="bob"))
     assert owners(claim(hand, 20)) == {"ada": 19, "bob": 1}, "and what bob leaves over goes to ada"
 
 
-def test_several_backlogs_get_equal_parts(store: FlowingStore, hand: Hand) -> None:
+def test_several_backlogs_get_equal_parts(store: BaseStore, hand: Hand) -> None:
     for owner in ("ada", "bob", "cleo"):
         backlog(store, owner, 60)
     assert owners(claim(hand, 30)) == {"ada": 10, "bob": 10, "cleo": 10}
 
 
-def test_each_owner_is_served_in_the_order_of_its_instants(store: FlowingStore, hand: Hand) -> None:
+def test_each_owner_is_served_in_the_order_of_its_instants(store: BaseStore, hand: Hand) -> None:
     backlog(store, "ada", 120)
     backlog(store, "bob", 120)
     claims = claim(hand, 10)
@@ -60,7 +60,7 @@ def test_each_owner_is_served_in_the_order_of_its_instants(store: FlowingStore, 
         assert [each.at for each in claims if each.definition.owner == owner] == [T0 + step for step in range(5)]
 
 
-def test_where_there_is_room_for_one_the_turn_passes_on(store: FlowingStore, hand: Hand) -> None:
+def test_where_there_is_room_for_one_the_turn_passes_on(store: BaseStore, hand: Hand) -> None:
     for owner in ("ada", "bob", "cleo"):
         backlog(store, owner, 50)
     cursor = Cursor()
@@ -68,28 +68,28 @@ def test_where_there_is_room_for_one_the_turn_passes_on(store: FlowingStore, han
     assert served == ["ada", "bob", "cleo"] * 2
 
 
-def test_no_owner_gets_more_than_it_may_have(store: FlowingStore, hand: Hand) -> None:
+def test_no_owner_gets_more_than_it_may_have(store: BaseStore, hand: Hand) -> None:
     for owner in ("ada", "bob", "cleo"):
         backlog(store, owner, 50)
     assert owners(claim(hand, 30, Turns(each=4, most={"ada": 0, "bob": 7}))) == {"bob": 7, "cleo": 4}
     assert owners(claim(hand, 30, Turns(most={"ada": 0}))) == {"bob": 15, "cleo": 15}
 
 
-def test_an_only_owner_gets_no_more_either(store: FlowingStore, hand: Hand) -> None:
+def test_an_only_owner_gets_no_more_either(store: BaseStore, hand: Hand) -> None:
     backlog(store, "ada", 5)
     assert owners(claim(hand, 30, Turns(each=2))) == {"ada": 2}
     assert claim(hand, 30, Turns(most={"ada": 0})) == []
 
 
-def test_a_limit_of_an_owner_counts_over_all_lanes(store: FlowingStore, hand: Hand) -> None:
+def test_a_limit_of_an_owner_counts_over_all_lanes(store: BaseStore, hand: Hand) -> None:
     backlog(store, "ada", 5)
     backlog(store, "ada", 5, at_most_once=True)
     until, turns = Instant(T0 + SECOND), Turns(each=7)
-    wants = [Want(lane, 10, until, turns=turns) for lane in ("job:exact", "job")]
+    wants = [ClaimRequest(lane, 10, until, turns=turns) for lane in ("job:exact", "job")]
     assert owners(store.exchange(hand.id, until, [], wants).claims) == {"ada": 7}
 
 
-def test_what_some_owners_have_waiting_is_passed_over_when_looking_ahead(store: FlowingStore) -> None:
+def test_what_some_owners_have_waiting_is_passed_over_when_looking_ahead(store: BaseStore) -> None:
     backlog(store, "ada", 3)
     create(store, once(T0 + HOUR, owner="bob"), once(T0 + 2 * HOUR, owner="ada", at_most_once=True))
     entry = store.earliest(["job", "job:exact"], [("job", "ada")])
@@ -101,7 +101,7 @@ def test_what_some_owners_have_waiting_is_passed_over_when_looking_ahead(store: 
     assert store.earliest(["job"], [("job", "ada"), ("job", "bob")]) is None
 
 
-def test_two_workers_never_get_the_same(store: FlowingStore) -> None:
+def test_two_workers_never_get_the_same(store: BaseStore) -> None:
     for owner in ("ada", "bob"):
         backlog(store, owner, 150)
     first, second = Hand(store, "first"), Hand(store, "second")
@@ -128,7 +128,7 @@ def test_entries_from_before_owners_were_kept_have_theirs(engine: Engine, opener
     assert owners(claim(hand, 10, now=T0 + HOUR)) == {"ada": 1, "bob": 1}
 
 
-def plan_of(store: FlowingStore, name: str, *values: Any) -> str:
+def plan_of(store: BaseStore, name: str, *values: Any) -> str:
     """How the store goes about a query, in its own words."""
     if isinstance(store, SqliteStore):
         rows = store._writer.execute(f"EXPLAIN QUERY PLAN {SQLITE_SQL[name]}", values).fetchall()
@@ -142,7 +142,7 @@ def plan_of(store: FlowingStore, name: str, *values: Any) -> str:
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["fresh", "analysed"])
-def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: FlowingStore, known: bool) -> None:
+def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: BaseStore, known: bool) -> None:
     create(store, *(once(T0 + step, owner=f"owner {step % 3}") for step in range(3000)))
     if known:
         write(store, "ANALYZE")
@@ -165,7 +165,7 @@ def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: Flowi
         assert max(rows, default=0) <= 100, plan
 
 
-def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: FlowingStore, hand: Hand) -> None:
+def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: BaseStore, hand: Hand) -> None:
     """The culprit is what is claimed alone, whoever's turn it would have been."""
     from duetime.engine.worker.poison import exchange
 
@@ -189,5 +189,5 @@ def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: Fl
             return store.change(schedule, *more)
 
     now = Instant(T0 + SECOND)
-    exchange(Choking(), hand.id, now, (), [Want("job", 8, now, turns=Turns(Cursor("ada")))])
+    exchange(Choking(), hand.id, now, (), [ClaimRequest("job", 8, now, turns=Turns(Cursor("ada")))])
     assert broken == [culprit.definition.id]

@@ -17,7 +17,7 @@ from duetime.engine.model import Run, RunStatus, run_holder
 from duetime.engine.outcome import Completed, Waiting
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Ok
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.kinds.prompts.access import runs_under_way
 from duetime.kinds.prompts.agent import Reply
 from duetime.kinds.prompts.inbox import answered_later
@@ -56,7 +56,9 @@ class Stage:
 
     def claimed(self, owner: str = "ada", agent: str = "remote") -> Run:
         self.api.client(owner).post("/schedules", {**PROMPT, "payload": {"prompt": "x", "agent": agent}}, 201)
-        [claim] = self.store.exchange(self.worker, self.now, [], [Want("prompt", 1, Instant(self.now + HOUR))]).claims
+        [claim] = self.store.exchange(
+            self.worker, self.now, [], [ClaimRequest("prompt", 1, Instant(self.now + HOUR))]
+        ).claims
         return claim.run
 
     def waits(self, run: Run, *, handed_over: bool = True) -> Run:

@@ -15,7 +15,7 @@ from duetime.cli.runs.top import _shares
 from duetime.cli.serve.shutdown import Flag
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Run
-from duetime.engine.store import RunQuery, Want
+from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.service.calls import LOCAL, taken
 from duetime.settings import Settings
@@ -232,7 +232,7 @@ def busy(cli: Cli, tmp_path: Path, room: App) -> App:
     room.store.register("silent:1", ["job", "job:exact"], False, Instant(now - 10 * MINUTE))
     live = room.store.register("live:1", ["job", "job:exact", "prompt"], False, now)
     room.store.beat(live, now, {})
-    room.store.exchange(live, now, [], [Want("job", 1, now)])
+    room.store.exchange(live, now, [], [ClaimRequest("job", 1, now)])
     bad = ("--task", "shorten", "--arg", "x", "--kwarg", "words=0")
     assert cli("job", "add", "bad", *bad, "--at", "in 1 second").code == 0
     for number in range(40):

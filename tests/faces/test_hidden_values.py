@@ -15,7 +15,7 @@ from duetime.dashboard.form_fields import payload, payload_values
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.kinds.prompts.access import runs_under_way
 from duetime.mcp.tool import ToolProblem
 from tests.support.agent import RESOURCES, TOOLS, Agent
@@ -69,7 +69,7 @@ class Stage:
         self.api.tokens.is_under_way = runs_under_way(store)
         self._made("prompt", {"prompt": "x"}, {"type": "once", "run_at": "now"})
         worker = store.register("test", ["prompt"], False, now)
-        [claim] = store.exchange(worker, now, [], [Want("prompt", 1, Instant(now + HOUR))]).claims
+        [claim] = store.exchange(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
         return self.api.tokens.for_run("ada", claim.run.id, claim.run.fence, 2, HOUR, "UTC")
 
     @property

@@ -16,7 +16,7 @@ from duetime.engine.clock import HOUR, Instant, SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run
 from duetime.engine.result import Ok
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.access import runs_under_way
 from duetime.service.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
@@ -165,7 +165,7 @@ def running(served: Site) -> Run:
     prompt = NewSchedule("prompt", "x", "once", {"run_at": "now"}, {"prompt": "x"})
     assert isinstance(room.scheduler.create(Caller("mallory"), prompt), Ok)
     worker = room.store.register("test", ["prompt"], False, now)
-    [claim] = room.store.exchange(worker, now, [], [Want("prompt", 1, Instant(now + HOUR))]).claims
+    [claim] = room.store.exchange(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
     return claim.run
 
 

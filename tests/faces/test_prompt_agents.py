@@ -11,7 +11,7 @@ from duetime.app import App, build
 from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.model import run_holder
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.kinds.notifications.local import INBOX_WARNING, TOPIC_WARNING
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.kinds.prompts.build import agents_for
@@ -150,7 +150,7 @@ def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest
     monkeypatch.setattr("duetime.kinds.prompts.mcp.inbox._LOOKS", 1)
     number, now = said(app, agent="coder", at="now")[1]["id"], app.clock.now()
     [worker] = app.store.workers()
-    [claim] = app.store.exchange(worker.id, now, [], [Want("prompt", 1, now)]).claims
+    [claim] = app.store.exchange(worker.id, now, [], [ClaimRequest("prompt", 1, now)]).claims
     assert claim.definition.id == number
     own, other = (Agent(app.desk(), Caller("ada", holder=run_holder(claim.run.id, fence))) for fence in (1, 2))
     words = own.hears("finish_prompt", run_id=claim.run.id, result="done")

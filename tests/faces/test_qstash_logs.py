@@ -19,7 +19,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import KIND, dlq_id
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, counter, turned_down
 from tests.support.shell import write
@@ -235,7 +235,7 @@ def test_a_message_that_was_deleted_keeps_its_story(desk: Counter) -> None:
 def test_what_a_version_deleted_that_kept_nothing_is_not_told(desk: Counter) -> None:
     made_and_deleted(desk)
     store = desk.simulation.duetime.app.store
-    assert isinstance(store, FlowingStore)
+    assert isinstance(store, BaseStore)
     write(store, "UPDATE schedules SET payload = 'null'")
     assert desk.ask("GET", "/v2/dlq")["messages"] == []
     assert states(desk) == []

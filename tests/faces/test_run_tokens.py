@@ -15,7 +15,7 @@ from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Completed, Waiting
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Ok
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.kinds.prompts.access import runs_under_way
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
@@ -35,7 +35,9 @@ class Stage:
             201,
         )
         self.worker = self.store.register("test", ["prompt"], False, self.now)
-        [claim] = self.store.exchange(self.worker, self.now, [], [Want("prompt", 1, Instant(self.now + HOUR))]).claims
+        [claim] = self.store.exchange(
+            self.worker, self.now, [], [ClaimRequest("prompt", 1, Instant(self.now + HOUR))]
+        ).claims
         self.run: Run = claim.run
 
     def token(self, fence: int | None = None) -> str:

@@ -12,8 +12,8 @@ from duetime.engine.errors import StoreUnusable, WorkerGone
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import Exchange, RunQuery
-from duetime.engine.worker.lease import REVIVAL, Judge, Lease
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import ThreadShares
 from duetime.engine.worker.worker import LONGEST_SLEEP, Worker, WorkerOptions
 from duetime.testing import SettableClock
@@ -179,7 +179,7 @@ def test_at_most_once_work_is_not_claimed_for_threads_that_are_spoken_for(store:
     """What was claimed ahead of its instant waits with the timer: the threads that it needs are not idle."""
     worker, line = worker_on(store, 4, lead=10 * SECOND)
     make_fast(worker)
-    waiting: list[InHand] = []
+    waiting: list[ClaimedRun] = []
     worker.start_later = lambda seconds, item: waiting.append(item)  # type: ignore[method-assign]
     create(store, *[once(CLOCK.now() + 5 * SECOND, created=CLOCK.now()) for _ in range(4)])
     worker.exchange()
@@ -354,7 +354,7 @@ def test_answers_heard_out_of_order_shorten_no_lease(clock: SettableClock) -> No
 
 def test_after_an_outage_others_get_time_to_find_the_store_again(clock: SettableClock) -> None:
     """Nobody knocks all the time: whoever is first to be back must not take the others for dead."""
-    judge = Judge(clock, lease=2, interval=0.1)
+    judge = FailureDetector(clock, lease=2, interval=0.1)
     row = WorkerRow(WorkerId(2), "w", "job", 0, Instant(0), 7, Instant(0), lease=2 * SECOND)
     judge.forget()
     judge.observe([row], WorkerId(1))

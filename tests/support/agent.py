@@ -10,14 +10,14 @@ from duetime.mcp.arguments import checked
 from duetime.mcp.resource import Resource
 from duetime.mcp.server import FAMILIES, resources_of, tools_of
 from duetime.mcp.tool import Call, Reply
-from duetime.service.services import Desk
+from duetime.service.services import Services
 
 TOOLS = {tool.name: tool for tool in tools_of(FAMILIES)}
 RESOURCES = resources_of(FAMILIES)
 
 
 class Agent:
-    def __init__(self, desk: Desk, caller: Caller, zone: str | None = None) -> None:
+    def __init__(self, desk: Services, caller: Caller, zone: str | None = None) -> None:
         self.call = Call(desk, caller, zone or desk.zone)
 
     def use(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> Reply:

@@ -12,8 +12,8 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.create import Draft
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.result import Ok, Result
-from duetime.engine.store import RunQuery, Want
-from duetime.stores.base import FlowingStore
+from duetime.engine.store import ClaimRequest, RunQuery
+from duetime.stores.base import BaseStore
 from tests.support.drafts import T0
 
 LANES = ("job", "job:exact", "job:solo")
@@ -21,12 +21,12 @@ DONE = Completed('"done"')
 
 
 class Hand:
-    def __init__(self, store: FlowingStore, name: str = "hand", now: int = T0) -> None:
+    def __init__(self, store: BaseStore, name: str = "hand", now: int = T0) -> None:
         self.store = store
         self.id = store.register(name, LANES, False, Instant(now))
 
     def claim(self, now: int, limit: int = 100, lanes: Sequence[str] = LANES) -> list[Claim]:
-        wants = [Want(lane, limit, Instant(now)) for lane in lanes]
+        wants = [ClaimRequest(lane, limit, Instant(now)) for lane in lanes]
         return self.store.exchange(self.id, Instant(now), [], wants).claims
 
     def record(self, claims: Sequence[Claim], now: int, outcome: Outcome = DONE) -> list[Answer]:
@@ -42,34 +42,34 @@ class Hand:
         return self.store.rescue(self.id, self.beat_of(), Instant(now))
 
 
-def create(store: FlowingStore, *drafts: Draft) -> list[Schedule]:
+def create(store: BaseStore, *drafts: Draft) -> list[Schedule]:
     result = store.create(drafts)
     assert isinstance(result, Ok), result
     return [created.schedule for created in result.value]
 
 
-def create_one(store: FlowingStore, draft: Draft) -> ScheduleId:
+def create_one(store: BaseStore, draft: Draft) -> ScheduleId:
     return create(store, draft)[0].definition.id
 
 
-def the(store: FlowingStore, schedule: ScheduleId) -> Schedule:
+def the(store: BaseStore, schedule: ScheduleId) -> Schedule:
     found = store.get(schedule)
     assert found is not None
     return found
 
 
-def the_run(store: FlowingStore, run: RunId) -> Run:
+def the_run(store: BaseStore, run: RunId) -> Run:
     found = store.run(run)
     assert found is not None
     return found
 
 
-def runs_of(store: FlowingStore, schedule: ScheduleId) -> list[Run]:
+def runs_of(store: BaseStore, schedule: ScheduleId) -> list[Run]:
     """Oldest first."""
     return store.runs(RunQuery(schedule=schedule, limit=10_000)).items[::-1]
 
 
-def statuses(store: FlowingStore, schedule: ScheduleId) -> list[str]:
+def statuses(store: BaseStore, schedule: ScheduleId) -> list[str]:
     return [run.status for run in runs_of(store, schedule)]
 
 

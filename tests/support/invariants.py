@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.engine.model import ACTIVE, LIVE, NO_RUN, RunStatus, ScheduleState
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 
 
-def invariants(store: FlowingStore) -> None:
+def invariants(store: BaseStore) -> None:
     """Raises AssertionError with everything that does not fit together."""
     wrong = _counters(store) + _trigger_entries(store) + _run_entries(store) + _ranges(store)
     assert not wrong, "\n".join(wrong)
 
 
-def _counters(store: FlowingStore) -> list[str]:
+def _counters(store: BaseStore) -> list[str]:
     counted: dict[tuple[int, str], int] = {}
     for schedule, status, number in _rows(
         store, "SELECT schedule, status, count(*) FROM runs GROUP BY schedule, status"
@@ -31,7 +31,7 @@ def _counters(store: FlowingStore) -> list[str]:
     return wrong
 
 
-def _trigger_entries(store: FlowingStore) -> list[str]:
+def _trigger_entries(store: BaseStore) -> list[str]:
     """One chain for each schedule that goes on, none for any other."""
     entries = {row[0] for row in _rows(store, "SELECT schedule FROM due WHERE run = ?", NO_RUN)}
     wrong = []
@@ -49,7 +49,7 @@ def _trigger_entries(store: FlowingStore) -> list[str]:
     return wrong + [f"schedule {schedule} is in the queue and nowhere else" for schedule in sorted(entries)]
 
 
-def _run_entries(store: FlowingStore) -> list[str]:
+def _run_entries(store: BaseStore) -> list[str]:
     entries = {row[0]: row[1] for row in _rows(store, "SELECT run, schedule FROM due WHERE run <> ?", NO_RUN)}
     wrong = []
     for run, schedule, status, until, expires, state in _rows(
@@ -68,7 +68,7 @@ def _run_entries(store: FlowingStore) -> list[str]:
     return wrong + [f"run {run} is in the queue and nowhere else" for run in sorted(entries)]
 
 
-def _ranges(store: FlowingStore) -> list[str]:
+def _ranges(store: BaseStore) -> list[str]:
     """Ended runs have an end, live ones have none, and nobody is held by nobody."""
     wrong = []
     for run, status, finished, worker, attempt in _rows(
@@ -83,5 +83,5 @@ def _ranges(store: FlowingStore) -> list[str]:
     return wrong
 
 
-def _rows(store: FlowingStore, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+def _rows(store: BaseStore, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     return store._rows(statement, values)

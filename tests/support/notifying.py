@@ -15,7 +15,7 @@ from duetime.kinds.notifications.mcp import tools as notifications
 from duetime.kinds.notifications.service import NotificationService
 from duetime.mcp.arguments import checked
 from duetime.mcp.tool import Call, ToolProblem
-from duetime.service.services import Desk
+from duetime.service.services import Services
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 """15:00 in Berlin, 06:00 in Los Angeles."""
@@ -37,7 +37,7 @@ class Agent:
     ) -> None:
         self.app = app
         chosen = service or app.remote or LocalNotifications(app.scheduler, patience=patience)
-        self.call = Call(Desk(app.scheduler, app.registry.describe, chosen), caller, zone)
+        self.call = Call(Services(app.scheduler, app.registry.describe, chosen), caller, zone)
 
     def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         chosen = TOOLS[tool]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.sqlite.store import SqliteStore
 
 
-def write(store: FlowingStore, statement: str, *values: object) -> None:
+def write(store: BaseStore, statement: str, *values: object) -> None:
     """`?` stands for a parameter on either store."""
     if isinstance(store, PostgresStore):
         with store._writers.lend() as connection:

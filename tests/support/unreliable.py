@@ -12,7 +12,7 @@ from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller, Prepared, Work
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed, Outcome
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 
 BEFORE, AFTER = "before", "after"
 
@@ -78,17 +78,17 @@ class Line:
     def __init__(self, size: int) -> None:
         self.size = size
         self.free = size
-        self.items: list[InHand] = []
+        self.items: list[ClaimedRun] = []
 
-    def put(self, items: Sequence[InHand]) -> None:
+    def put(self, items: Sequence[ClaimedRun]) -> None:
         self.items += items
 
-    def take_back(self) -> list[InHand]:
+    def take_back(self) -> list[ClaimedRun]:
         items, self.items = self.items, []
         return items
 
-    def take_stalled(self, before: float) -> list[InHand]:
+    def take_stalled(self, before: float) -> list[ClaimedRun]:
         return self.take_back() if self.items and self.items[0].since < before else []
 
-    def head(self) -> InHand | None:
+    def head(self) -> ClaimedRun | None:
         return self.items[0] if self.items else None

@@ -22,7 +22,7 @@ from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from tests.support.invariants import invariants
 from tests.support.worker_process import Events, test_agents, test_tasks
 
@@ -212,7 +212,7 @@ class Crew:
 
     def check(self) -> None:
         """Nothing in the store contradicts itself."""
-        assert isinstance(self.app.store, FlowingStore)
+        assert isinstance(self.app.store, BaseStore)
         invariants(self.app.store)
 
     def logs(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 from duetime.engine.clock import SECOND, Instant, instant_of
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.model import WorkerId, WorkerRow
-from duetime.engine.worker.lease import Judge, Lease
+from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.processes.child_lease import ChildLease
 from duetime.testing import SettableClock
 
@@ -29,7 +29,7 @@ def row(worker: int, beat: int) -> WorkerRow:
     return WorkerRow(WorkerId(worker), "w", "job", 0, Instant(0), beat, Instant(0))
 
 
-def watch(judge: Judge, clock: SettableClock, seconds: float, beat: int) -> list[WorkerRow]:
+def watch(judge: FailureDetector, clock: SettableClock, seconds: float, beat: int) -> list[WorkerRow]:
     dead: list[WorkerRow] = []
     for _ in range(int(seconds / 0.5)):
         pass_time(clock, 0.5)
@@ -38,14 +38,14 @@ def watch(judge: Judge, clock: SettableClock, seconds: float, beat: int) -> list
 
 
 def test_a_worker_is_dead_after_a_full_lease_of_the_same_beat(clock: SettableClock) -> None:
-    judge = Judge(clock, lease=10, interval=0.5)
+    judge = FailureDetector(clock, lease=10, interval=0.5)
     judge.observe([row(2, 7)], ME)
     assert watch(judge, clock, 9.5, 7) == []
     assert [dead.id for dead in watch(judge, clock, 0.5, 7)] == [2]
 
 
 def test_a_beat_begins_the_lease_anew(clock: SettableClock) -> None:
-    judge = Judge(clock, lease=10, interval=0.5)
+    judge = FailureDetector(clock, lease=10, interval=0.5)
     judge.observe([row(2, 7)], ME)
     assert watch(judge, clock, 9.5, 7) == []
     assert watch(judge, clock, 9.5, 8) == []
@@ -53,7 +53,7 @@ def test_a_beat_begins_the_lease_anew(clock: SettableClock) -> None:
 
 def test_a_gap_between_reads_proves_nothing(clock: SettableClock) -> None:
     """The database was away, or this machine slept: the others could not be seen."""
-    judge = Judge(clock, lease=10, interval=0.5)
+    judge = FailureDetector(clock, lease=10, interval=0.5)
     judge.observe([row(2, 7)], ME)
     pass_time(clock, 3600)
     assert judge.observe([row(2, 7)], ME) == []
@@ -62,7 +62,7 @@ def test_a_gap_between_reads_proves_nothing(clock: SettableClock) -> None:
 
 
 def test_a_failed_read_begins_anew(clock: SettableClock) -> None:
-    judge = Judge(clock, lease=10, interval=0.5)
+    judge = FailureDetector(clock, lease=10, interval=0.5)
     judge.observe([row(2, 7)], ME)
     assert watch(judge, clock, 9.5, 7) == []
     judge.forget()
@@ -71,7 +71,7 @@ def test_a_failed_read_begins_anew(clock: SettableClock) -> None:
 
 def test_each_is_judged_by_its_own_lease(clock: SettableClock) -> None:
     """A patient worker beats rarely: an impatient one must not take it for dead."""
-    judge = Judge(clock, lease=2, interval=0.5)
+    judge = FailureDetector(clock, lease=2, interval=0.5)
     patient, hasty = row(2, 7)._replace(lease=60 * SECOND), row(3, 7)._replace(lease=2 * SECOND)
     dead: set[int] = set()
     for _ in range(20):
@@ -81,7 +81,7 @@ def test_each_is_judged_by_its_own_lease(clock: SettableClock) -> None:
 
 
 def test_nobody_judges_himself(clock: SettableClock) -> None:
-    judge = Judge(clock, lease=1, interval=0.5)
+    judge = FailureDetector(clock, lease=1, interval=0.5)
     judge.observe([row(2, 7)], WorkerId(2))
     for _ in range(10):
         pass_time(clock, 0.5)
@@ -89,7 +89,7 @@ def test_nobody_judges_himself(clock: SettableClock) -> None:
 
 
 def test_a_wall_clock_jump_kills_nobody(clock: SettableClock) -> None:
-    judge = Judge(clock, lease=10, interval=0.5)
+    judge = FailureDetector(clock, lease=10, interval=0.5)
     judge.observe([row(2, 7)], ME)
     clock.jump(timedelta(days=1))
     assert watch(judge, clock, 5, 7) == []
@@ -133,7 +133,7 @@ def test_a_silence_in_which_nobody_can_write_proves_nothing(clock: SettableClock
         if locked:
             raise StoreUnavailable("locked by another process")
 
-    judge = Judge(clock, lease=10, interval=0.5, probe=probe)
+    judge = FailureDetector(clock, lease=10, interval=0.5, probe=probe)
     for _ in range(100):
         pass_time(clock, 0.5)
         try:
@@ -148,7 +148,7 @@ def test_a_silence_in_which_nobody_can_write_proves_nothing(clock: SettableClock
 
 def test_whoever_can_beat_is_watched_without_a_write(clock: SettableClock) -> None:
     probes: list[float] = []
-    judge = Judge(clock, lease=10, interval=0.5, probe=lambda: probes.append(clock.monotonic()))
+    judge = FailureDetector(clock, lease=10, interval=0.5, probe=lambda: probes.append(clock.monotonic()))
     for beat in range(1, 20):
         watch(judge, clock, 2.5, beat)
     assert probes == []

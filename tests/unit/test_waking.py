@@ -23,7 +23,7 @@ from duetime.engine.usage import NOTHING, Cap, Left, Used, reached
 from duetime.kinds.prompts.agent import Access, Errand, Reply, Spent
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waker, Waking
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
@@ -74,7 +74,7 @@ class Stage:
         wakes: Mapping[str, Used] = MappingProxyType({}),
         inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
-        self.store: FlowingStore = SqliteStore(":memory:")
+        self.store: BaseStore = SqliteStore(":memory:")
         self.store.migrate()
         self.clock = Stopped()
         self.agent = Scripted(answer if answer is not None else Reply("done"))

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from duetime.dashboard.queries import Most, coming_row, runs, seen_in
-from duetime.dashboard.request import Visit
+from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart
 from duetime.engine.clock import DAY, MINUTE
@@ -36,7 +36,7 @@ COUNTED: Final = 99
 WORKERS: Final = 20
 
 
-def now_page(visit: Visit) -> Response:
+def now_page(visit: PageRequest) -> Response:
     live = runs(visit, status="live", limit=LIVE + 1)
     dead = taken(visit.scheduler.runs(visit.caller, RunQuery(status="dead", limit=LOOKED_AT, count_to=COUNTED)))
     view = window(HORIZON, visit.zone, visit.now)
@@ -64,7 +64,7 @@ def now_page(visit: Visit) -> Response:
     )
 
 
-def _missed(visit: Visit) -> list[View]:
+def _missed(visit: PageRequest) -> list[View]:
     lately = RunId(max(0, visit.scheduler.store.newest_run() - LATELY))
     query = RunQuery(status=RunStatus.MISSED, above=lately, limit=TROUBLE, count_to=0)
     found = taken(visit.scheduler.runs(visit.caller, query)).items

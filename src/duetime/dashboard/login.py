@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from duetime.dashboard.request import Form, Visit, form_of
+from duetime.dashboard.request import Form, PageRequest, form_of
 from duetime.dashboard.templates import is_https, render
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.http.browser_sessions import Browsers, cookie_name, is_own, is_page
@@ -104,7 +104,7 @@ def _any(sessions: Sessions) -> SessionFor:
     return session_for
 
 
-def sign_out(visit: Visit, _form: Form) -> Response:
+def sign_out(visit: PageRequest, _form: Form) -> Response:
     """The cookie is taken away, and what it held serves nobody any more."""
     if visit.browsers.sessions is not None and visit.session is not None:
         visit.browsers.sessions.end(visit.session)

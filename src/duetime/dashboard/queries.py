@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from duetime.dashboard.request import Visit
+from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Window
 from duetime.dashboard.timeline.bins import Density
 from duetime.engine.clock import Instant
@@ -27,14 +27,14 @@ class Most(NamedTuple):
     few and leave out what lies beyond."""
 
 
-def schedule_at(visit: Visit) -> Schedule:
+def schedule_at(visit: PageRequest) -> Schedule:
     schedule = visit.scheduler.find(visit.caller, visit.request.path_params["id"])
     if schedule is None:
         raise refuse("not_found", "There is no such schedule; it may have been deleted.")
     return schedule
 
 
-def remains_at(visit: Visit) -> Schedule:
+def remains_at(visit: PageRequest) -> Schedule:
     """The same, and what is left of one that was deleted: its history stays with its owner."""
     number = visit.scheduler.number_of(visit.caller, visit.request.path_params["id"])
     remains = None if number is None else visit.scheduler.store.get(number)
@@ -43,13 +43,13 @@ def remains_at(visit: Visit) -> Schedule:
     return remains
 
 
-def runs(visit: Visit, **asked: Any) -> list[View]:
+def runs(visit: PageRequest, **asked: Any) -> list[View]:
     """Shapes of runs, without counting how many there are."""
     page = taken(visit.scheduler.runs(visit.caller, RunQuery(**{"count_to": 0, **asked})))
     return run_shapes(visit.scheduler, page.items, visit.zone, brief=True)
 
 
-def coming_row(visit: Visit, instant: Instant, schedule: Schedule) -> View:
+def coming_row(visit: PageRequest, instant: Instant, schedule: Schedule) -> View:
     row = coming_shape(instant, schedule, visit.zone)
     trigger = trigger_shape(schedule.definition.trigger)
     return row | {"owner": schedule.definition.owner, "timezone": trigger.get("timezone")}
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
     past_from: Instant | None
 
 
-def seen_in(visit: Visit, window: Window, most: Most, owner: str | None = None) -> Seen:
+def seen_in(visit: PageRequest, window: Window, most: Most, owner: str | None = None) -> Seen:
     density = Density(window)
     schedules = []
     if window.end > visit.now:
@@ -78,7 +78,7 @@ def seen_in(visit: Visit, window: Window, most: Most, owner: str | None = None) 
     return Seen(density, more, past_from)
 
 
-def _past(visit: Visit, window: Window, most: int, owner: str | None) -> tuple[list[Run], Instant | None]:
+def _past(visit: PageRequest, window: Window, most: int, owner: str | None) -> tuple[list[Run], Instant | None]:
     """The latest runs back to the window's begin, as far as there are not too many; then where they begin instead.
 
     Runs are read in the order in which they were made, which is nearly that of their due instants.

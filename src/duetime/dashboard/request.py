@@ -23,7 +23,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.times.zones import known_zone
 from duetime.http.browser_sessions import SESSION, Browsers
 from duetime.mcp.tool import Call
-from duetime.rest.dependencies import House
+from duetime.rest.dependencies import ApiContext
 from duetime.rest.errors import Refused, answer_of, refuse
 
 ZONE_COOKIE = "duetime_zone"
@@ -37,9 +37,9 @@ FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
-class Visit:
+class PageRequest:
     request: Request
-    house: House
+    house: ApiContext
     browsers: Browsers
     call: Call
 
@@ -124,15 +124,15 @@ class Form:
         return {name: value[:LONGEST_PARAMETER] for name, value in pairs if name in names}
 
 
-Show = Callable[[Visit], Response]
-Act = Callable[[Visit, Form], Response]
+Show = Callable[[PageRequest], Response]
+Act = Callable[[PageRequest, Form], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Pages:
     """Makes endpoints of plain functions, which run in threads as the core does."""
 
-    def __init__(self, house: House, browsers: Browsers) -> None:
+    def __init__(self, house: ApiContext, browsers: Browsers) -> None:
         self._house, self._browsers = house, browsers
 
     def show(self, view: Show) -> Endpoint:
@@ -151,15 +151,15 @@ class Pages:
 
         return endpoint
 
-    def _acted(self, visit: Visit, form: Form | None, action: Act) -> Response:
+    def _acted(self, visit: PageRequest, form: Form | None, action: Act) -> Response:
         if form is None:
             raise refuse("not_json", "a form was expected here")
         if visit.session is None or not self._browsers.proofs.fits(visit.session, form.one(FIELD)):
             raise refuse("foreign", "this form is out of date or came from another site; go back, reload and try again")
         return action(visit, form)
 
-    def _visit(self, request: Request) -> Visit:
-        return Visit(request, self._house, self._browsers, self._house.identify())
+    def _visit(self, request: Request) -> PageRequest:
+        return PageRequest(request, self._house, self._browsers, self._house.identify())
 
 
 def form_of(content_type: str, body: bytes) -> Form | None:
@@ -172,7 +172,7 @@ def form_of(content_type: str, body: bytes) -> Form | None:
     return Form([(name, value.replace("\r\n", "\n")) for name, value in pairs])
 
 
-def answered(view: Show, visit: Visit) -> Response:
+def answered(view: Show, visit: PageRequest) -> Response:
     try:
         return view(visit)
     except Refused as refused:
@@ -185,7 +185,7 @@ _STATUSES = {"foreign": 403}
 _AWAY = "The store cannot be reached just now; try again in a moment."
 
 
-def refusal_page(visit: Visit, err: Err) -> Response:
+def refusal_page(visit: PageRequest, err: Err) -> Response:
     """With the status that the API would give; a store that is away may not even be asked whether workers live."""
     status = _STATUSES.get(err.code) or answer_of(err).status_code
     away = status == 503

@@ -14,10 +14,10 @@ from duetime.dashboard.login import Signing, sign_out
 from duetime.dashboard.request import Act, Pages, Show
 from duetime.dashboard.timeline import page as timeline
 from duetime.http.browser_sessions import Browsers
-from duetime.rest.dependencies import House
+from duetime.rest.dependencies import ApiContext
 
 
-def web_routes(house: House, browsers: Browsers) -> list[BaseRoute]:
+def web_routes(house: ApiContext, browsers: Browsers) -> list[BaseRoute]:
     pages, signing = Pages(house, browsers), Signing(browsers)
 
     def show(path: str, view: Show) -> Route:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from duetime.dashboard.request import Form, Visit
+from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.schedule_detail import run_rows
 from duetime.dashboard.timeline.charts import KINDS
 from duetime.engine.kind import Caller
@@ -32,14 +32,14 @@ ACTIONS: Final[dict[str, tuple[str, Change]]] = {
 }
 
 
-def _run_at(visit: Visit) -> Run:
+def _run_at(visit: PageRequest) -> Run:
     run = visit.scheduler.run(visit.caller, visit.request.path_params["run"])
     if run is None:
         raise refuse("not_found", "There is no such run; old ones are deleted after a while.")
     return run
 
 
-def run_page(visit: Visit) -> Response:
+def run_page(visit: PageRequest) -> Response:
     run = _run_at(visit)
     [shape] = run_rows(visit, [run])
     schedule = visit.scheduler.schedule_of(visit.caller, run)
@@ -54,7 +54,7 @@ def run_page(visit: Visit) -> Response:
     )
 
 
-def act_on_run(visit: Visit, form: Form) -> Response:
+def act_on_run(visit: PageRequest, form: Form) -> Response:
     action = visit.request.path_params["action"]
     if action not in ACTIONS:
         raise refuse("not_found", "There is no such page.")
@@ -67,7 +67,7 @@ def act_on_run(visit: Visit, form: Form) -> Response:
 # -- dead letters ---------------------------------------------------------------------------------------------------
 
 
-def dead_page(visit: Visit) -> Response:
+def dead_page(visit: PageRequest) -> Response:
     """Everything that failed for good or was lost, until somebody tries it again or dismisses it."""
     kind = visit.asked("kind") if visit.asked("kind") in KINDS else ""
     query = RunQuery(kind=kind or None, status="dead", limit=PAGE, cursor=visit.asked("cursor") or None, count_to=1000)
@@ -83,7 +83,7 @@ def dead_page(visit: Visit) -> Response:
     )
 
 
-def bulk_dead(visit: Visit, form: Form) -> Response:
+def bulk_dead(visit: PageRequest, form: Form) -> Response:
     action = form.one("action")
     if action not in ("retry", "dismiss"):
         raise refuse("invalid", "choose what to do: retry or dismiss")
@@ -100,7 +100,7 @@ def bulk_dead(visit: Visit, form: Form) -> Response:
 # -- the inbox ------------------------------------------------------------------------------------------------------
 
 
-def inbox_page(visit: Visit) -> Response:
+def inbox_page(visit: PageRequest) -> Response:
     """What arrived, the latest first; and what waits for an agent to take it."""
     topic = visit.asked("topic")
     query = RunQuery(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from duetime.dashboard.form_fields import usual_policy
 from duetime.dashboard.queries import remains_at, schedule_at
-from duetime.dashboard.request import Form, Visit, at
+from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.schedule_list import BULK, Change, pictures_of
 from duetime.engine.model import Run, Schedule, ScheduleState
 from duetime.engine.scheduler import Scheduler
@@ -38,7 +38,7 @@ ACTIONS: Final[dict[str, tuple[str, Change]]] = {
 ASKED_AGAIN: Final = ("cancel", "delete")
 
 
-def schedule_page(visit: Visit) -> Response:
+def schedule_page(visit: PageRequest) -> Response:
     schedule = remains_at(visit)
     public_id, state = schedule.definition.public_id, schedule.progress.state
     page = taken(
@@ -65,7 +65,7 @@ def schedule_page(visit: Visit) -> Response:
     )
 
 
-def _warnings(visit: Visit, schedule: Schedule) -> list[str]:
+def _warnings(visit: PageRequest, schedule: Schedule) -> list[str]:
     definition = schedule.definition
     service = visit.call.desk.notifications
     arrival = service.warnings(definition.subject, definition.owner) if definition.kind == "notification" else []
@@ -97,7 +97,7 @@ def _value(value: object) -> str:
     return "\u2013" if value is None else str(value) if isinstance(value, str) else json.dumps(value)
 
 
-def run_rows(visit: Visit, found: list[Run]) -> list[View]:
+def run_rows(visit: PageRequest, found: list[Run]) -> list[View]:
     """Each with its earlier attempts, which only those have that were tried again."""
     shapes = run_shapes(visit.scheduler, found, visit.zone)
     for run, shape in zip(found, shapes, strict=True):
@@ -109,7 +109,7 @@ def run_rows(visit: Visit, found: list[Run]) -> list[View]:
 # -- changing -------------------------------------------------------------------------------------------------------
 
 
-def sure_page(visit: Visit) -> Response:
+def sure_page(visit: PageRequest) -> Response:
     """Asks once more, without a script too."""
     action = visit.request.path_params["action"]
     if action not in ASKED_AGAIN:
@@ -117,7 +117,7 @@ def sure_page(visit: Visit) -> Response:
     return visit.page("sure.html", it=schedule_shape(schedule_at(visit), visit.zone), action=action)
 
 
-def act(visit: Visit, form: Form) -> Response:
+def act(visit: PageRequest, form: Form) -> Response:
     action = visit.request.path_params["action"]
     if action not in ACTIONS:
         raise refuse("not_found", "There is no such page.")

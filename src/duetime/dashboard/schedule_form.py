@@ -13,7 +13,7 @@ from starlette.responses import Response
 from duetime.dashboard import form_fields as fields
 from duetime.dashboard.form_fields import Values
 from duetime.dashboard.queries import schedule_at
-from duetime.dashboard.request import Form, Visit, at
+from duetime.dashboard.request import Form, PageRequest, at
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
@@ -38,13 +38,13 @@ LOOK: Final = "look"
 SHOWN: Final = 5
 
 
-def new_page(visit: Visit) -> Response:
+def new_page(visit: PageRequest) -> Response:
     kind = visit.asked("kind") if visit.asked("kind") in fields.KINDS else fields.KINDS[0]
     empty = fields.read(Form([]), kind)
     return _form(visit, kind, empty | FIRST | {"timezone": visit.zone}, key=token_hex(8))
 
 
-def create(visit: Visit, form: Form) -> Response:
+def create(visit: PageRequest, form: Form) -> Response:
     kind = form.one("kind") if form.one("kind") in fields.KINDS else fields.KINDS[0]
     values, key = fields.read(form, kind), form.one("key")[:LONGEST_KEY]
     if form.one("intent") == LOOK:
@@ -61,7 +61,7 @@ def create(visit: Visit, form: Form) -> Response:
     return visit.go(at(made.value.definition.public_id), did="created")
 
 
-def _new(visit: Visit, kind: str, values: Values, key: str) -> NewSchedule:
+def _new(visit: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
     """The same form sent twice is one wish; changed before it is sent again, it is another."""
     timing = fields.timing(values)
     new = NewSchedule(
@@ -88,13 +88,13 @@ def _first_words(values: Values, kind: str) -> str:
 # -- editing --------------------------------------------------------------------------------------------------------
 
 
-def edit_page(visit: Visit) -> Response:
+def edit_page(visit: PageRequest) -> Response:
     schedule = schedule_at(visit)
     kind = schedule.definition.kind
     return _form(visit, kind, fields.values_of(schedule, _usual(visit, kind)), schedule=schedule)
 
 
-def save(visit: Visit, form: Form) -> Response:
+def save(visit: PageRequest, form: Form) -> Response:
     schedule = schedule_at(visit)
     kind, public_id = schedule.definition.kind, schedule.definition.public_id
     values = fields.read(form, kind)
@@ -116,7 +116,7 @@ def save(visit: Visit, form: Form) -> Response:
     return visit.go(at(public_id), did="saved")
 
 
-def _usual(visit: Visit, kind: str) -> View:
+def _usual(visit: PageRequest, kind: str) -> View:
     return fields.usual_policy(visit.scheduler, kind)
 
 
@@ -142,7 +142,7 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
 
 
 def _form(
-    visit: Visit,
+    visit: PageRequest,
     kind: str,
     values: Values,
     err: Err | None = None,
@@ -179,18 +179,18 @@ def _form(
     )
 
 
-def _usual_agent(visit: Visit, owner: str) -> str:
+def _usual_agent(visit: PageRequest, owner: str) -> str:
     """Who is meant where a prompt names nobody, as the kind itself says."""
     return visit.scheduler.kinds["prompt"].prepare({"prompt": "who?"}, visit.caller._replace(owner=owner)).subject
 
 
-def _explained(visit: Visit, values: Values) -> Response:
+def _explained(visit: PageRequest, values: Values) -> Response:
     return visit.page(
         "preview.html", alarms=(), preview=_preview(visit, values)
     )  # asked for with every pause in typing
 
 
-def _preview(visit: Visit, values: Values) -> View:
+def _preview(visit: PageRequest, values: Values) -> View:
     zone = values["timezone"].strip() or visit.zone
     try:
         timing = fields.timing(values)

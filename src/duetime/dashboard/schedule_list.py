@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from duetime.dashboard.request import Form, Visit
+from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import KINDS, SPARKS, Spark, sparks
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleId, ScheduleState
@@ -36,7 +36,7 @@ BULK: Final[dict[str, tuple[str, Change]]] = {
 }
 
 
-def schedules_page(visit: Visit) -> Response:
+def schedules_page(visit: PageRequest) -> Response:
     asked = {name: visit.asked(name) for name in FILTERS}
     page = taken(visit.scheduler.search(visit.caller, _query(visit, asked)))
     shapes = [_row(item, visit.zone) for item in page.items]
@@ -64,7 +64,7 @@ def _row(schedule: Schedule, zone: str) -> View:
     return shape if schedule.progress.state == ScheduleState.ACTIVE else shape | {"next_run": None}
 
 
-def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
+def _query(visit: PageRequest, asked: dict[str, str]) -> ScheduleQuery:
     return ScheduleQuery(
         owner=(asked["owner"] or None) if visit.caller.operator else visit.caller.owner,
         kind=asked["kind"] or None,
@@ -78,7 +78,7 @@ def _query(visit: Visit, asked: dict[str, str]) -> ScheduleQuery:
     )
 
 
-def pictures_of(visit: Visit, schedules: list[Schedule]) -> list[Spark]:
+def pictures_of(visit: PageRequest, schedules: list[Schedule]) -> list[Spark]:
     """One question for the last runs of all of them."""
     of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
     for trace in visit.scheduler.store.traces(list(of), SPARKS):
@@ -89,7 +89,7 @@ def pictures_of(visit: Visit, schedules: list[Schedule]) -> list[Spark]:
 # -- many at a time -------------------------------------------------------------------------------------------------
 
 
-def bulk(visit: Visit, form: Form) -> Response:
+def bulk(visit: PageRequest, form: Form) -> Response:
     """What ends a schedule for good is asked again first."""
     action, ids = form.one("action"), list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
     if action not in BULK:

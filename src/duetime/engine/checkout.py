@@ -10,7 +10,7 @@ from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy import checkout as taking
 from duetime.engine.policy.changes import Change, Decision
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.queries import Reading, expected
 from duetime.engine.redaction import redacted_outcome
 from duetime.engine.result import Ok, Result
@@ -24,7 +24,7 @@ class Handing(Reading):
     @expected
     def take(
         self, caller: Caller, kind: str, subject: str | None = None, lease: int = LEASE, *, least: int = 0
-    ) -> Result[Held | None]:
+    ) -> Result[HeldRun | None]:
         """The oldest waiting run of the caller's owner, in the caller's hands until it expires; None when none waits.
 
         Two who ask at once see the same runs; the store lets one have each, and the other goes on to the next. An

@@ -40,7 +40,7 @@ class Created(NamedTuple):
     fresh: bool  # False: the owner's key was known, and this is what it made
 
 
-class Want(NamedTuple):
+class ClaimRequest(NamedTuple):
     """A wish to claim: at most `limit` entries of `lane` that start by `until`."""
 
     lane: str
@@ -192,7 +192,7 @@ class Store(Remotes, Revocations, Figures, Protocol):
         worker: WorkerId,
         now: Instant,
         finished: Sequence[Finished],
-        wants: Sequence[Want],
+        wants: Sequence[ClaimRequest],
         known: Mapping[RunId, Claim] = {},
         budget: Budget | int | None = None,
         answers: Answers | None = None,

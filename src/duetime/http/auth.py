@@ -23,7 +23,7 @@ from duetime.http.problems import refusal
 from duetime.mcp.tool import Call
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.tokens import Tokens
-from duetime.service.services import Desk
+from duetime.service.services import Services
 
 log = logging.getLogger("duetime.http")
 
@@ -122,7 +122,7 @@ def _access(grant: Grant) -> AccessToken:
     )
 
 
-def by_token(desk: Desk) -> Call:
+def by_token(desk: Services) -> Call:
     """The caller of the request at hand. There always is one behind `Bearer`; without it, nothing is done."""
     access = get_access_token()
     if access is None or access.claims is None:
@@ -132,7 +132,7 @@ def by_token(desk: Desk) -> Call:
     return Call(desk, caller, said["zone"] or desk.zone)
 
 
-def call_of(desk: Desk, grant: Grant) -> Call:
+def call_of(desk: Services, grant: Grant) -> Call:
     """The same, where a token came by another way than a request."""
     return Call(desk, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or desk.zone)
 

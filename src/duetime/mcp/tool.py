@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
-from duetime.service.services import Desk
+from duetime.service.services import Services
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
@@ -17,7 +17,7 @@ Arguments = dict[str, Any]
 class Call(NamedTuple):
     """One call: on whose behalf, in which zone, with what."""
 
-    desk: Desk
+    desk: Services
     caller: Caller
     zone: str
 

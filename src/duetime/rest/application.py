@@ -12,7 +12,7 @@ from duetime.http.problems import API
 from duetime.rest import errors as refusing
 from duetime.rest import events, runs, schedules, times
 from duetime.rest import info as standing
-from duetime.rest.dependencies import House
+from duetime.rest.dependencies import ApiContext
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
 from duetime.service.owner_limits import OwnerLimits
@@ -62,7 +62,7 @@ class Described(FastAPI):
         return described
 
 
-def api(house: House, version: str, limits: OwnerLimits | None = None) -> FastAPI:
+def api(house: ApiContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:
     app = Described(
         title="Duetime",
         version=version,
@@ -83,7 +83,7 @@ def api(house: House, version: str, limits: OwnerLimits | None = None) -> FastAP
     return app
 
 
-def api_routes(house: House, version: str, limits: OwnerLimits) -> list[BaseRoute]:
+def api_routes(house: ApiContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
     mount = Mount(API, app=Unexpected(api(house, version, limits)))
     # As it stands, its pattern ends at a line break: such a path would be answered by whoever comes next.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)

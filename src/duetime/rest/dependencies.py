@@ -18,7 +18,7 @@ from duetime.kinds.prompts.agent import Reply
 from duetime.mcp.tool import Call
 from duetime.rest.errors import refuse
 from duetime.service.owner_limits import OwnerLimits
-from duetime.service.services import Desk
+from duetime.service.services import Services
 
 Identify = Callable[[], Call]
 Finish = Callable[[Owner, Run, Reply], Result[Run]]
@@ -31,10 +31,10 @@ def _none(_owner: str) -> Sequence[Mapping[str, str]]:
     return ()
 
 
-class House(NamedTuple):
+class ApiContext(NamedTuple):
     """What the API stands on."""
 
-    desk: Desk
+    desk: Services
     identify: Identify
     """Who calls the request at hand."""
     finish: Finish
@@ -46,13 +46,13 @@ class House(NamedTuple):
     """What there is for an owner. Names and types alone: what else is set up for them is nobody's to read."""
 
 
-async def house_of(request: Request) -> House:
-    house: House = request.app.state.house
+async def house_of(request: Request) -> ApiContext:
+    house: ApiContext = request.app.state.house
     return house
 
 
 async def call_of(request: Request) -> Call:
-    house: House = request.app.state.house
+    house: ApiContext = request.app.state.house
     return house.identify()
 
 
@@ -61,13 +61,13 @@ async def limits_of(request: Request) -> OwnerLimits:
     return limits
 
 
-Here = Annotated[House, Depends(house_of)]
+Here = Annotated[ApiContext, Depends(house_of)]
 Caller = Annotated[Call, Depends(call_of)]
 Threads = Annotated[OwnerLimits, Depends(limits_of)]
 """For routes that are not called in a thread as a whole."""
 
 
-def operators_only(house: House, call: Call) -> None:
+def operators_only(house: ApiContext, call: Call) -> None:
     if not (call.caller.operator or house.trusting):
         raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
 

@@ -14,7 +14,7 @@ from duetime.engine.policy.checkout import not_yours
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.mcp.inbox import await_handover, is_under_way
 from duetime.mcp.tool import Call
-from duetime.rest.dependencies import Caller, Here, House, Threads, json_only, page_of, problems, router
+from duetime.rest.dependencies import ApiContext, Caller, Here, Threads, json_only, page_of, problems, router
 from duetime.rest.errors import Refused, refuse, taken
 from duetime.rest.requests import Asked, DeadAsked, FinishGiven, InboxAsked, RunsAsked, owner_of, time_of, zone_of
 from duetime.rest.responses import InboxShape, RunShape, RunsShape, RunWithAttempts
@@ -100,7 +100,7 @@ async def finish(here: Here, call: Caller, threads: Threads, id: Id, body: Annot
     return await run_in_thread(partial(_finished, here, call, id, body))
 
 
-def _finished(here: House, call: Call, id: int, body: FinishGiven) -> Response:
+def _finished(here: ApiContext, call: Call, id: int, body: FinishGiven) -> Response:
     run = _found(call, id)
     if run.status != RunStatus.WAITING:
         raise refuse("not_possible", f"it is {run.status}, so it cannot be finished")

@@ -22,7 +22,7 @@ class Inboxes(NamedTuple):
     heartbeat_of: str | None = None
 
 
-class Desk:
+class Services:
     def __init__(
         self,
         scheduler: Scheduler,

@@ -21,7 +21,7 @@ from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rescue import Excuses, plan_rescue
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Beat, Created, Exchange, Page, RunQuery, ScheduleQuery, Store, Want
+from duetime.engine.store import Beat, ClaimRequest, Created, Exchange, Page, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.engine.usage import Cap, Left, Used, left, reached
@@ -62,7 +62,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def looking_twice(transaction: Callable[P, T]) -> Callable[P, T]:
+def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
     """Where somebody else was faster with the same key, a second look finds what they made: two workers that reach a
     limit at once give the same alert, and neither may lose its outcomes over it."""
 
@@ -76,7 +76,7 @@ def looking_twice(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
-class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
+class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
     """Everything of the store contract that is the same wherever the rows are kept."""
 
     _sql: ClassVar[Mapping[str, str]]
@@ -133,7 +133,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
                 with self._write() as tx:
                     tx.set_stored_bytes(stale.owner, total, now)
 
-    @looking_twice
+    @retry_on_conflict
     def _create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int]
     ) -> Result[list[Created]]:
@@ -157,7 +157,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         return Ok([created[key_of(draft)] for draft in drafts])
 
     @within_transaction
-    @looking_twice
+    @retry_on_conflict
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         with self._write() as tx:
             found = tx.lock_schedule(schedule)
@@ -167,7 +167,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         return self._told(result)
 
     @within_transaction
-    @looking_twice
+    @retry_on_conflict
     def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
         with self._write() as tx:
             seen = tx.run(run)
@@ -201,13 +201,13 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
         with self._write():
             pass
 
-    @looking_twice
+    @retry_on_conflict
     def exchange(
         self,
         worker: WorkerId,
         now: Instant,
         finished: Sequence[Finished],
-        wants: Sequence[Want],
+        wants: Sequence[ClaimRequest],
         known: Mapping[RunId, Claim] = {},
         budget: Budget | int | None = None,
         answers: Answers | None = None,
@@ -224,7 +224,7 @@ class FlowingStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC)
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
         return Exchange(settled, claims, seen, postponed)
 
-    @looking_twice
+    @retry_on_conflict
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         with self._write() as tx:
             listed = tx.delete_worker(dead, beat)

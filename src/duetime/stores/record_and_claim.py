@@ -13,13 +13,13 @@ from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import Claim, Entry, plan_claims
 from duetime.engine.policy.create import Draft, begin, quota_reached
 from duetime.engine.policy.evaluation import Answers, Question
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rate_limit import Budget, hold_back, hour_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.policy.writes import Writes
 from duetime.engine.result import Err
-from duetime.engine.store import Created, Want
-from duetime.stores.rows import Holding
+from duetime.engine.store import ClaimRequest, Created
+from duetime.stores.rows import LockedRun
 from duetime.stores.transaction import OwnerKey, Transaction
 
 
@@ -81,7 +81,7 @@ def settle(
     return settlement.answers
 
 
-def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> dict[RunId, Held]:
+def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> dict[RunId, HeldRun]:
     """What was claimed, with what may have changed since. A definition that was edited meanwhile is for the next run:
     this one ends by the policy that it began with."""
     held = {}
@@ -89,11 +89,13 @@ def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[Holding]) -> di
         run, definition, _ = known[holding.run]
         if (run.status, run.fence, run.worker, run.stop) != holding[1:5]:
             run = run._replace(status=holding.status, fence=holding.fence, worker=holding.worker, stop=holding.stop)
-        held[holding.run] = Held(run, definition, holding.progress)
+        held[holding.run] = HeldRun(run, definition, holding.progress)
     return held
 
 
-def not_beyond(server_time: Instant | None, now: Instant, wants: Sequence[Want]) -> tuple[Instant, Sequence[Want]]:
+def not_beyond(
+    server_time: Instant | None, now: Instant, wants: Sequence[ClaimRequest]
+) -> tuple[Instant, Sequence[ClaimRequest]]:
     """Return now and the wants as far as the store's own clock lets them go, where they are bound by it.
 
     Now as well: a plan that is made with a later one would catch up with what has not come yet.
@@ -108,7 +110,7 @@ def take(
     tx: Transaction,
     worker: WorkerId,
     now: Instant,
-    wants: Sequence[Want],
+    wants: Sequence[ClaimRequest],
     budget: Budget | None,
     answers: Answers | None = None,
 ) -> tuple[list[Claim], int, list[Question]]:
@@ -173,7 +175,7 @@ def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: 
     return admitted
 
 
-def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
+def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[Entry]:
     """In the order of the wants; a lane that is wanted twice gives its entries once."""
     entries: dict[DueEntry, Entry] = {}
     taken: Counter[str] = Counter()
@@ -188,7 +190,9 @@ def _due_entries(tx: Transaction, wants: Sequence[Want]) -> list[Entry]:
     return list(entries.values())
 
 
-def _of_lane(tx: Transaction, want: Want, heads: Sequence[Head], served: Counter[tuple[str, str]]) -> list[Entry]:
+def _of_lane(
+    tx: Transaction, want: ClaimRequest, heads: Sequence[Head], served: Counter[tuple[str, str]]
+) -> list[Entry]:
     if want.turns is None:
         return tx.due_entries(want)
     turns = _still(want.turns, served)
@@ -222,7 +226,7 @@ def _by_owner(entries: Sequence[Entry]) -> Counter[str]:
     return Counter([entry[0][4] for entry in entries])  # by place: names cost twice as much, and every run comes here
 
 
-def _in_turns(tx: Transaction, want: Want, heads: Sequence[Head], turns: Turns) -> list[Entry]:
+def _in_turns(tx: Transaction, want: ClaimRequest, heads: Sequence[Head], turns: Turns) -> list[Entry]:
     """Where one owner has something due, the queue alone decides; of several, each gets its part."""
     dealt = deal(heads, want.limit, turns)
     if len(heads) == 1 or not dealt:

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, WorkerId
 from duetime.engine.policy.claim import Entry
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 
 DEFINITION = len(Definition._fields)
 RUN = len(Run._fields)
 DUE = len(DueEntry._fields)
 
 
-class Holding(NamedTuple):
+class LockedRun(NamedTuple):
     """What a store says of a run that somebody claims to hold."""
 
     run: RunId
@@ -37,12 +37,12 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     return _new(Entry, (_new(DueEntry, due), _new(Definition, definition), _new(Progress, progress), None))
 
 
-def held_of(row: tuple[Any, ...]) -> Held:
-    return Held(_new(Run, row[:RUN]), *schedule_of(row[RUN:]))
+def held_of(row: tuple[Any, ...]) -> HeldRun:
+    return HeldRun(_new(Run, row[:RUN]), *schedule_of(row[RUN:]))
 
 
-def holding_of(row: tuple[Any, ...]) -> Holding:
-    return _new(Holding, (*row[:5], _new(Progress, row[5:])))
+def holding_of(row: tuple[Any, ...]) -> LockedRun:
+    return _new(LockedRun, (*row[:5], _new(Progress, row[5:])))
 
 
 def run_update(run: Run) -> tuple[Any, ...]:

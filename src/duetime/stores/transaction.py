@@ -10,13 +10,13 @@ from duetime.engine.clock import Instant
 from duetime.engine.fair_share import Head
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId, WorkerId
 from duetime.engine.policy.claim import Entry
-from duetime.engine.policy.finish import Held, Reader
+from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.writes import Writes
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.engine.usage import Used
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import Holding
+from duetime.stores.rows import LockedRun
 
 OwnerKey = tuple[str, str]
 
@@ -24,7 +24,7 @@ FEW = 100
 """Due entries that are quickly read to see whose they are."""
 
 
-def takes_turns(want: Want) -> bool:
+def takes_turns(want: ClaimRequest) -> bool:
     """Whether it has to be known who has something due."""
     return want.turns is not None and not want.turns.by_time
 
@@ -60,22 +60,22 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def server_time(self) -> Instant | None:
         """The store's own clock when the worker was locked; None where it has none apart from this machine's."""
 
-    def due_lanes(self, wants: Sequence[Want]) -> Mapping[str, Sequence[Head]]:
+    def due_lanes(self, wants: Sequence[ClaimRequest]) -> Mapping[str, Sequence[Head]]:
         """Those that hold something, each with those who have something due in it where owners take turns. What it
         costs grows with the number of owners and not of entries. A store that is near may name all lanes."""
 
-    def due_entries(self, want: Want) -> list[Entry]:
+    def due_entries(self, want: ClaimRequest) -> list[Entry]:
         """By their instants alone. Locked; entries that another worker is just claiming are passed over."""
 
-    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         """The same for (owner, number, offset): so many of each, after those that this transaction has already."""
 
-    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]: ...
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]: ...
 
-    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+    def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
         """The same locks as `held`, and of the runs only what may have changed since they were claimed."""
 
-    def held_by(self, worker: WorkerId) -> list[Held]: ...
+    def held_by(self, worker: WorkerId) -> list[HeldRun]: ...
 
     def run(self, run: RunId) -> Run | None: ...
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duetime.engine.worker.standby import StandIn
     from duetime.mcp.stdio import Wire
     from duetime.mcp.tool import Call
-    from duetime.service.services import Desk
+    from duetime.service.services import Services
     from duetime.settings import Settings
 
 PATIENCE = 0.1
@@ -110,7 +110,7 @@ def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
     return identify
 
 
-def _for_a_run(room: App, desk: Desk, token: str) -> Callable[[], Call]:
+def _for_a_run(room: App, desk: Services, token: str) -> Callable[[], Call]:
     """The agent that a prompt woke: with its owner and depth, and as long as its run is under way."""
     import mcp_types as types
     from mcp.shared.exceptions import MCPError

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from duetime.dashboard.queries import Most, seen_in
-from duetime.dashboard.request import Visit
+from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
 from duetime.dashboard.timeline.charts import KINDS, Bar, Chart, chart, strip
 from duetime.engine.clock import SECOND, Instant
@@ -37,7 +37,7 @@ class Shade(NamedTuple):
     number: int
 
 
-def timeline_page(visit: Visit) -> Response:
+def timeline_page(visit: PageRequest) -> Response:
     zoom = ZOOMS.get(visit.asked("span"), ZOOMS[USUAL])
     view = window(zoom, visit.zone, visit.now, _start(visit))
     owner = visit.asked("owner") or None
@@ -82,7 +82,7 @@ def _ahead(drawn: Chart, now: Instant) -> list[Bar]:
     return [bar for bar in drawn.bars if bar.start >= now]
 
 
-def _start(visit: Visit) -> Instant | None:
+def _start(visit: PageRequest) -> Instant | None:
     """Whole seconds since 1970; anything else means now."""
     text = visit.asked("from")
     fits = text.isascii() and text.isdigit() and len(text) <= 12

@@ -24,7 +24,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.catch_up import missed_span, next_instant, span_without
 from duetime.engine.policy.claim import LEAD
-from duetime.engine.policy.finish import Held, Reader, end_run, release
+from duetime.engine.policy.finish import HeldRun, Reader, end_run, release
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
@@ -370,7 +370,7 @@ def cancel_run(change: Change, run: Run) -> Decision:
         writes.runs[run.id] = closed
         writes.progress[definition.id] = ended(progress._replace(queued=progress.queued - 1))
     else:
-        end_run(writes, Held(run, definition, progress), policy, closed, change.now, change.reader)
+        end_run(writes, HeldRun(run, definition, progress), policy, closed, change.now, change.reader)
     return done(writes, closed)
 
 

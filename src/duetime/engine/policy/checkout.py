@@ -6,7 +6,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Run, RunStatus, ScheduleState
 from duetime.engine.outcome import Outcome, Returned
 from duetime.engine.policy.changes import Change, Decision, as_stored, done, not_possible
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.record import Finished, settle
 from duetime.engine.policy.rows import run_entry
@@ -48,7 +48,7 @@ def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> D
     if isinstance(decision, Err):
         return decision
     writes, taken = decision.value
-    return done(writes, Held(taken, definition, progress))
+    return done(writes, HeldRun(taken, definition, progress))
 
 
 @as_stored
@@ -90,7 +90,7 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
         writes.runs[run.id] = back._replace(holder=None, expires=None)
         return done(writes, writes.runs[run.id])
     freed = run._replace(holder=None, until=None, expires=None)
-    settle(writes, Held(freed, definition, progress), item, change.now, change.reader)
+    settle(writes, HeldRun(freed, definition, progress), item, change.now, change.reader)
     return done(writes, writes.runs[run.id])
 
 

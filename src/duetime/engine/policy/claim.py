@@ -22,7 +22,7 @@ from duetime.engine.model import (
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import Found, without
 from duetime.engine.policy.evaluation import LEAD, Answers, Question, found_before, occurrences
-from duetime.engine.policy.finish import Held, Reader, end_run
+from duetime.engine.policy.finish import HeldRun, Reader, end_run
 from duetime.engine.policy.options import Overlap, Policy, policy_from_json
 from duetime.engine.policy.record import Finished, settle
 from duetime.engine.policy.rows import Span, claimed_run, ended, new_run, run_entry, span_run, trigger_entry
@@ -278,7 +278,7 @@ def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
             plan.writes.due_new.append(run_entry(entry.definition, policy, run, run.until))
         return
     lapsed = run._replace(holder=None, until=None, expires=None, fence=run.fence + 1)
-    held = Held(lapsed, entry.definition, entry.progress)
+    held = HeldRun(lapsed, entry.definition, entry.progress)
     if run.holder is not None:
         missed = Finished(run.id, lapsed.fence, Failed("whoever took it did not finish in time"), None, plan.now)
         settle(plan.writes, held, missed, plan.now, plan.reader)

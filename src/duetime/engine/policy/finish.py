@@ -33,7 +33,7 @@ class Reader(Protocol):
         """The number of the latest attempt of a run that is kept beside its own row; 0 where there is none."""
 
 
-class Held(NamedTuple):
+class HeldRun(NamedTuple):
     """A run with its schedule, the progress row locked."""
 
     run: Run
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     progress: Progress
 
 
-def end_run(writes: Writes, held: Held, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
+def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
     """`closed` is the run in its final status; it was counted as active until now."""
     progress = writes.progress_of(held.progress)
     failures, last_error = progress.failures, closed.error

@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.backoff import backoff
-from duetime.engine.policy.finish import Held, Reader, end_run
+from duetime.engine.policy.finish import HeldRun, Reader, end_run
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.rows import earliest_start, run_entry
@@ -48,7 +48,7 @@ class Settlement:
 
 
 def plan_settlement(
-    held: Mapping[RunId, Held], finished: Sequence[Finished], worker: WorkerId, now: Instant, reader: Reader
+    held: Mapping[RunId, HeldRun], finished: Sequence[Finished], worker: WorkerId, now: Instant, reader: Reader
 ) -> Settlement:
     settlement = Settlement()
     for item in finished:
@@ -60,7 +60,7 @@ def plan_settlement(
     return settlement
 
 
-def _answer(row: Held | None, item: Finished, worker: WorkerId, writes: Writes) -> Answer:
+def _answer(row: HeldRun | None, item: Finished, worker: WorkerId, writes: Writes) -> Answer:
     if row is None or row.run.fence != item.fence or row.run.worker != worker:
         return Answer.STALE
     if row.run.status != _RUNNING or row.run.id in writes.runs:
@@ -68,7 +68,7 @@ def _answer(row: Held | None, item: Finished, worker: WorkerId, writes: Writes) 
     return _RECORDED
 
 
-def settle(writes: Writes, held: Held, item: Finished, now: Instant, reader: Reader) -> None:
+def settle(writes: Writes, held: HeldRun, item: Finished, now: Instant, reader: Reader) -> None:
     policy = policy_for_ending(held.definition.policy)
     started = item.started if item.started is not None else held.run.started
     outcome = item.outcome
@@ -98,7 +98,7 @@ def _completed(run: Run, started: Instant | None, finished: Instant, result: str
     )  # fmt: skip
 
 
-def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
+def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
     """Until when it may be given back for such a reason is kept with the run: workers come and go meanwhile."""
     until = held.run.until
     if outcome.patience is not None:
@@ -118,7 +118,7 @@ def _give_back(writes: Writes, held: Held, run: Run, outcome: Returned, now: Ins
         _say_why(writes, held, outcome.reason)
 
 
-def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
+def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
     """Neither a worker nor an attempt: whoever takes it starts the attempt."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
@@ -138,7 +138,9 @@ def _wait(writes: Writes, held: Held, run: Run, outcome: Waiting, now: Instant, 
         writes.due_new.append(run_entry(held.definition, policy, waiting, outcome.until))
 
 
-def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry, now: Instant, reader: Reader) -> None:
+def _retry_or_fail(
+    writes: Writes, held: HeldRun, run: Run, outcome: Failed | Retry, now: Instant, reader: Reader
+) -> None:
     policy = policy_for_ending(held.definition.policy)
     failures = run.attempt - run.deaths
     permanent = isinstance(outcome, Failed) and outcome.permanent
@@ -154,7 +156,7 @@ def _retry_or_fail(writes: Writes, held: Held, run: Run, outcome: Failed | Retry
     go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
 
 
-def go_on(writes: Writes, held: Held, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
+def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
     """Back into the queue while the schedule is active; parked while it is paused, unless somebody asked for this very
     run; over when it was cancelled."""
     policy = policy_for_ending(held.definition.policy)
@@ -175,7 +177,7 @@ def _by_hand(run: Run, reader: Reader) -> bool:
     return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
 
 
-def _say_why(writes: Writes, held: Held, note: str) -> None:
+def _say_why(writes: Writes, held: HeldRun, note: str) -> None:
     """The schedule tells why it waits, until it is taken up again; of one that is over there is nothing to tell."""
     progress = writes.progress_of(held.progress)
     if progress.state == ScheduleState.ACTIVE:

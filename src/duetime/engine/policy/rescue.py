@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Run, RunId, RunStatus, ScheduleState
-from duetime.engine.policy.finish import Held, Reader, end_run, pause_and_tell
+from duetime.engine.policy.finish import HeldRun, Reader, end_run, pause_and_tell
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.record import go_on
 from duetime.engine.policy.rows import earliest_start
@@ -50,7 +50,7 @@ class Excuses:
 NO_EXCUSES = Excuses()
 
 
-def plan_rescue(held: Sequence[Held], now: Instant, reader: Reader, excuses: Excuses = NO_EXCUSES) -> Writes:
+def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: Excuses = NO_EXCUSES) -> Writes:
     writes = Writes()
     blamed = [row for row in held if not excuses.hold_for(row.run)]
     alone = sum(row.run.deaths > 0 for row in blamed) <= 1
@@ -65,7 +65,7 @@ def plan_rescue(held: Sequence[Held], now: Instant, reader: Reader, excuses: Exc
     return writes
 
 
-def _spare(writes: Writes, held: Held, now: Instant, reader: Reader) -> None:
+def _spare(writes: Writes, held: HeldRun, now: Instant, reader: Reader) -> None:
     error = "its worker died before it began"
     run = held.run._replace(
         attempt=held.run.attempt - 1, fence=held.run.fence + 1, worker=None, started=None, error=error
@@ -73,7 +73,7 @@ def _spare(writes: Writes, held: Held, now: Instant, reader: Reader) -> None:
     go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
 
 
-def _blame(writes: Writes, held: Held, now: Instant, reader: Reader, alone: bool) -> None:
+def _blame(writes: Writes, held: HeldRun, now: Instant, reader: Reader, alone: bool) -> None:
     error = "its worker died"
     run = _died_with(held, error)
     if run.deaths >= MOST_DEATHS and alone:
@@ -83,17 +83,17 @@ def _blame(writes: Writes, held: Held, now: Instant, reader: Reader, alone: bool
     go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
 
 
-def _lose(writes: Writes, held: Held, now: Instant, reader: Reader) -> None:
+def _lose(writes: Writes, held: HeldRun, now: Instant, reader: Reader) -> None:
     run = _died_with(held, "its worker died; it runs at most once, so it was not started again")
     policy = policy_for_ending(held.definition.policy)
     end_run(writes, held, policy, run._replace(status=RunStatus.LOST, finished=now), now, reader)
 
 
-def _died_with(held: Held, error: str) -> Run:
+def _died_with(held: HeldRun, error: str) -> Run:
     return held.run._replace(deaths=held.run.deaths + 1, fence=held.run.fence + 1, worker=None, error=error)
 
 
-def _quarantine(writes: Writes, held: Held, run: Run, now: Instant, reader: Reader) -> None:
+def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: Reader) -> None:
     """Its schedule is paused too: the next occurrence would only kill again."""
     policy = policy_for_ending(held.definition.policy)
     error = f"quarantined: {run.deaths} workers died while they held it"

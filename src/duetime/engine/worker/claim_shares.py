@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from duetime.engine.fair_share import UNLIMITED, Cursor, Turns
 from duetime.engine.kind import LOCAL
-from duetime.engine.store import Want
-from duetime.engine.worker.runner import InHand
+from duetime.engine.store import ClaimRequest
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import NOTIFICATION, PROMPT, ThreadShares
 
 SLOW = 1.0
@@ -24,7 +24,7 @@ Numbers: TypeAlias = Counter[tuple[str, str]]
 _kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
 
 
-def numbers(items: Iterable[InHand]) -> Numbers:
+def numbers(items: Iterable[ClaimedRun]) -> Numbers:
     return Counter(map(_kind_and_owner, items))
 
 
@@ -47,7 +47,7 @@ class ClaimShares:
         pace = self._paces.get(owner, SLOW)
         self._paces[owner] = pace + (min(SLOW, seconds) - pace) * 0.05
 
-    def stalled(self, items: Iterable[InHand]) -> None:
+    def stalled(self, items: Iterable[ClaimedRun]) -> None:
         for item in items:
             self._paces.pop(item.claim.definition.owner, None)
 
@@ -103,7 +103,7 @@ class ClaimShares:
         ahead = min(self._most_ahead, int(self.threads.threads * self._ahead / pace))
         return max(room + ahead, 0 if self._owners[owner] > 0 else 1)
 
-    def full(self, wants: Sequence[Want]) -> list[tuple[str, str]]:
+    def full(self, wants: Sequence[ClaimRequest]) -> list[tuple[str, str]]:
         """Name the lanes and owners of which nothing can be claimed before something of theirs ends."""
         return [
             (want.lane, owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import Part, ThreadShares
 
 
@@ -14,15 +14,15 @@ class FairLine:
 
     def __init__(self, shares: ThreadShares) -> None:
         self._shares = shares
-        self._queues: dict[Part, deque[InHand]] = {}
+        self._queues: dict[Part, deque[ClaimedRun]] = {}
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def put(self, items: Sequence[InHand]) -> None:
+    def put(self, items: Sequence[ClaimedRun]) -> None:
         kind = owner = ""
-        queue: deque[InHand] = deque()
+        queue: deque[ClaimedRun] = deque()
         for item in items:
             definition = item.claim.definition
             if definition.owner != owner or definition.kind != kind:
@@ -31,7 +31,7 @@ class FairLine:
             queue.append(item)
         self._length += len(items)
 
-    def draw(self) -> tuple[InHand, Part] | None:
+    def draw(self) -> tuple[ClaimedRun, Part] | None:
         """Return the next run that may begin. It counts as begun until its part is told that it has ended."""
         may_begin = self._shares.may_begin
         for part, queue in self._queues.items():  # noqa: B007 - the loop ends at the one that is drawn from
@@ -48,7 +48,7 @@ class FairLine:
         self._shares.begin(part)
         return item, part
 
-    def draw_again(self, part: Part) -> InHand | None:
+    def draw_again(self, part: Part) -> ClaimedRun | None:
         """Return the next run of an owner and kind of which one has just ended, where nobody else waits.
 
         It takes the place of the one before it, so that nothing in the counts changes: most runs begin this way.
@@ -67,11 +67,11 @@ class FairLine:
         if not part.number and part not in self._queues:
             self._shares.forget(part)
 
-    def head(self) -> InHand | None:
+    def head(self) -> ClaimedRun | None:
         """Return the run that has stood in line longest."""
         return min((queue[0] for queue in self._queues.values()), key=lambda item: item.since, default=None)
 
-    def take_back(self, before: float | None = None) -> list[InHand]:
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
         """Take out everything, or the queues whose first run was claimed before an instant of the monotonic clock."""
         parts = [part for part, queue in self._queues.items() if before is None or queue[0].since < before]
         items = [item for part in parts for item in self._queues.pop(part)]

@@ -39,7 +39,7 @@ class _Seen:
     last_read: float
 
 
-class Judge:
+class FailureDetector:
     """Declares a worker dead after a full lease, that worker's, of successful reads of the same beat.
 
     Time is measured on the judge's own monotonic clock.

@@ -17,15 +17,15 @@ from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.writes import Writes
 from duetime.engine.result import Err, Ok
-from duetime.engine.store import Store, Want
+from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.triggers.step_budget import OutOfSteps
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 
 log = logging.getLogger("duetime.worker")
 
 UNSTORABLE = Failed("its outcome could not be stored; the worker's log says why", permanent=True)
 
-Done: TypeAlias = tuple[InHand, Finished]
+Done: TypeAlias = tuple[ClaimedRun, Finished]
 
 
 def exchange(
@@ -33,7 +33,7 @@ def exchange(
     worker: WorkerId,
     now: Instant,
     batch: Sequence[Done],
-    wants: Sequence[Want],
+    wants: Sequence[ClaimRequest],
     budget: Budget | int | None = None,
     answers: Answers | None = None,
 ) -> tuple[list[Claim], int, Sequence[Question]]:
@@ -52,10 +52,12 @@ def exchange(
     return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
 
 
-Part: TypeAlias = tuple[Sequence[Done], Sequence[Want]]
+Part: TypeAlias = tuple[Sequence[Done], Sequence[ClaimRequest]]
 
 
-def _halves(store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[Want], error: Exception) -> list[Part]:
+def _halves(
+    store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest], error: Exception
+) -> list[Part]:
     """What to try instead; nothing where the culprit was dealt with."""
     if batch and wants:
         return [(batch, ()), ((), wants)]
@@ -84,7 +86,7 @@ def _said_instead(done: Done, error: Exception) -> Done:
     return item, finished._replace(outcome=UNSTORABLE)
 
 
-def _break_first(store: Store, want: Want, now: Instant, error: Exception) -> None:
+def _break_first(store: Store, want: ClaimRequest, now: Instant, error: Exception) -> None:
     entry = store.earliest([want.lane])
     if entry is None:
         raise error

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from duetime.engine.worker.fair_queue import FairLine
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import Part, ThreadShares
 
 
@@ -14,7 +14,7 @@ class Pool:
     def __init__(
         self,
         threads: int,
-        carry_out: Callable[[InHand], None],
+        carry_out: Callable[[ClaimedRun], None],
         after: Callable[[], None],
         *,
         notifications: bool = True,
@@ -37,7 +37,7 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
-    def put(self, items: Sequence[InHand]) -> None:
+    def put(self, items: Sequence[ClaimedRun]) -> None:
         with self._ready:
             self._line.put(items)
             self._call_one()
@@ -48,12 +48,12 @@ class Pool:
             self._waking = True
             self._ready.notify()
 
-    def take_back(self) -> list[InHand]:
+    def take_back(self) -> list[ClaimedRun]:
         """Everything that no thread has drawn yet."""
         with self._ready:
             return self._line.take_back()
 
-    def take_stalled(self, before: float) -> list[InHand]:
+    def take_stalled(self, before: float) -> list[ClaimedRun]:
         """The same of those owners and kinds whose first run has stood in line since before."""
         with self._ready:
             return self._line.take_back(before)
@@ -67,7 +67,7 @@ class Pool:
         """Threads with nothing to do and nothing in line for them."""
         return max(0, self.size - self.shares.in_flight - len(self._line))
 
-    def head(self) -> InHand | None:
+    def head(self) -> ClaimedRun | None:
         with self._ready:
             return self._line.head()
 
@@ -89,7 +89,7 @@ class Pool:
             self._carry_out(item)
             drawn = self._draw(part)
 
-    def _draw(self, ended: Part | None) -> tuple[InHand, Part] | None:
+    def _draw(self, ended: Part | None) -> tuple[ClaimedRun, Part] | None:
         line = self._line
         with self._lock:  # the lock itself: going through the condition costs two calls for every run
             if ended is not None:

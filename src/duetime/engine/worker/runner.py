@@ -20,7 +20,7 @@ from duetime.engine.worker.lease import Lease
 log = logging.getLogger("duetime.worker")
 
 
-class InHand:
+class ClaimedRun:
     """A claimed run in this process."""
 
     __slots__ = ("begun", "claim", "id", "over", "report", "reported", "since", "stop", "worker")
@@ -44,7 +44,7 @@ class InHand:
         self.report, self.reported = clean_text(text[:500]), False
 
 
-def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
+def carry_out(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
     item.begun = True
     started = clock.now()
     outcome = _outcome(item, kinds, lease)
@@ -56,12 +56,12 @@ def carry_out(item: InHand, kinds: Mapping[str, Kind], clock: Clock, lease: Leas
     return Finished(run.id, run.fence, outcome, started, clock.now())
 
 
-def give_back(item: InHand, clock: Clock) -> Finished:
+def give_back(item: ClaimedRun, clock: Clock) -> Finished:
     run = item.claim.run
     return Finished(run.id, run.fence, Returned(), None, clock.now())
 
 
-def _outcome(item: InHand, kinds: Mapping[str, Kind], lease: Lease | None) -> Outcome:
+def _outcome(item: ClaimedRun, kinds: Mapping[str, Kind], lease: Lease | None) -> Outcome:
     try:
         kind = kinds[item.claim.definition.kind]
         return kind.execute(Work(item.claim, item.stop, item.tell, lease))
@@ -71,7 +71,7 @@ def _outcome(item: InHand, kinds: Mapping[str, Kind], lease: Lease | None) -> Ou
         return Failed(error_text(error))
 
 
-def _judge(item: InHand, outcome: Outcome) -> Outcome:
+def _judge(item: ClaimedRun, outcome: Outcome) -> Outcome:
     """A thread cannot be killed: what came back after its time was up is a failure all the same. What it brought is
     kept: an agent may have done and used much by then."""
     reason = item.stop.reason
@@ -86,7 +86,7 @@ def _judge(item: InHand, outcome: Outcome) -> Outcome:
     return _cut_short(item, reason)
 
 
-def _cut_short(item: InHand, reason: StopReason) -> Outcome:
+def _cut_short(item: ClaimedRun, reason: StopReason) -> Outcome:
     """By no fault of its own: work that may run again does so, as after a crash; other work is over.
 
     After a lost lease this counts only while nobody has rescued the run; otherwise its fence is stale.
@@ -103,14 +103,14 @@ def _cut_short(item: InHand, reason: StopReason) -> Outcome:
 class Carrier(Protocol):
     size: int
 
-    def put(self, items: Sequence[InHand]) -> None: ...
+    def put(self, items: Sequence[ClaimedRun]) -> None: ...
 
-    def take_back(self) -> list[InHand]: ...
+    def take_back(self) -> list[ClaimedRun]: ...
 
-    def take_stalled(self, before: float) -> list[InHand]:
+    def take_stalled(self, before: float) -> list[ClaimedRun]:
         """What has stood in line since before an instant of the monotonic clock, and what stands behind it."""
 
-    def head(self) -> InHand | None: ...
+    def head(self) -> ClaimedRun | None: ...
 
     @property
     def free(self) -> int: ...
@@ -121,20 +121,20 @@ class InlineCarrier:
 
     size = 250
 
-    def __init__(self, execute: Callable[[InHand], None]) -> None:
+    def __init__(self, execute: Callable[[ClaimedRun], None]) -> None:
         self._execute = execute
 
-    def put(self, items: Sequence[InHand]) -> None:
+    def put(self, items: Sequence[ClaimedRun]) -> None:
         for item in items:
             self._execute(item)
 
-    def take_back(self) -> list[InHand]:
+    def take_back(self) -> list[ClaimedRun]:
         return []
 
-    def take_stalled(self, before: float) -> list[InHand]:
+    def take_stalled(self, before: float) -> list[ClaimedRun]:
         return []
 
-    def head(self) -> InHand | None:
+    def head(self) -> ClaimedRun | None:
         return None
 
     @property

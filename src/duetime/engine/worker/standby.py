@@ -14,7 +14,7 @@ from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import Store
-from duetime.engine.worker.lease import Judge
+from duetime.engine.worker.lease import FailureDetector
 from duetime.engine.worker.threads import Engine
 
 log = logging.getLogger("duetime.worker")
@@ -24,7 +24,7 @@ class StandIn:
     def __init__(self, store: Store, clock: Clock, lease: float, make: Callable[[], Engine], patience: float) -> None:
         self._store, self._clock, self._make, self._patience = store, clock, make, patience
         self._interval = min(0.5, lease / 20)
-        self._judge = Judge(clock, lease, self._interval, store.probe)
+        self._judge = FailureDetector(clock, lease, self._interval, store.probe)
         self._engine: Engine | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="duetime-stand-in", daemon=True)

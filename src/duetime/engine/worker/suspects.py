@@ -17,7 +17,7 @@ from duetime.engine.clock import Clock
 from duetime.engine.model import RunId, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.record import Finished
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 
 IDLE = 5.0
 """Seconds without suspects after which the next group is of one again."""
@@ -26,8 +26,8 @@ IDLE = 5.0
 class Suspects:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._under_way: dict[RunId, InHand] = {}
-        self._parked: list[InHand] = []
+        self._under_way: dict[RunId, ClaimedRun] = {}
+        self._parked: list[ClaimedRun] = []
         self._workers: Set[WorkerId] = frozenset()
         self._last = clock.monotonic()
         self.start_small()
@@ -59,7 +59,7 @@ class Suspects:
             self.start_small()
         return max(0, self._allowed[self._repeated()] - len(self._under_way))
 
-    def admit(self, items: list[InHand]) -> list[InHand]:
+    def admit(self, items: list[ClaimedRun]) -> list[ClaimedRun]:
         """Those that may begin now, in their order; the others begin when `ended` lets them."""
         suspects = [item for item in items if item.claim.run.deaths]
         if not suspects:
@@ -69,7 +69,7 @@ class Suspects:
         waiting = {id(item) for item in self._parked}
         return [item for item in earlier if item in released] + [item for item in items if id(item) not in waiting]
 
-    def ended(self, done: Iterable[tuple[InHand, Finished]]) -> list[InHand]:
+    def ended(self, done: Iterable[tuple[ClaimedRun, Finished]]) -> list[ClaimedRun]:
         """Each one that was carried out, and left this process alive, lets one more begin beside its like. Those that
         may begin now."""
         for item, finished in done if self._under_way else ():
@@ -80,7 +80,7 @@ class Suspects:
                     self._allowed[_is_repeated(item)] += 1
         return self._released() if self._parked else []
 
-    def take_back(self, stalled: float = 0.0) -> list[InHand]:
+    def take_back(self, stalled: float = 0.0) -> list[ClaimedRun]:
         """Those that have not begun after so many seconds in hand: another worker may have room for them."""
         if not self._parked:
             return []
@@ -89,7 +89,7 @@ class Suspects:
         self._parked = [item for item in self._parked if item.since > latest]
         return taken
 
-    def _released(self) -> list[InHand]:
+    def _released(self) -> list[ClaimedRun]:
         released = []
         for item in sorted(self._parked, key=lambda item: -item.claim.run.deaths):
             repeated = _is_repeated(item)
@@ -105,5 +105,5 @@ class Suspects:
         return any(_is_repeated(item) for item in self._under_way.values())
 
 
-def _is_repeated(item: InHand) -> bool:
+def _is_repeated(item: ClaimedRun) -> bool:
     return item.claim.run.deaths > 1

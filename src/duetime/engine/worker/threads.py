@@ -13,7 +13,7 @@ from duetime.engine.store import Store
 from duetime.engine.times import zones
 from duetime.engine.worker.exchange_age import ExchangeAge
 from duetime.engine.worker.pool import Pool
-from duetime.engine.worker.runner import InHand
+from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.store_clock import StoreClock
 from duetime.engine.worker.thread_shares import NOTIFICATION
 from duetime.engine.worker.timer import Timer
@@ -85,10 +85,10 @@ class Engine:
 
     # -- running ------------------------------------------------------------------------------------------------
 
-    def _start_later(self, seconds: float, item: InHand) -> None:
+    def _start_later(self, seconds: float, item: ClaimedRun) -> None:
         self.timer.after(seconds, lambda: self._start_in_time(item))
 
-    def _start_in_time(self, item: InHand) -> None:
+    def _start_in_time(self, item: ClaimedRun) -> None:
         """Wait a little longer where the clock was corrected meanwhile: by the clock at its start, no run is early."""
         left = item.claim.at - self._clock.now()
         if 0 < left <= self.options.lead:
@@ -96,7 +96,7 @@ class Engine:
         else:
             self.pool.put([item])
 
-    def _carry_out(self, item: InHand) -> None:
+    def _carry_out(self, item: ClaimedRun) -> None:
         timeout = item.timeout
         if timeout is None:
             self.worker.execute(item)

@@ -14,11 +14,11 @@ from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
 from duetime.engine.policy.claim import LEAD, Claim
 from duetime.engine.policy.evaluation import Answers, Question, evaluate
 from duetime.engine.policy.rate_limit import Budget
-from duetime.engine.store import Store, Want
+from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.claim_shares import ClaimShares, numbers
-from duetime.engine.worker.lease import Judge, Lease
+from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, count_from, exchange
-from duetime.engine.worker.runner import Carrier, InHand, InlineCarrier, carry_out, give_back
+from duetime.engine.worker.runner import Carrier, ClaimedRun, InlineCarrier, carry_out, give_back
 from duetime.engine.worker.store_clock import is_real
 from duetime.engine.worker.suspects import Suspects
 
@@ -64,8 +64,8 @@ class Worker:
         ]
         self.id: WorkerId | None = None
         self.lease = Lease(clock, options.lease)
-        self.judge = Judge(clock, options.lease, self.watch_interval, store.probe)
-        self.hands: dict[RunId, InHand] = {}
+        self.judge = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
+        self.hands: dict[RunId, ClaimedRun] = {}
         self.shares = ClaimShares(options.ahead, 4 * options.batch)
         self.done: deque[Done] = deque()
         self.claiming = True
@@ -75,7 +75,7 @@ class Worker:
         self.carrier: Carrier = InlineCarrier(self.execute)
         self._server_bound = is_real(clock)
         self._gone: WorkerId | None = None
-        self._strays: list[InHand] = []
+        self._strays: list[ClaimedRun] = []
         self._doubt = False
         self._pace = 1.0
         self._look_at: Instant | None = Instant(0)
@@ -155,7 +155,7 @@ class Worker:
         for item in list(self.hands.values()):
             item.stop.set(reason)
 
-    def start_anew(self, gone: WorkerId) -> None:
+    def re_register(self, gone: WorkerId) -> None:
         """Others took this worker for dead: what it holds is theirs, and its outcomes would match no row.
 
         Beat and exchange may both hear of one death; the second one must not end the new life.
@@ -184,7 +184,7 @@ class Worker:
             return LONGEST_SLEEP
         return min(LONGEST_SLEEP, max(0.0, (self._look_at - self.clock.now()) / SECOND))
 
-    def _wants(self, now: Instant, ending: Set[RunId]) -> list[Want]:
+    def _wants(self, now: Instant, ending: Set[RunId]) -> list[ClaimRequest]:
         """What there is room for. The runs that are `ending` free their slots in the transaction that claims."""
         self._stuck = False
         if not self.claiming or self.lease.expired():
@@ -211,7 +211,7 @@ class Worker:
             self._asked_for_others = now
             self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
 
-    def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[Want]:
+    def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[ClaimRequest]:
         """First what needs an idle thread, then suspects, then the rest; each sort shares its limit among all kinds."""
         lead, kinds = self.options.lead, self.shares.order(self.kinds)
         soon = Instant(now + lead)
@@ -223,9 +223,9 @@ class Worker:
         bound = self._server_bound
         return [want._replace(server_bound=bound) for want in (*alone, *suspects, *rest) if want.limit > 0]
 
-    def _want(self, kind: str, lane: str, limit: int, room: int, until: Instant, share: str) -> Want:
+    def _want(self, kind: str, lane: str, limit: int, room: int, until: Instant, share: str) -> ClaimRequest:
         turns = self.shares.turns(kind, lane, at_once=share == "room:exact")
-        return Want(lane, self.shares.limit(kind, limit, room), until, share, turns)
+        return ClaimRequest(lane, self.shares.limit(kind, limit, room), until, share, turns)
 
     def _threads(self) -> int:
         """Those that are ours to fill: a run that was dropped keeps its thread until it returns."""
@@ -238,7 +238,7 @@ class Worker:
         size = self._threads()
         return size + min(4 * self.options.batch, int(size * self.options.ahead / max(self._pace, 1e-6)))
 
-    def _look_ahead(self, wants: Sequence[Want], now: Instant, seen: int) -> None:
+    def _look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
         """When to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self.clock.monotonic()
         before = self._notices
@@ -250,7 +250,7 @@ class Worker:
             self._look_at = Instant(0)
         self._giving_way = self._should_give_way(wants, now)
 
-    def _next_look(self, wants: Sequence[Want], now: Instant, seen: int) -> Instant | None:
+    def _next_look(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> Instant | None:
         entry = self.store.earliest([want.lane for want in wants], self.shares.full(wants))
         if entry is None:
             return None
@@ -261,14 +261,14 @@ class Worker:
             return Instant(self.clock.now() + CONTENDED)
         return self._decided_at(entry, wants, now)
 
-    def _decided_at(self, entry: DueEntry, wants: Sequence[Want], now: Instant) -> Instant:
+    def _decided_at(self, entry: DueEntry, wants: Sequence[ClaimRequest], now: Instant) -> Instant:
         """When to look where the first entry could be claimed ahead and was not: its schedule is busy, so that it is
         decided at its instant, or another worker is just claiming it. What comes behind it may be claimable before."""
         lanes, ahead = [want.lane for want in wants], Instant(now + self.options.lead)
         behind = self.store.earliest(lanes, self.shares.full(wants), ahead)
         return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
 
-    def _should_give_way(self, wants: Sequence[Want], now: Instant) -> frozenset[str]:
+    def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
         """Work that needs an idle thread would wait for ever beside a line that is always filled up again. Returns the
         groups of kinds that have such work."""
         asked = {want.lane for want in wants}
@@ -309,7 +309,7 @@ class Worker:
         try:
             claims, seen, postponed = self._store(worker, now, batch, wants)
         except WorkerGone:
-            self.start_anew(worker)
+            self.re_register(worker)
             return True
         except BaseException:
             self._doubt = True
@@ -324,7 +324,7 @@ class Worker:
 
     def _living(self) -> WorkerId:
         if self.id is not None and self.id == self._gone:
-            self.start_anew(self.id)
+            self.re_register(self.id)
         if self.id is None:
             self.register()
         assert self.id is not None
@@ -336,7 +336,7 @@ class Worker:
         return [pair for pair in batch if pair[0].worker == worker]
 
     def _store(
-        self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[Want]
+        self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest]
     ) -> tuple[list[Claim], int, Sequence[Question]]:
         stored = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers)
         for item, _ in batch:
@@ -348,7 +348,7 @@ class Worker:
         """Start what is due by now, and the rest at its instant: how long the commit took is part of the wait."""
         assert self.id is not None
         now, since = self.clock.now(), self.clock.monotonic()
-        items = [InHand(claim, self.id, since) for claim in claims]
+        items = [ClaimedRun(claim, self.id, since) for claim in claims]
         self.hands.update([(item.id, item) for item in items])
         items = self.suspects.admit(items)
         ready = [item for item in items if item.claim.at <= now]
@@ -358,7 +358,7 @@ class Worker:
             if item.claim.at > now:  # no longer than the lead, should the clock be set back just now
                 self.start_later(min(item.claim.at - now, self.options.lead) / SECOND, item)
 
-    def start_later(self, seconds: float, item: InHand) -> None:
+    def start_later(self, seconds: float, item: ClaimedRun) -> None:
         """Without a timer there is nobody to wait for the instant: it has come."""
         self.carrier.put([item])
 
@@ -384,7 +384,7 @@ class Worker:
 
     # -- executing ----------------------------------------------------------------------------------------------
 
-    def execute(self, item: InHand) -> None:
+    def execute(self, item: ClaimedRun) -> None:
         """Carries one run out. Past its own deadline a worker begins nothing: the run may be somebody else's."""
         if self.draining or self.lease.expired() or item.stop.is_set():
             self.done.append((item, give_back(item, self.clock)))
@@ -415,7 +415,7 @@ class Worker:
     def give_back_unstarted(self) -> int:
         return self._give_back([*self.carrier.take_back(), *self.suspects.take_back()])
 
-    def _give_back(self, items: Sequence[InHand]) -> int:
+    def _give_back(self, items: Sequence[ClaimedRun]) -> int:
         self.done.extend((item, give_back(item, self.clock)) for item in items)
         return len(items)
 

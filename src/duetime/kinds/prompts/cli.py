@@ -14,7 +14,7 @@ from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.service.calls import LOCAL, Refused, taken
@@ -145,11 +145,11 @@ def _nothing(json_: bool) -> None:
     raise typer.Exit(NOT_FOUND)
 
 
-def _text_of(held: Held) -> str:
+def _text_of(held: HeldRun) -> str:
     return str(json.loads(held.definition.payload).get("prompt", ""))
 
 
-def _held_view(held: Held, zone: str) -> dict[str, Any]:
+def _held_view(held: HeldRun, zone: str) -> dict[str, Any]:
     run, definition = held.run, held.definition
     return {
         "id": definition.public_id,

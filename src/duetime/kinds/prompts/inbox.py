@@ -10,7 +10,7 @@ from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT, hold_of, not_yours, was_left
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
@@ -99,7 +99,7 @@ def _caller(errand: Errand) -> Caller:
     return Caller(errand.owner, holder=run_holder(errand.run, errand.fence))
 
 
-def _due(held: Held) -> DuePrompt:
+def _due(held: HeldRun) -> DuePrompt:
     from duetime.kinds.prompts.agents.heartbeat import DuePrompt
 
     run, definition, _ = held

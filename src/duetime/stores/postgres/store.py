@@ -10,7 +10,7 @@ from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, WorkerId
 from duetime.engine.store import Health
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.postgres.connections import (
     SETTINGS,
     WRITER_SETTINGS,
@@ -82,7 +82,7 @@ CONNECTIONS = 4
 """Of each sort, at most; they are opened when several threads need them at once."""
 
 
-class PostgresStore(FlowingStore):
+class PostgresStore(BaseStore):
     _sql = SQL
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:

@@ -11,15 +11,15 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.fair_share import Head
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, WorkerId
 from duetime.engine.policy.claim import Entry
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.writes import Writes
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.engine.usage import Used
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.queries import load_queries
 from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import DEFINITION, DUE, RUN, Holding, definition_update, holding_of, run_update, schedule_of
+from duetime.stores.rows import DEFINITION, DUE, RUN, LockedRun, definition_update, holding_of, run_update, schedule_of
 from duetime.stores.transaction import FEW, OwnerKey, SharedReading, takes_turns
 
 
@@ -125,7 +125,7 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
     def server_time(self) -> Instant | None:
         return self._server_time
 
-    def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
+    def due_lanes(self, wants: Sequence[ClaimRequest]) -> dict[str, list[Head]]:
         lanes = {want.lane: want.until for want in wants}
         if not any(map(takes_turns, wants)):
             return {row[0]: [] for row in self._rows("due_lanes", texts(lanes), numbers(lanes.values()))}
@@ -136,10 +136,10 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
             found.setdefault(lane, []).append(Head(owner, at))
         return found
 
-    def due_entries(self, want: Want) -> list[Entry]:
+    def due_entries(self, want: ClaimRequest) -> list[Entry]:
         return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
-    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         now = want.until - want.lead
         return self._entries(self._rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until, now))
 
@@ -152,20 +152,20 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         runs = {row[0]: Run._make(row) for row in self._rows("runs_by_ids", numbers(begun))}
         return [entry._replace(run=runs.get(entry.due.run)) for entry in entries]
 
-    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
         wanted = numbers(runs)
         locked = self._send("lock_progress_of_runs", wanted)
         rows = self._rows("held_rows", wanted)
         return {held.run.id: held for held in _held(rows, locked.fetchall())}
 
-    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+    def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
         wanted = numbers(runs)
         locked = self._send("lock_progress_of_runs", wanted)
         rows = self._rows("holdings", wanted)
         progress = {row[0]: row for row in locked.fetchall()}
         return [holding_of((*row[1:], *progress[row[0]])) for row in rows if row[0] in progress]
 
-    def held_by(self, worker: WorkerId) -> list[Held]:
+    def held_by(self, worker: WorkerId) -> list[HeldRun]:
         locked = self._send("lock_progress_of_worker", worker)
         rows = self._rows("held_rows_of_worker", worker)
         return _held(rows, locked.fetchall())
@@ -257,11 +257,11 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         return {row[0]: row[1] for row in self._rows("spared_runs", numbers(runs))} if runs else {}
 
 
-def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[Held]:
+def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[HeldRun]:
     """Runs whose schedule was locked for them; a run that came up since then belongs to nobody here."""
     progress = {row[0]: Progress._make(row) for row in locked}
     return [
-        Held(Run._make(row[:RUN]), Definition._make(row[RUN : RUN + DEFINITION]), progress[row[1]])
+        HeldRun(Run._make(row[:RUN]), Definition._make(row[RUN : RUN + DEFINITION]), progress[row[1]])
         for row in rows
         if row[1] in progress
     ]

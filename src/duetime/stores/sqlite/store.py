@@ -21,7 +21,7 @@ from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, WorkerId
 from duetime.engine.store import Health
-from duetime.stores.base import FlowingStore
+from duetime.stores.base import BaseStore
 from duetime.stores.queries import load_migrations, load_queries
 from duetime.stores.sqlite.transaction import SqliteTransaction
 from duetime.stores.transaction import Transaction
@@ -77,7 +77,7 @@ OURS = {"schedules", "progress", "due", "runs"}
 Inode = tuple[int, int]
 
 
-class SqliteStore(FlowingStore):
+class SqliteStore(BaseStore):
     _sql = SQL
 
     def __init__(self, path: str | os.PathLike[str], clock: Clock | None = None) -> None:

@@ -12,18 +12,18 @@ from duetime.engine.clock import Instant
 from duetime.engine.fair_share import Head
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, WorkerId
 from duetime.engine.policy.claim import Entry
-from duetime.engine.policy.finish import Held
+from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.writes import Writes
-from duetime.engine.store import Want
+from duetime.engine.store import ClaimRequest
 from duetime.engine.usage import Used
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.queries import load_queries
 from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import Holding, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
+from duetime.stores.rows import LockedRun, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 from duetime.stores.transaction import FEW, OwnerKey, SharedReading, Taken, takes_turns
 
 SQL = load_queries("sqlite")
-Row = TypeVar("Row", Held, Schedule)
+Row = TypeVar("Row", HeldRun, Schedule)
 
 
 class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
@@ -68,10 +68,10 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
     def server_time(self) -> Instant | None:
         return None
 
-    def due_lanes(self, wants: Sequence[Want]) -> dict[str, list[Head]]:
+    def due_lanes(self, wants: Sequence[ClaimRequest]) -> dict[str, list[Head]]:
         return {want.lane: self._heads(want) if takes_turns(want) else [] for want in wants}
 
-    def _heads(self, want: Want) -> list[Head]:
+    def _heads(self, want: ClaimRequest) -> list[Head]:
         """Those of the first few entries, where these are all."""
         now = want.until - want.lead
         first = self._rows("due_heads", want.lane, want.until, now, FEW)
@@ -79,10 +79,10 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
             return [Head(*pair) for pair in dict(reversed(first)).items()]
         return [Head(*row) for row in self._rows("due_owners", want.lane, want.until, now)]
 
-    def due_entries(self, want: Want) -> list[Entry]:
+    def due_entries(self, want: ClaimRequest) -> list[Entry]:
         return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
-    def due_entries_of(self, want: Want, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         """First their keys: a statement for each owner is cheap only while it is narrow."""
         ask, given = self._rows, (want.lane, want.until, want.until - want.lead)
         parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
@@ -93,16 +93,16 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         self._states.update([(progress[0], progress[3]) for _, _, progress, _ in entries])
         return [entry if entry[0][3] == NO_RUN else entry._replace(run=self.run(entry.due.run)) for entry in entries]
 
-    def held(self, runs: Sequence[RunId]) -> dict[RunId, Held]:
+    def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
         rows = self._rows("held_rows", json.dumps(runs))
         return {held.run.id: self._remember(held) for held in map(held_of, rows)}
 
-    def holdings(self, runs: Sequence[RunId]) -> list[Holding]:
+    def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
         holdings = [holding_of(row) for row in self._rows("holdings", json.dumps(runs))]
         self._states.update([(holding.progress.schedule, holding.progress.state) for holding in holdings])
         return holdings
 
-    def held_by(self, worker: WorkerId) -> list[Held]:
+    def held_by(self, worker: WorkerId) -> list[HeldRun]:
         return [self._remember(held_of(row)) for row in self._rows("held_by", worker)]
 
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:

@@ -139,7 +139,7 @@ WHERE found.first <= given.until
 -- name: due_entries
 -- Whatever somebody else has locked is passed over. A trigger's own entry brings the id for its run along, so that
 -- ids follow the order in which runs were claimed, whoever claimed them. What is claimed ahead of its instant must not
--- be up for a decision by then: see Want.lead.
+-- be up for a decision by then: see ClaimRequest.lead.
 SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
 FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
 WHERE d.lane = ? AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))

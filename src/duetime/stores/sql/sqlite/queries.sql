@@ -96,7 +96,7 @@ SELECT owner, first FROM (
 ) WHERE first IS NOT NULL
 
 -- name: due_entries
--- What is claimed ahead of its instant must not be up for a decision by then: see Want.lead.
+-- What is claimed ahead of its instant must not be up for a decision by then: see ClaimRequest.lead.
 SELECT d.lane, d.at, d.schedule, d.run, d.owner, s.*, p.*
 FROM due d JOIN schedules s ON s.id = d.schedule JOIN progress p ON p.schedule = d.schedule
 WHERE d.lane = ? AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
