@@ -1,4 +1,4 @@
-"""Duetime from Python: `with Duetime("my.db") as duetime: duetime.schedule(...)`."""
+"""The Python API: `with Duetime("my.db") as duetime: duetime.schedule(...)`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Schedules = list[Schedule]
 
 
 class NotStartedWarning(UserWarning):
-    """Something was scheduled, and no worker is there to run it."""
+    """Something was scheduled, but no worker is running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ScheduledTask:
 
 
 class Duetime:
-    """A scheduler and, once started, a worker in this process. The owner is `local`."""
+    """A scheduler and, once started, a worker in this process. The default owner is `local`."""
 
     def __init__(
         self,
@@ -72,17 +72,20 @@ class Duetime:
         self._engine: Engine | None = None
         self._warned = False
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------------------
 
     def start(self) -> Duetime:
-        """Starts the worker: from now on what is due fires."""
+        """Start the worker. From now on, due schedules fire."""
         if self._engine is None:
             self._engine = self.app.engine()
             self._engine.start()
         return self
 
     def stop(self) -> int:
-        """Stops the worker after what runs has ended. Returns how many runs stayed unrecorded."""
+        """Stop the worker. Return how many runs stayed unrecorded.
+
+        Active runs have the time of the `drain` setting to end; after that they are told to stop.
+        """
         engine, self._engine = self._engine, None
         return 0 if engine is None else engine.stop(self.app.settings.drain)
 
@@ -117,10 +120,10 @@ class Duetime:
         key: str | None = None,
         **policy: Any,
     ) -> View:
-        """Schedules a registered task, by its name or itself, by exactly one of `at`, `every`, `cron`, `rrule`.
+        """Schedule a registered task, given as its name or function, by exactly one of `at`, `every`, `cron`, `rrule`.
 
-        `every` is a timedelta, seconds, or a text such as `2h30m`. With a `key` the same call made again, such as by
-        a script that is started anew, returns the first schedule instead of making another.
+        `every` is a timedelta, seconds, or a text such as `2h30m`. With a `key`, repeating the call, for example when
+        a script is restarted, returns the first schedule instead of creating another.
         """
         task = self._name_of(task)
         type_, config = trigger_of(at=at, every=every, cron=cron, rrule=rrule)
@@ -152,7 +155,7 @@ class Duetime:
         return [run_view(run, self.zone) for run in page.items]
 
     def edit(self, id: str, **changes: Any) -> View:
-        """`name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
+        """Change `name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
         if isinstance(changes.get("next"), datetime):
             changes["next"] = instant_of(changes["next"])
         return self._view(taken(self.scheduler.edit(self.caller, id, Changes(**changes))))
@@ -186,7 +189,7 @@ class Duetime:
     def list_scheduled_tasks(
         self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
     ) -> ScheduledTasks:
-        """Prompts in the order in which they fire; the pending ones unless another status is asked for."""
+        """Return prompts in the order in which they fire: pending ones, unless `status` names another or is `all`."""
         query = ScheduleQuery(
             kind="prompt",
             status=None if status == "all" else status or "pending",
@@ -197,19 +200,19 @@ class Duetime:
         return [_scheduled_task(schedule) for schedule in self._search(query)]
 
     def update_scheduled_task(self, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
-        """How many rows changed: 0 means not found or no longer pending."""
+        """Return how many rows changed: 0 means not found or no longer pending."""
         if fire_at is None and prompt is None:
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
         next = None if fire_at is None else instant_of(fire_at)
         while (found := self.scheduler.find(self.caller, str(id), "prompt")) is not None:
             changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
             result = self.scheduler.edit(self.caller, str(id), changes, "prompt")
-            if not isinstance(result, Err) or result.code != "conflict":  # else somebody was faster: read it again
+            if not isinstance(result, Err) or result.code != "conflict":  # after a concurrent change, read it again
                 return _rows(result)
         return 0
 
     def cancel_scheduled_task(self, id: int) -> int:
-        """How many rows changed: 0 means not found or no longer pending."""
+        """Return how many rows changed: 0 means not found or no longer pending."""
         return _rows(self.scheduler.cancel_pending(self.caller, str(id), "prompt"))
 
     # -- helpers ------------------------------------------------------------------------------------------------
@@ -256,13 +259,13 @@ def _scheduled_task(schedule: Schedule) -> ScheduledTask:
 
 
 def _reworded(found: Schedule, prompt: str, next: Instant | None) -> Changes:
-    """The rest of the payload is written back as it was read, so nobody may have changed it meanwhile."""
+    """Replace the prompt in the payload. The rest is written back as read, so the version must not have changed."""
     payload = {**json.loads(found.definition.payload), "prompt": prompt}
     return Changes(prompt[:60], payload=payload, next=next, version=found.definition.version)
 
 
 def _rows(result: Result[Any]) -> int:
-    """Not found and not pending are counts; anything else is the caller's to hear."""
+    """Return the number of changed rows, 0 if not found or not pending. Raise any other error."""
     if isinstance(result, Err):
         if result.code in ("not_found", "not_possible"):
             return 0

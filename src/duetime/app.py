@@ -1,4 +1,9 @@
-"""The one place that names concrete stores and kinds, and puts the parts together."""
+"""Assembles Duetime from its parts. This is the only module that names concrete stores and kinds.
+
+It contains `App` and `build`, which opens the store and creates the kinds and the scheduler; the functions that build
+the MCP server, the tokens and the HTTP application; the operator tasks (backup and pruning); revocations that open the
+store only when needed; and the collection of this process's credentials for redaction.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +57,14 @@ if TYPE_CHECKING:
     from duetime.service.owner_limits import OwnerLimits
 
 
-# What is revoked, for commands that work without a store until they need it.
+# Revocations for commands that open the store only when they need it.
 
 
 class RevocationsByUse(Revocations):
-    """Opens the store with the first question. Where a SQLite file is not there yet, nothing was revoked in it."""
+    """Revocations that open the store on first use. If the SQLite file does not exist yet, nothing is revoked in it."""
 
     def __init__(self, open_store: Callable[[], Store], file: Path | None) -> None:
-        """`file` is where a SQLite store would be."""
+        """`file` is the path of a SQLite store, which may not exist yet."""
         self._open, self._file = open_store, file
         self._opened: Store | None = None
 
@@ -95,10 +100,10 @@ class RevocationsByUse(Revocations):
             self._opened = None
 
 
-# The credentials of this process: what its settings and its environment hold of them.
+# Credentials in the settings and the environment of this process, collected for redaction.
 
 _SHORTEST_PART = 10
-"""Characters of a part of an address that may be a credential: services put theirs into the path."""
+"""Minimum length of a part of a URL that may be a credential: services put theirs into the path."""
 
 
 def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
@@ -107,12 +112,12 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Iterator[s
     for name, value in environment.items():
         if is_secret_name(name) or name.upper().endswith("_KEY"):
             yield value
-        elif "://" in value:  # the address of a database with its password
+        elif "://" in value:  # such as a database URL with its password
             yield from secrets_in(value)
 
 
 def _of_settings(value: Any) -> Iterator[str]:
-    """Fields that are kept out of `repr` are those that hold credentials."""
+    """Yield the credentials in settings: the fields that are excluded from `repr` hold them."""
     if isinstance(value, Mapping):
         for inner in value.values():
             yield from _of_settings(inner)
@@ -136,7 +141,10 @@ def _of_field(name: str, value: Any) -> Iterator[str]:
 
 
 def _of_address(url: str) -> Iterator[str]:
-    """The whole, and every part but a plain host: `tgram://TOKEN/CHAT`, `https://hooks.example.org/services/TOKEN`."""
+    """Yield the URL and every long part except a plain host.
+
+    Examples: `tgram://TOKEN/CHAT`, `https://hooks.example.org/services/TOKEN`.
+    """
     yield from (url, *secrets_in(url))
     try:
         parts = urlsplit(url)
@@ -148,6 +156,8 @@ def _of_address(url: str) -> Iterator[str]:
     yield from (unquote(each) for each in found if len(each) >= _SHORTEST_PART)
 
 
+# The app: its components, and the functions that create them.
+
 PRUNE_BATCH = 1000
 
 log = logging.getLogger("duetime.delivery")
@@ -155,7 +165,7 @@ log = logging.getLogger("duetime.delivery")
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The parts of one running Duetime."""
+    """The components of one Duetime process."""
 
     settings: Settings
     clock: Clock
@@ -168,7 +178,7 @@ class App:
     exchange_age: ExchangeAge
     requests: OpenedByUse
     remote: QStashNotifications | None = None
-    """Where notifications are kept elsewhere."""
+    """The external notification service, if the settings choose one."""
 
     def engine(self, *, session: bool = False) -> Engine:
         import platform
@@ -198,14 +208,17 @@ class App:
             log.warning("%s", note)
 
     def keep_heartbeat(self) -> None:
-        """As the settings say, before this process works: a worker that lives by now is another one."""
+        """Create, update or end the heartbeat schedule as the settings say.
+
+        This is called before the worker of this process starts, so any live worker is another one.
+        """
         from duetime.kinds.prompts.agents.heartbeat import keep_beat
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
         keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
 
     def desk(self) -> Services:
-        """What faces work with."""
+        """Return the services that the interfaces use."""
         here = LocalNotifications(self.scheduler, courier=self.courier, channels=partial(channel_names, self.settings))
         if self.remote is not None and self.remote.problem is not None:
             log.error("%s; no notification can be made until this is mended", self.remote.problem)
@@ -227,9 +240,9 @@ def build(
     tasks: bool = True,
     must_exist: bool = False,
 ) -> App:
-    """Opens the store, brings its schema up to date and, unless they are not needed, loads the task modules.
+    """Open the store, migrate its schema, load the task modules unless `tasks` is false, and assemble the app.
 
-    `must_exist`: a store that was named and is not there is a mistake, not a new one.
+    `must_exist`: a SQLite file that does not exist is an error. The user named it, so it must not be created silently.
     """
     clock = clock or SystemClock()
     zone = local_zone(settings)
@@ -264,7 +277,10 @@ def build(
 
 
 def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:
-    """`QSTASH_TOKEN` and `QSTASH_URL`, which QStash's own tools know, serve where the settings name none."""
+    """Return the QStash service if the settings choose it, else None.
+
+    `QSTASH_TOKEN` and `QSTASH_URL`, the variables of QStash's own tools, are used where the settings give no value.
+    """
     given = settings.notifications
     if given.backend != QSTASH:
         return None
@@ -306,7 +322,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _budget(settings: Settings) -> Budget | None:
-    """What the operator did not set is no limit of the operator's own work."""
+    """Return the hourly run limit, if any. A limit that the operator did not set exempts their own runs."""
     limit = settings.max_runs_per_hour
     return Budget(limit, frozenset({LOCAL}) if limit == RUNS_PER_HOUR else frozenset()) if limit else None
 
@@ -338,7 +354,7 @@ def _operator_tasks(store: Store, settings: Settings, clock: Clock) -> tuple[Tas
 
 
 def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
-    """In batches, so that no single transaction keeps the workers waiting."""
+    """Delete history beyond the retention period, in batches, so that no single transaction blocks the workers."""
     if not settings.retention_days:
         return 0
     before = Instant(clock.now() - int(settings.retention_days * DAY))
@@ -348,10 +364,13 @@ def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
     return total
 
 
+# The MCP server, the tokens and the HTTP application.
+
+
 def mcp_face(
     families: Sequence[str], identify: Callable[[], Call], limits: OwnerLimits | None = None
 ) -> tuple[McpFace, Watcher]:
-    """The SDK takes a second to import, so only commands that speak MCP pay for it."""
+    """Build the MCP server. The SDK takes a second to import, so it is imported here, for commands that use MCP."""
     from importlib.metadata import version
 
     from duetime.mcp.prompts import RECIPES
@@ -365,8 +384,10 @@ def mcp_face(
 
 
 def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
-    """With the store, which knows whether a run is under way, the tokens of runs are let in too. Without it the store
-    of the settings is opened as soon as somebody asks what was revoked."""
+    """Return the tokens. With a store, which knows whether a run is in progress, tokens of runs are accepted too.
+
+    Without it, the store of the settings is opened when a revocation is first checked.
+    """
     clock = clock or SystemClock()
     if store is None:
         return load_tokens(settings, clock, _revocations_by_use(settings, clock))
@@ -378,7 +399,7 @@ def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | Non
 
 @contextmanager
 def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
-    """For one command, which leaves no store open."""
+    """Yield the tokens for one command, and close the store afterwards if it was opened."""
     clock = SystemClock()
     revocations = _revocations_by_use(settings, clock)
     try:
@@ -394,14 +415,17 @@ def _revocations_by_use(settings: Settings, clock: Clock) -> RevocationsByUse:
 
 
 def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
-    """Opens the dashboard at an address for whoever sits at this machine: once, and for a few minutes."""
+    """Return a single-use link, valid for a few minutes, that signs a user of this machine in to the dashboard."""
     from duetime.http.sessions import Sessions
 
     return f"{url}/login?token={Sessions(tokens, clock or SystemClock()).link()}"
 
 
 def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette:
-    """The HTTP face. Without tokens every caller is the local owner."""
+    """Build the HTTP application: REST, MCP, the dashboard, QStash's API, readiness, metrics and calendar feeds.
+
+    Without tokens every caller is the local owner.
+    """
     from importlib.metadata import version
 
     from duetime.dashboard.login import no_page, sign_in_page

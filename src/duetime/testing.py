@@ -16,7 +16,7 @@ from duetime.settings import Settings
 
 
 class SettableClock:
-    """Moves only when told to. The wall clock may jump; the monotonic one goes on as if nothing had happened."""
+    """A clock that moves only when told to. A jump of the wall clock does not affect the monotonic clock."""
 
     def __init__(self, start: Instant) -> None:
         self._now = start
@@ -38,12 +38,12 @@ class SettableClock:
         self._now = instant
 
     def jump(self, by: timedelta) -> None:
-        """The wall clock is set, as an administrator or a time server would."""
+        """Set the wall clock forward or back, as an administrator or a time server would."""
         self._now = Instant(self._now + by // timedelta(microseconds=1))
 
 
 class Simulation:
-    """`advance(to)` goes from due instant to due instant and carries out in this thread whatever is due."""
+    """A worker on a settable clock: `advance(to)` runs what is due, instant by instant, in the calling thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Simulation:
         lease: float = 10.0,
         settings: Settings | None = None,
     ) -> None:
-        """Settings of your own stand in place of `url`, `timezone` and `lease`."""
+        """`settings` replaces `url`, `timezone` and `lease`."""
         self.clock = SettableClock(instant_of(start))
         chosen = settings or Settings(db=url, timezone=timezone, lease=lease)
         self.duetime = Duetime(settings=chosen, clock=self.clock, registry=registry)
@@ -81,12 +81,12 @@ class Simulation:
         self.settle()
 
     def settle(self) -> None:
-        """Everything that is due now, until nothing is left to do."""
+        """Run everything that is due now, until nothing is left to do."""
         while self.worker.tick():
             pass
 
     def _next_stop(self) -> Instant | None:
-        """The next due instant; while another worker's row is there, also the moments at which it is judged."""
+        """Return the next due instant; while another worker is registered, also stop to check whether it is alive."""
         entry = self.duetime.app.store.earliest(self.worker.lanes)
         stops = [] if entry is None else [entry.at]
         if len(self.duetime.app.store.workers()) > 1:
@@ -94,7 +94,7 @@ class Simulation:
         return min(stops, default=None)
 
     def crash(self) -> None:
-        """The worker claims what is due and dies before it carries anything out. A new one takes its place."""
+        """Let the worker claim what is due and die before it executes anything. A new worker replaces it."""
         self.worker.beat()
         self.worker.carrier = _Dead(self.worker.execute)
         self.worker.notice()
@@ -102,7 +102,7 @@ class Simulation:
         self.worker = self._new_worker()
 
     def runs(self, limit: int = 1000) -> list[Run]:
-        """What happened, earliest first."""
+        """Return the runs, earliest first."""
         return list(reversed(self.duetime.app.store.runs(RunQuery(limit=limit)).items))
 
     def close(self) -> None:
@@ -117,4 +117,4 @@ class Simulation:
 
 class _Dead(InlineCarrier):
     def put(self, items: Sequence[ClaimedRun]) -> None:
-        """Takes the runs with it."""
+        """Drop the runs, like a worker that died."""

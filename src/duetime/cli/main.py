@@ -1,4 +1,4 @@
-"""Where every command goes in and out: whatever happens, one clear line and a documented exit code."""
+"""Entry point and subcommands of the CLI. Every failure ends in one clear line and a documented exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXITS = {
 
 
 COMPLETION = "_DUETIME_COMPLETE"
-"""Set where a shell asks for completions instead of running a command."""
+"""Environment variable that is set when a shell asks for completions instead of running a command."""
 
 
 class Failure(NamedTuple):
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`--debug` and `--config FILE` may stand anywhere; the first shows the trace of whatever goes wrong."""
+    """Run a command. `--debug`, which prints tracebacks, and `--config FILE` may appear anywhere before `--`."""
     own = list(arguments)
     options = own[: own.index("--")] if "--" in own else own
     debug = "--debug" in options
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         own.remove("--debug")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name must not fail for a terminal's encoding
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot encode must not fail
     try:
         own, config = take_config(own)
         with Named(config):
@@ -60,8 +60,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
-            raise  # Typer exits by itself for a closed pipe alone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the last flush of the interpreter says nothing
+            raise  # Typer itself exits only for a closed pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush reports no error
         return PIPE_CLOSED
     except (Exception, KeyboardInterrupt) as error:
         if debug:
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _call(arguments: list[str]) -> int:
     if COMPLETION in os.environ:
-        from typer.completion import completion_init  # type: ignore[attr-defined]  # it has no other door
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # exported nowhere else
 
         completion_init()
     answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
@@ -96,7 +96,7 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(code, worded(error, code), _EXITS.get(code, FAILED))
     if isinstance(error, KeyboardInterrupt):
         return Failure("interrupted", "interrupted", INTERRUPTED)
-    if hasattr(error, "format_message"):  # what Typer raises for a command line that cannot be read
+    if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed
         return _usage(error)
     kind, said = type(error).__name__, str(error) or "without a message"
     return Failure("unexpected", f"unexpected {kind}: {said}; repeat it with --debug to see where", FAILED)
@@ -112,7 +112,7 @@ def _usage(error: Any) -> Failure:
     return Failure("usage", message + where, USAGE)
 
 
-# The rooms of the command line. Each is a module that is imported when its word is said.
+# Subcommands. Each is a module that is imported only when its command is called.
 
 
 class Room(NamedTuple):
@@ -120,7 +120,7 @@ class Room(NamedTuple):
     summary: str
 
 
-# The summaries stand here so that `duetime --help` imports no room: some need packages that are slow, or not there.
+# The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
 ROOMS = {
     "init": Room("cli.setup.init", "Answer a few questions; write duetime.toml."),
     "serve": Room("cli.serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
@@ -158,7 +158,7 @@ EPILOG = (
 
 
 class Summaries(PlainGroup):
-    """The names of the rooms and what they are for, without the rooms."""
+    """Names and summaries of the subcommands, without importing them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(ROOMS)
@@ -179,7 +179,7 @@ class Rooms(PlainGroup):
         return room
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """By their summaries, so that Tab imports no room either."""
+        """Complete from the summaries, so that Tab imports no command either."""
         shown = Summaries(name=self.name, params=self.params)
         return list(shown.shell_complete(type(ctx)(shown, info_name=ctx.info_name), incomplete))
 

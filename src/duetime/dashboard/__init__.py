@@ -1,1 +1,1 @@
-"""The dashboard: pages for a browser, which work without a script too. What they show comes from the scheduler."""
+"""The dashboard: web pages that also work without JavaScript. Their data comes from the scheduler."""

@@ -1,6 +1,6 @@
-"""How values stand on a page: text of strangers visibly, instants in the viewer's zone, spans in words.
+"""Template filters: untrusted text without hidden characters, instants in the viewer's zone, durations in words.
 
-Everything that a template prints goes through `visible`, so that nothing which hides or turns text around gets by.
+Everything that a template prints goes through `visible`, so that no character can hide or reverse text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_URL = 2000
 
 
 def visible(value: Any) -> Any:
-    """Of text, every character that would hide or turn others around, by its number; markup of our own stays."""
+    """Replace characters that would hide or reverse text by their code points. Our own markup is unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else UNSAFE.sub(_named, value)
 
 
@@ -36,7 +36,7 @@ def _named(match: re.Match[str]) -> str:
 
 
 def as_typed(value: object) -> Markup:
-    """For what a form sends back: escaped as all is, and otherwise unchanged."""
+    """Return the value of a form field, escaped but otherwise unchanged, because the form sends it back."""
     return escape("" if value is None else str(value))
 
 
@@ -49,7 +49,7 @@ def gist_of(run: dict[str, Any]) -> str:
 
 
 def linked(value: object) -> Markup:
-    """A link where the whole text is an address of the web; anything else is only text."""
+    """Render a link if the whole text is a web address, else only the text."""
     text = str(value)
     if not is_web_address(text):
         return escape(visible(text))
@@ -86,7 +86,7 @@ def clock_words(moment: datetime) -> str:
 
 
 def local_words(instant: Instant, zone: str, now: Instant) -> str:
-    """`Today 15:30`, `Mon 16 Nov 09:00`: short, and without doubt about the day."""
+    """Format as `Today 15:30` or `Mon 16 Nov 09:00`: short, with an unambiguous day."""
     there = known_zone(zone)
     moment, today = datetime_of(instant).astimezone(there), datetime_of(now).astimezone(there)
     return f"{day_words(moment, today)} {clock_words(moment)}"
@@ -94,7 +94,7 @@ def local_words(instant: Instant, zone: str, now: Instant) -> str:
 
 @pass_context
 def when(context: Context, iso: str | None) -> Markup:
-    """An instant on the viewer's clock."""
+    """Render an instant in the viewer's zone."""
     if iso is None:
         return Markup('<span class="faint">never</span>')
     return _time(iso, local_words(instant_from(iso), context["zone"], context["now"]), context)
@@ -102,7 +102,7 @@ def when(context: Context, iso: str | None) -> Markup:
 
 @pass_context
 def away(context: Context, iso: str | None) -> Markup:
-    """How far an instant is from now; a script keeps it true while the page is open."""
+    """Render the time between an instant and now; a script updates it while the page is open."""
     if iso is None:
         return Markup('<span class="faint">never</span>')
     return _time(iso, relative(instant_from(iso), context["now"]), context, "ticks")
@@ -121,7 +121,7 @@ def _time(iso: str, words: str, context: Context, classes: str = "") -> Markup:
 
 @pass_context
 def there(context: Context, iso: str | None, zone: str | None) -> Markup:
-    """The same instant on the schedule's own clock, where that shows another time than the viewer's."""
+    """Render the instant in the schedule's own zone, if its time differs from the viewer's."""
     if iso is None or zone is None or zone == context["zone"]:
         return Markup("")
     try:
@@ -142,7 +142,7 @@ def took(started: str | None, finished: str | None) -> str:
 
 
 def late(run: dict[str, Any]) -> str:
-    """How long after its instant a run began; a few milliseconds are nothing to talk about."""
+    """Return how late a run started; less than a second is not worth showing."""
     if run["started"] is None or run["attempt"] > 1 or run["cause"] != "trigger":
         return ""
     behind = instant_from(run["started"]) - instant_from(run["due"])
@@ -165,4 +165,4 @@ FILTERS = {
     "twice": lambda text: (text, text),
     "when": when,
 }
-"""By these names templates know them."""
+"""Filters by their names in templates."""

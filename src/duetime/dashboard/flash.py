@@ -1,4 +1,4 @@
-"""What was just done, said once on the page that follows. The address holds a word of ours and numbers, never text."""
+"""Notices about the last change, shown on the next page. The URL holds only a known word and numbers, never text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of the form for a schedule: from what is stored to text that can be edited, and back to what was meant."""
+"""The fields of the schedule form: conversion of stored values to editable text, and back."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ PAYLOAD: Final[dict[str, tuple[str, ...]]] = {
     "request": ("payload",),
 }
 KINDS: Final = ("job", "prompt", "notification")
-"""Those that can be made here; a request is made by programs."""
+"""Kinds that can be created here; requests are created by programs."""
 _HELD_BACK: Final = ("headers", "about")
-"""Of a request: never shown. Where none are given anew they stay, and so does where the request goes."""
+"""Parts of a request that are never shown. Unless given anew they are kept, and its destination may not change."""
 
 
 def read(form: Form, kind: str) -> Values:
@@ -61,7 +61,7 @@ def read(form: Form, kind: str) -> Values:
     return {name: form.one(name) for name in names}
 
 
-# -- when -----------------------------------------------------------------------------------------------------------
+# -- trigger --------------------------------------------------------------------------------------------------------
 
 
 class Timing(NamedTuple):
@@ -108,7 +108,7 @@ def _number(values: Values, name: str) -> float:
 
 
 def timing_values(trigger: str) -> Values:
-    """A stored trigger as the form shows it."""
+    """Convert a stored trigger to form values."""
     shape = trigger_shape(trigger)
     values = {name: _text(shape.get(name)) for name in TRIGGER}
     values |= {"when": shape["type"], "unit": "minutes", "jitter": _text(shape.get("jitter") or None)}
@@ -123,11 +123,11 @@ def _text(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-# -- what -----------------------------------------------------------------------------------------------------------
+# -- payload --------------------------------------------------------------------------------------------------------
 
 
 def payload(kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What is stored, with what the form says instead; what the form does not show stays."""
+    """Return the stored payload with the values of the form; parts that the form does not show are kept."""
     if kind == "request":
         return _request(_json(values, "payload", dict), stored)
     said = _PAYLOADS[kind](values)
@@ -198,23 +198,23 @@ def payload_values(kind: str, stored: Mapping[str, Any]) -> Values:
     return values
 
 
-# -- how ------------------------------------------------------------------------------------------------------------
+# -- policy ---------------------------------------------------------------------------------------------------------
 
 
 def usual_policy(scheduler: Scheduler, kind: str) -> View:
-    """What is meant where nothing is said, for this kind."""
+    """Return the default policy of this kind."""
     defaults = scheduler.kinds[kind].defaults if kind in scheduler.kinds else {}
     made = make_policy({"pause_after": scheduler.limits.pause_after, **defaults})
     return policy_shape(policy_to_json(made)) or {}
 
 
 def policy(values: Values) -> dict[str, Any]:
-    """Absent means as usual."""
+    """Return the policy of a new schedule; an empty field means the default."""
     return policy_given({name: _policy_value(values, name) for name in POLICY})
 
 
 def changed_policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
-    """What an edit asks for: emptied means as usual again."""
+    """Return the policy changes of an edit; an emptied field returns to the default."""
     asked = {name: _policy_value(values, name) for name in names}
     return policy_given({name: usual.get(name) if value is None else value for name, value in asked.items()})
 
@@ -229,7 +229,7 @@ def _policy_value(values: Values, name: str) -> Any:
 
 
 def policy_values(stored: str, usual: View) -> Values:
-    """What is as usual is left empty."""
+    """Convert a stored policy to form values; defaults are left empty."""
     shape = policy_shape(stored) or {}
     return {name: "" if shape.get(name) == usual.get(name) else _said(shape.get(name)) for name in POLICY}
 
@@ -238,7 +238,7 @@ def _said(value: Any) -> str:
     return "on" if value is True else _text(value)
 
 
-# -- all of it ------------------------------------------------------------------------------------------------------
+# -- all fields -----------------------------------------------------------------------------------------------------
 
 
 def values_of(schedule: Schedule, usual: View) -> Values:

@@ -1,4 +1,4 @@
-"""The first page: what runs, what is due next, what went wrong, and who does the work."""
+"""The home page: active runs, what is due next, failures, and workers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from duetime.service.presenters import View, run_shapes, worker_shape
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 56
 AROUND: Final = Most(schedules=500, runs=500, all_until=False)
-"""Less than a timeline looks at: this page is read again whenever something happens."""
+"""Lower limits than on the timeline, because this page is reloaded whenever something happens."""
 SOON: Final = 9
 LIVE: Final = 12
 LATEST: Final = 8
 LOOKED_BACK: Final = 100
-"""Runs among which those of one schedule that ended alike are told together: a frequent one must not hide the rest."""
+"""Latest runs to group by schedule and status, so that a frequent schedule does not hide the others."""
 TROUBLE: Final = 5
 LOOKED_AT: Final = 40
-"""Runs that failed or were missed, of which those of one schedule are told together."""
+"""Runs that failed for good or were lost, to group by schedule and status."""
 LATELY: Final = 20_000
-"""Runs, of all owners, among which those that were missed are looked for."""
+"""Latest runs, of all owners, to search for missed ones."""
 NEWS: Final = 7 * DAY
-"""How long what was missed needs attention: nobody can run it any more, nor dismiss it."""
+"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear by itself."""
 COUNTED: Final = 99
 WORKERS: Final = 20
 
@@ -73,7 +73,7 @@ def _missed(visit: PageRequest) -> list[View]:
 
 
 def _by_schedule(found: list[View], most: int) -> list[tuple[View, int]]:
-    """The latest of each schedule and outcome, with how many like it there are."""
+    """Return the latest run of each schedule and status, with the number of others like it."""
     latest: dict[tuple[object, str], View] = {}
     numbers: dict[tuple[object, str], int] = {}
     for run in sorted(found, key=lambda run: -run["run_id"]):

@@ -1,4 +1,4 @@
-"""Signing in: by the link that `duetime serve` prints, or with a token that is pasted; and signing out."""
+"""Sign-in by the link that `duetime serve` prints or with a pasted token, and sign-out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SessionFor = Callable[[str], str]
 
 
 def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
-    """At the address that was asked for, so that one gets there after signing in."""
+    """Render the sign-in page at the requested address, which is where signing in leads."""
     goal = _asked_for(scope) if goal is None else goal
     answer = render(scope, "sign_in.html", status, problem=problem, goal=goal)
     answer.headers["WWW-Authenticate"] = 'Bearer realm="duetime"'
@@ -39,14 +39,14 @@ def _asked_for(scope: Scope) -> str:
 
 
 def _goal(given: str) -> str:
-    """A page of ours with whatever it was asked; nothing that a browser could take for another site."""
+    """Return the path and query of one of our pages, else `/`: nothing that a browser could take for another site."""
     path = given.partition("?")[0]
     fits = is_page(path) and "//" not in path and "\\" not in path and len(given) <= LONGEST
     return given if fits else "/"
 
 
 def no_page(scope: Scope, status: int) -> Response:
-    """Where somebody strayed to in a browser. Nobody is known here, so that it says the same to all."""
+    """Render the page for an unknown address. The caller is not identified here, so it is the same for everyone."""
     return render(scope, "no_page.html", status)
 
 
@@ -55,7 +55,7 @@ class Signing:
         self._browsers = browsers
 
     async def show(self, request: Request) -> Response:
-        """The link itself signs in, once. A HEAD of somebody who only looks where it leads uses up nothing."""
+        """Sign in by the link, once. A HEAD request, which only checks where it leads, does not use it up."""
         given = request.query_params.get("token", "")
         sessions = self._browsers.sessions
         if sessions is None:
@@ -65,7 +65,7 @@ class Signing:
         return await run_in_threadpool(self._enter, request, sessions.by_link, given, "/")
 
     async def enter(self, request: Request) -> Response:
-        """A token that was pasted. Nobody has a session yet, so all that is asked is that the form was ours."""
+        """Sign in with a pasted token. There is no session yet, so the only check is that the form was ours."""
         sessions = self._browsers.sessions
         form = form_of(request.headers.get("content-type", ""), await request.body())
         if sessions is None or form is None or not is_own(request.headers):
@@ -96,7 +96,7 @@ class Signing:
 
 
 def _any(sessions: Sessions) -> SessionFor:
-    """What people paste may be the token in the link as well."""
+    """Accept a bearer token or the token of a sign-in link, since people may paste either."""
 
     def session_for(given: str) -> str:
         return sessions.by_link(given) if given.count(".") == 2 and len(given) < 80 else sessions.by_token(given)
@@ -105,7 +105,7 @@ def _any(sessions: Sessions) -> SessionFor:
 
 
 def sign_out(visit: PageRequest, _form: Form) -> Response:
-    """The cookie is taken away, and what it held serves nobody any more."""
+    """Revoke the session and delete its cookie."""
     if visit.browsers.sessions is not None and visit.session is not None:
         visit.browsers.sessions.end(visit.session)
     answer = _go("/login")

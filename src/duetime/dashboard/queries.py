@@ -1,4 +1,4 @@
-"""What several pages read from the scheduler, each in few and bounded questions."""
+"""Reads from the scheduler that several pages share, each with few and bounded queries."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PAGE: Final = 1000
 
 
 class Most(NamedTuple):
-    """How much is looked at: of more schedules, those that fire first; of more runs, the latest."""
+    """Limits on what is read. Beyond them, only the schedules that fire first and the latest runs count."""
 
     schedules: int = 10_000
     runs: int = 5_000
     all_until: bool = True
-    """Whether the window's end is searched for. Among a million of others' that takes longer than to find the first
-    few and leave out what lies beyond."""
+    """Whether the query itself ends at the window's end. Among a million schedules of other owners, that takes longer
+    than reading the first few and dropping what lies beyond."""
 
 
 def schedule_at(visit: PageRequest) -> Schedule:
@@ -35,7 +35,7 @@ def schedule_at(visit: PageRequest) -> Schedule:
 
 
 def remains_at(visit: PageRequest) -> Schedule:
-    """The same, and what is left of one that was deleted: its history stays with its owner."""
+    """Return the schedule, even if it was deleted: its history stays with its owner."""
     number = visit.scheduler.number_of(visit.caller, visit.request.path_params["id"])
     remains = None if number is None else visit.scheduler.store.get(number)
     if remains is None:
@@ -44,7 +44,7 @@ def remains_at(visit: PageRequest) -> Schedule:
 
 
 def runs(visit: PageRequest, **asked: Any) -> list[View]:
-    """Shapes of runs, without counting how many there are."""
+    """Return views of runs, without counting the total."""
     page = taken(visit.scheduler.runs(visit.caller, RunQuery(**{"count_to": 0, **asked})))
     return run_shapes(visit.scheduler, page.items, visit.zone, brief=True)
 
@@ -56,7 +56,7 @@ def coming_row(visit: PageRequest, instant: Instant, schedule: Schedule) -> View
 
 
 class Seen(NamedTuple):
-    """What lies in a window, and what had to be left out."""
+    """The occurrences in a window, and what was left out."""
 
     density: Density
     more_schedules: bool
@@ -79,9 +79,9 @@ def seen_in(visit: PageRequest, window: Window, most: Most, owner: str | None = 
 
 
 def _past(visit: PageRequest, window: Window, most: int, owner: str | None) -> tuple[list[Run], Instant | None]:
-    """The latest runs back to the window's begin, as far as there are not too many; then where they begin instead.
+    """Return the latest runs back to the start of the window. If there are too many, also return where they start.
 
-    Runs are read in the order in which they were made, which is nearly that of their due instants.
+    Runs are read in the order of their creation, which is nearly that of their due instants.
     """
     query = RunQuery(owner=owner, limit=min(most, _PAGE), count_to=0)
     found: list[Run] = []

@@ -1,4 +1,4 @@
-"""One request of a browser: who asks, in which zone, and how a page or a refusal is answered."""
+"""One request of a browser: its caller and time zone, its form, and the rendering of pages and errors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from duetime.rest.errors import Refused, answer_of, refuse
 
 ZONE_COOKIE = "duetime_zone"
 FIELD = "csrf"
-"""The field of every form that holds the proof."""
+"""The form field that holds the CSRF token."""
 BACK = "back"
-"""The field of those that change what a list shows: the list's own filters and page."""
+"""The form field that holds the filters and the page of the list that a change returns to."""
 MOST_FIELDS = 2000
 LONGEST_PARAMETER = 500
 FORM = "application/x-www-form-urlencoded"
@@ -53,7 +53,7 @@ class PageRequest:
 
     @property
     def operates(self) -> bool:
-        """Whether the machinery is shown as well."""
+        """Whether workers are shown as well."""
         return self.caller.operator or self.house.trusting
 
     @cached_property
@@ -62,7 +62,7 @@ class PageRequest:
 
     @cached_property
     def zone(self) -> str:
-        """The browser's own, once a script has said it."""
+        """The browser's time zone, once a script has set the cookie."""
         try:
             return known_zone(self.request.cookies[ZONE_COOKIE]).key
         except (KeyError, DuetimeError):
@@ -70,20 +70,20 @@ class PageRequest:
 
     @property
     def session(self) -> str | None:
-        """None where a program came with a token."""
+        """The session id; None if a program authenticated with a token."""
         session: str | None = self.request.scope.get(SESSION)
         return session
 
     def asked(self, name: str) -> str:
-        """A parameter of the address, as far as any store can look for it; empty where it is absent."""
+        """Return a query parameter, cleaned so that any store can search for it; empty if absent."""
         return clean_text(self.request.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
 
     def place(self, *names: str) -> str:
-        """Those parameters as they stand in the address: a form that brings them along leads back to the same list."""
+        """Encode these query parameters for a form, so that it leads back to the same list."""
         return urlencode({name: self.asked(name) for name in names if self.asked(name)})
 
     def page(self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any) -> Response:
-        """`alarms`: those of the desk, for which it asks the store, unless they are given."""
+        """Render a page. `alarms` are by default the warnings of the services, which read the store for them."""
         shared = {
             "now": self.now,
             "zone": self.zone,
@@ -100,7 +100,7 @@ class PageRequest:
         return render(self.request.scope, template, status, **{**shared, **values})
 
     def go(self, path: str, **parameters: object) -> Response:
-        """To another page, after something was done: to load that one again does nothing twice."""
+        """Redirect after a change, so that reloading the page does not repeat it."""
         query = f"?{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})
 
@@ -116,7 +116,7 @@ class Form:
         return [value for field, value in self._pairs if field == name]
 
     def back(self, *names: str) -> dict[str, str]:
-        """Where the form was sent from: of that address, what is known to belong there."""
+        """Return the parameters of the list that the form was sent from, as far as their names are known."""
         try:
             pairs = parse_qsl(self.one(BACK), max_num_fields=len(names))
         except ValueError:
@@ -130,7 +130,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Pages:
-    """Makes endpoints of plain functions, which run in threads as the core does."""
+    """Makes endpoints of synchronous functions, which run in a thread pool."""
 
     def __init__(self, house: ApiContext, browsers: Browsers) -> None:
         self._house, self._browsers = house, browsers
@@ -142,7 +142,7 @@ class Pages:
         return endpoint
 
     def act(self, action: Act) -> Endpoint:
-        """Every change goes through here, and so none without the proof of a form of ours."""
+        """Make an endpoint for a change. All changes go through here, so none is made without a valid CSRF token."""
 
         async def endpoint(request: Request) -> Response:
             visit = self._visit(request)
@@ -186,12 +186,12 @@ _AWAY = "The store cannot be reached just now; try again in a moment."
 
 
 def refusal_page(visit: PageRequest, err: Err) -> Response:
-    """With the status that the API would give; a store that is away may not even be asked whether workers live."""
+    """Render an error with the status of the API. An unreachable store is not asked for live workers either."""
     status = _STATUSES.get(err.code) or answer_of(err).status_code
     away = status == 503
     return visit.page("refusal.html", status, alarms=[] if away else None, words=_AWAY if away else err.message)
 
 
 def at(public_id: str, *more: str) -> str:
-    """The address of a schedule's page."""
+    """Return the path of a schedule's page."""
     return "/".join(["/schedules", quote(public_id, safe=""), *more])

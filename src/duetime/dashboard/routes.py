@@ -1,4 +1,4 @@
-"""The addresses of the pages. Reading is GET, every change is a form: each works without a script."""
+"""Routes of the pages. Reads are GET requests and changes are forms, so that all work without JavaScript."""
 
 from __future__ import annotations
 

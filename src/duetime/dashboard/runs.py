@@ -1,4 +1,4 @@
-"""Runs by themselves: one of them with all its attempts, those that failed for good, and messages that arrived."""
+"""Pages about runs: a single run with its attempts, the dead letters, and the inbox."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def act_on_run(visit: PageRequest, form: Form) -> Response:
 
 
 def dead_page(visit: PageRequest) -> Response:
-    """Everything that failed for good or was lost, until somebody tries it again or dismisses it."""
+    """Render all runs that failed for good or were lost, until somebody retries or dismisses them."""
     kind = visit.asked("kind") if visit.asked("kind") in KINDS else ""
     query = RunQuery(kind=kind or None, status="dead", limit=PAGE, cursor=visit.asked("cursor") or None, count_to=1000)
     page = taken(visit.scheduler.runs(visit.caller, query))
@@ -101,7 +101,7 @@ def bulk_dead(visit: PageRequest, form: Form) -> Response:
 
 
 def inbox_page(visit: PageRequest) -> Response:
-    """What arrived, the latest first; and what waits for an agent to take it."""
+    """Render the notifications that arrived, latest first, and the prompts that wait for an agent."""
     topic = visit.asked("topic")
     query = RunQuery(
         kind="notification",

@@ -1,4 +1,4 @@
-"""One schedule: what it is, when it fires, what became of it, and what can be done with it."""
+"""The page of one schedule: its definition, next instants, history and actions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _warnings(visit: PageRequest, schedule: Schedule) -> list[str]:
 
 
 def shown_payload(payload: Any) -> Any:
-    """Already without what looks like a credential; of headers not even the rest is shown, for any may be one."""
+    """Redact the values of all headers, since any may be a credential. Other credentials are redacted already."""
     if not isinstance(payload, dict):
         return payload
     shown = dict(payload)
@@ -86,7 +86,7 @@ def shown_payload(payload: Any) -> Any:
 
 
 def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
-    """Name, value, and whether it is not as usual."""
+    """Return the name and value of each option, and whether it differs from the default."""
     shape = policy_shape(schedule.definition.policy)
     if shape is None:
         return [("policy", "cannot be read", True)]
@@ -98,7 +98,7 @@ def _value(value: object) -> str:
 
 
 def run_rows(visit: PageRequest, found: list[Run]) -> list[View]:
-    """Each with its earlier attempts, which only those have that were tried again."""
+    """Return views of runs with their earlier attempts, which only retried runs have."""
     shapes = run_shapes(visit.scheduler, found, visit.zone)
     for run, shape in zip(found, shapes, strict=True):
         tried = visit.scheduler.attempts(visit.caller, run.id) if run.attempt > 1 or run.deaths else []
@@ -106,11 +106,11 @@ def run_rows(visit: PageRequest, found: list[Run]) -> list[View]:
     return shapes
 
 
-# -- changing -------------------------------------------------------------------------------------------------------
+# -- actions --------------------------------------------------------------------------------------------------------
 
 
 def sure_page(visit: PageRequest) -> Response:
-    """Asks once more, without a script too."""
+    """Render a page that asks for confirmation, which needs no JavaScript."""
     action = visit.request.path_params["action"]
     if action not in ASKED_AGAIN:
         raise refuse("not_found", "There is no such page.")

@@ -1,4 +1,4 @@
-"""The forms in which a schedule is made and edited, with a preview of its times."""
+"""The forms that create and edit a schedule, with a preview of its times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST: Final[Values] = {
 LONGEST_NAME: Final = 80
 LONGEST_KEY: Final = 64
 LOOK: Final = "look"
-"""What a script asks for while somebody types: only the preview, as the whole form would show it."""
+"""The intent that a script sends while the user types: it returns only the preview part of the form."""
 SHOWN: Final = 5
 
 
@@ -62,7 +62,7 @@ def create(visit: PageRequest, form: Form) -> Response:
 
 
 def _new(visit: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
-    """The same form sent twice is one wish; changed before it is sent again, it is another."""
+    """Build the schedule. Its idempotency key is form nonce + fingerprint, so a double submit creates one schedule."""
     timing = fields.timing(values)
     new = NewSchedule(
         kind=kind,
@@ -77,7 +77,7 @@ def _new(visit: PageRequest, kind: str, values: Values, key: str) -> NewSchedule
 
 
 def _first_words(values: Values, kind: str) -> str:
-    """Of what it says or does, where it has no name of its own; without any, that is what is missing."""
+    """Derive a name from the title, or from the text or the task; raise an error if that is empty too."""
     said = {"job": "task", "prompt": "prompt", "notification": "message"}[kind]
     words = values.get("title", "").split() or values[said].split()
     if not words:
@@ -121,7 +121,7 @@ def _usual(visit: PageRequest, kind: str) -> View:
 
 
 def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> Changes | None:
-    """Only what differs from what the form was filled with, so that the rest keeps its finer points."""
+    """Return only what differs from the form's initial values, so that the rest keeps details the form cannot show."""
     before, kind = fields.values_of(schedule, usual), schedule.definition.kind
     given: dict[str, Any] = {}
     if values["name"] != before["name"]:
@@ -151,7 +151,7 @@ def _form(
     version: str | None = None,
     key: str = "",
 ) -> Response:
-    """With what was typed, whatever was wrong with it; what cannot be made here is said before anybody types."""
+    """Render the form with what was typed, valid or not. What cannot be created here is said before anybody types."""
     status = 200 if err is None else answer_of(err).status_code
     foreseen = refusal_of(visit.call.desk.notifications, kind) if schedule is None else None
     told = err or foreseen
@@ -180,14 +180,14 @@ def _form(
 
 
 def _usual_agent(visit: PageRequest, owner: str) -> str:
-    """Who is meant where a prompt names nobody, as the kind itself says."""
+    """Return the agent of a prompt that names none, as its kind decides."""
     return visit.scheduler.kinds["prompt"].prepare({"prompt": "who?"}, visit.caller._replace(owner=owner)).subject
 
 
 def _explained(visit: PageRequest, values: Values) -> Response:
     return visit.page(
         "preview.html", alarms=(), preview=_preview(visit, values)
-    )  # asked for with every pause in typing
+    )  # no alarms, since this is requested at every pause in typing
 
 
 def _preview(visit: PageRequest, values: Values) -> View:

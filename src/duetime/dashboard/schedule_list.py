@@ -1,4 +1,4 @@
-"""The list of schedules: found by filters, page by page, and changed many at a time."""
+"""The list of schedules, with filters, pages and bulk actions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDERS: Final = {"newest": "Newest first", "oldest": "Oldest first", "next": "Wh
 MOST_CHOSEN: Final = 200
 FILTERS: Final = ("text", "kind", "status", "owner", "order")
 PLACE: Final = (*FILTERS, "cursor")
-"""What is looked at: the same again after something was done."""
+"""Parameters that lead back to the same list after a change."""
 
 Change = Callable[[Scheduler, Caller, str], Result[Any]]
 BULK: Final[dict[str, tuple[str, Change]]] = {
@@ -59,7 +59,7 @@ def schedules_page(visit: PageRequest) -> Response:
 
 
 def _row(schedule: Schedule, zone: str) -> View:
-    """Nothing counts down to an instant at which one that is paused will not fire."""
+    """Return the row of a schedule. Unless it is active it has no countdown, because it will not fire."""
     shape = schedule_shape(schedule, zone, brief=True)
     return shape if schedule.progress.state == ScheduleState.ACTIVE else shape | {"next_run": None}
 
@@ -79,18 +79,18 @@ def _query(visit: PageRequest, asked: dict[str, str]) -> ScheduleQuery:
 
 
 def pictures_of(visit: PageRequest, schedules: list[Schedule]) -> list[Spark]:
-    """One question for the last runs of all of them."""
+    """Return a sparkline for each schedule. The last runs of all are read with one query."""
     of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
     for trace in visit.scheduler.store.traces(list(of), SPARKS):
         of[trace.schedule].append(trace)
     return [sparks(of[each.definition.id], visit.now, visit.zone) for each in schedules]
 
 
-# -- many at a time -------------------------------------------------------------------------------------------------
+# -- bulk actions ---------------------------------------------------------------------------------------------------
 
 
 def bulk(visit: PageRequest, form: Form) -> Response:
-    """What ends a schedule for good is asked again first."""
+    """Change the chosen schedules. Cancelling is final, so it asks for confirmation first."""
     action, ids = form.one("action"), list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
     if action not in BULK:
         raise refuse("invalid", "choose what to do: pause, resume or cancel")

@@ -27,7 +27,7 @@ def read(name: str) -> Static:
 
 
 def address(name: str) -> str:
-    """With its version, so that a browser may keep it as long as it likes."""
+    """Return the URL with the version of the file, so that browsers may cache it forever."""
     return f"/static/{name}?v={read(name).version}"
 
 

@@ -1,4 +1,4 @@
-"""From a template to an answer, with the headers that keep a page to itself."""
+"""Renders templates to responses with headers that isolate the page from other sites."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def render(scope: Scope, template: str, status: int = 200, **values: Any) -> Res
 
 
 def referrer_policy(scope: Scope) -> str:
-    """None at all, where browsers say by `Sec-Fetch-Site` whose form was sent. Over plain HTTP from another machine
-    they do not, and without a referrer they send no Origin either: there, it stays within this server."""
+    """Return `no-referrer` where browsers send `Sec-Fetch-Site`, which tells whose form was sent. Over plain HTTP from
+    another machine they do not, and without a referrer they send no Origin either: there, return `same-origin`."""
     own = host_name(Headers(scope=scope).get("host", "")) in LOOPBACK
     return "no-referrer" if own or is_https(scope) else "same-origin"
 
 
 def is_https(scope: Scope) -> bool:
-    """As a proxy before us says. Who lies about it gets a stricter page and a cookie that they cannot use."""
+    """Check for HTTPS, here or at a proxy. Forging the header only yields a stricter page and an unusable cookie."""
     return scope["scheme"] == "https" or Headers(scope=scope).get("x-forwarded-proto", "") == "https"

@@ -1,1 +1,1 @@
-"""The rules of the house: pure values and decisions. Nothing here does I/O or imports another room of ours."""
+"""The scheduling engine: values and decisions. Nothing here does I/O or imports another package of Duetime."""

@@ -1,4 +1,4 @@
-"""Handing over what waits to be taken: to one at a time, for a while, and back when whoever took it is gone."""
+"""Checkout of waiting runs: by one holder at a time, under a lease, and returned when the holder is gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetime.engine.result import Ok, Result
 from duetime.engine.store import RunQuery
 
 LEASE = 15 * MINUTE
-"""How long a run that somebody took stays in their hands, unless its schedule says otherwise."""
+"""How long a taken run stays with its holder, unless its schedule sets a timeout."""
 
 
 class Handing(Reading):
@@ -25,11 +25,11 @@ class Handing(Reading):
     def take(
         self, caller: Caller, kind: str, subject: str | None = None, lease: int = LEASE, *, least: int = 0
     ) -> Result[HeldRun | None]:
-        """The oldest waiting run of the caller's owner, in the caller's hands until it expires; None when none waits.
+        """Take the oldest waiting run of the caller's owner under a lease; return None when none waits.
 
-        Two who ask at once see the same runs; the store lets one have each, and the other goes on to the next. An
-        agent's run gets only what is less deep than what it schedules: runs that take what such runs stored, and store
-        it anew, would have no end otherwise.
+        Concurrent callers see the same runs; the store gives each run to one of them, and the other tries the next. An
+        agent's run only gets runs less deep than what it schedules: otherwise runs that take each other's work and
+        schedule it again would never end.
         """
         now = self.clock.now()
         query = RunQuery(
@@ -66,7 +66,7 @@ class Handing(Reading):
         *,
         hold: str | None = None,
     ) -> Result[Run]:
-        """Not even an operator ends what somebody else has taken: whoever has it may be doing it right now."""
+        """Finish a taken run. Not even an operator may finish another holder's run: the holder may be working on it."""
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
             return taking.not_yours(run_id)
@@ -76,11 +76,11 @@ class Handing(Reading):
             run.id, now, lambda c, seen: taking.finish(c, seen, caller.holder, outcome, hold)
         )
         if isinstance(ended, Ok) and caller.holder == run_holder(ended.value.id, ended.value.fence):
-            self.give_back(caller, run.kind, taking.LEFT)  # its own run is over, and with it the token it works by
+            self.give_back(caller, run.kind, taking.LEFT)  # the caller's own run is over, and its token with it
         return ended
 
     def _redacted(self, run: Run, outcome: Completed | Failed | Returned) -> Completed | Failed | Returned:
-        """What an agent says of a failure may quote what it was given."""
+        """Redact a failure: an agent's error text may quote its payload."""
         if not isinstance(outcome, Failed):
             return outcome
         schedule = self.store.get(run.schedule)
@@ -88,8 +88,8 @@ class Handing(Reading):
 
     @expected
     def give_back(self, caller: Caller, kind: str, reason: str) -> Result[list[Run]]:
-        """All that is in the caller's hands waits again, without an attempt counted. For a holder that ends: others
-        need not wait for the end of its lease."""
+        """Return everything the caller holds to waiting, without counting an attempt. For a holder that ends, so that
+        others need not wait for its lease to expire."""
         query = RunQuery(owner=caller.owner, kind=kind, holder=caller.holder, oldest_first=True, limit=1000, count_to=0)
         ended = [self.finish(caller, run.id, Returned(reason), kind) for run in self.store.runs(query).items]
         return Ok([each.value for each in ended if isinstance(each, Ok)])

@@ -1,4 +1,4 @@
-"""The only place that reads a clock. Everything else is given an instant."""
+"""The only module that reads a clock. All other code is given an instant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def instant_of(moment: datetime) -> Instant:
-    """An aware datetime as an instant, without the rounding of floating point."""
+    """Convert an aware datetime to an instant, without floating-point rounding."""
     if moment.tzinfo is None:
         raise ValueError("a datetime without a zone is no instant")
     return Instant((moment - _EPOCH) // _MICROSECOND)
@@ -31,13 +31,13 @@ def datetime_of(instant: Instant) -> datetime:
 
 class Clock(Protocol):
     def now(self) -> Instant:
-        """The wall clock."""
+        """Return the wall-clock time."""
 
     def monotonic(self) -> float:
-        """Seconds that never jump; for measuring how long something took."""
+        """Return seconds that never jump, for measuring durations."""
 
     def boottime(self) -> float:
-        """Seconds that go on while the machine sleeps; for judging whether a lease is still held."""
+        """Return seconds that keep counting while the machine sleeps, for deciding whether a lease is still held."""
 
 
 class SystemClock:

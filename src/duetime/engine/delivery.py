@@ -1,4 +1,4 @@
-"""What has to be delivered, and what carries it: the words that notifications and deliverers share."""
+"""Types and constants shared by notifications and the channels that deliver them."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.ownership import LOCAL
 
 NOTIFICATION = "notification"
-"""The kind that reaches a person."""
+"""The kind of schedule that sends a message to a person."""
 INBOX = "inbox"
-"""The channel that needs no network: what is kept in the store itself."""
+"""The channel that needs no network: its messages are kept in the store itself."""
 
 
 ATTEMPTS = 10
-"""Of a delivery, unless its maker says otherwise: with the usual backoff they take about an hour and a half."""
+"""Default number of delivery attempts: with the default backoff they take about an hour and a half."""
 
 ALERTS = "duetime-alerts"
-"""The topic on which an owner hears what needs a person, where a schedule names none itself."""
+"""The topic for alerts that need a person, where a schedule names no topic itself."""
 
 
 class Parcel(NamedTuple):
-    """One message on its way. Its id is the same on every attempt, so that a receiver can tell."""
+    """One message to deliver. Its id is the same on every attempt, so that a receiver can detect duplicates."""
 
     id: str
     topic: str
     fields: Mapping[str, Any]
-    """The checked payload: message, and what else was given of title, priority, tags and so on."""
+    """The validated payload: message, and optionally title, priority, tags and so on."""
     patience: float
     """Seconds that this attempt may take."""
     owner: str = LOCAL
-    """Whose message it is: what is set up for others does not exist for it."""
+    """The message's owner: channels that are set up for other owners do not exist for it."""
 
 
 class Courier(Protocol):
     def deliver(self, parcel: Parcel) -> Outcome:
-        """One attempt, in a thread of the pool. Completed means that the receiver took it, and says what is known of
-        that: `channel`, and the receiver's own id as `receipt`. Never raises for what a network or a receiver does."""
+        """Make one attempt, in a thread of the pool. Completed means that the receiver accepted the message; its result
+        has `channel` and, if known, the receiver's id as `receipt`. Never raises for network or receiver errors."""
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        """Where an owner's messages on a topic go: the name of a channel, `ntfy` or `inbox`."""
+        """Return the name of the channel for an owner's messages on a topic, such as `ntfy` or `inbox`."""
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
-        """What an owner subscribes to in order to hear a topic, where that is not the topic itself; else empty."""
+        """Return what an owner subscribes to in order to hear a topic, if that is not the topic itself; else empty."""
 
     def problems(self) -> list[str]:
-        """What is wrong with how it was set up, fit to be shown. May take a second: packages are looked for."""
+        """Return configuration problems, safe to show. May take a second, because it looks for installed packages."""
 
     def close(self) -> None: ...
 
 
 class Inbox:
-    """Takes everything, for a message that is recorded has arrived: `duetime inbox` shows what was."""
+    """Accepts every message: once recorded, a message has arrived, and `duetime inbox` shows it."""
 
     def deliver(self, parcel: Parcel) -> Outcome:
         return Completed(json.dumps({"channel": INBOX}))
@@ -68,4 +68,4 @@ class Inbox:
         return []
 
     def close(self) -> None:
-        """Nothing is open: the inbox is the store."""
+        """Do nothing: the inbox is the store, so nothing is open."""

@@ -1,4 +1,4 @@
-"""From whatever a task returns, raises or is told by an agent to text that any store and any face can take."""
+"""Encoding of task results, errors and agent output as text that every store and interface can handle."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Any
 
 LIMIT = 64 * 1024
-"""Bytes of a stored result."""
+"""Maximum size of a stored result, in bytes."""
 ERROR_LIMIT = 2000
-"""Characters of a stored error."""
+"""Maximum length of a stored error, in characters."""
 DEPTH = 50
-"""Levels of a stored result: readers with a small stack must be able to parse it."""
+"""Maximum nesting of a stored result: readers with a small stack must be able to parse it."""
 NODES = 100_000
-"""Values that are looked at; a list of lists of itself has no end otherwise."""
+"""Maximum number of values visited: a list that contains itself would otherwise never end."""
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SMALL = 2**63
@@ -23,8 +23,8 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def encode(value: Any, limit: int = LIMIT) -> str:
-    """JSON text of at most `limit` bytes; what is longer is cut and marked: `{"cut":true,"size":…,"text":…}`."""
-    if type(value) is int and -_SMALL < value < _SMALL:  # the commonest results need no encoder
+    """Return JSON text of at most `limit` bytes; longer text is cut and marked: `{"cut":true,"size":…,"text":…}`."""
+    if type(value) is int and -_SMALL < value < _SMALL:  # the most common results need no encoder
         return str(value)
     text = encode_whole(value)
     if len(text) * 4 <= limit:
@@ -34,39 +34,39 @@ def encode(value: Any, limit: int = LIMIT) -> str:
 
 
 def encode_whole(value: Any) -> str:
-    """JSON text for any value at all; what JSON does not know becomes the text that `repr` gives."""
-    with suppress(Exception):  # not JSON, endless, or with methods that fail: made presentable below
+    """Return JSON text for any value at all; what JSON cannot represent becomes its `repr`."""
+    with suppress(Exception):  # not JSON, circular, or with methods that raise: cleaned below
         text = _encoder.encode(value)
         if _is_clean(text) and not _is_deep(text, value):
             return text
     try:
         return _encoder.encode(_Cleaner().clean(value, 0))
-    except Exception:  # a container of the task's author that cannot even be walked
+    except Exception:  # a custom container that cannot even be iterated
         return _encoder.encode(_described(value))
 
 
 def is_text(value: str) -> bool:
-    """Whether every store and every receiver can take it: neither NUL nor lone surrogates."""
+    """Return whether every store and receiver can handle the text: it has neither NUL nor lone surrogates."""
     return _UNSTORABLE.search(value) is None
 
 
 def clean_text(text: str) -> str:
-    """Without NUL and lone surrogates: PostgreSQL refuses the one, UTF-8 the other."""
+    """Replace NUL and lone surrogates: PostgreSQL rejects the former, UTF-8 the latter."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def error_text(error: BaseException) -> str:
-    """`TypeName: message`, without a trace."""
+    """Return `TypeName: message`, without a traceback."""
     name = type(error).__name__
     try:
         message = str(error)
-    except Exception:  # the message is made by code of the task's author, which may fail as well
+    except Exception:  # `__str__` is the task author's code, which may fail as well
         message = "(its message cannot be read)"
     return shorten_error(f"{name}: {message}" if message else name)
 
 
 def shorten_error(text: str) -> str:
-    cut = clean_text(text[: ERROR_LIMIT + 1])  # the message may be huge: only what is kept is looked at
+    cut = clean_text(text[: ERROR_LIMIT + 1])  # the message may be huge: process only the part that is kept
     return cut if len(cut) <= ERROR_LIMIT else cut[: ERROR_LIMIT - 3] + "..."
 
 
@@ -107,13 +107,13 @@ def _cut(text: str, size: int, limit: int) -> str:
         excess = len(whole.encode()) - limit
         if excess <= 0 or not text:
             return whole
-        # Escapes make a text longer by an unknown factor: shrink in proportion until it fits.
+        # Escapes lengthen the text by an unknown factor: shrink in proportion until it fits.
         room = min(room - 1, len(text) * limit // (limit + excess))
         text = text[: max(0, room)]
 
 
 class _Cleaner:
-    """Walks a value that JSON cannot take as it is. Bounded in depth and in number, whatever it is given."""
+    """Converts a value that JSON cannot encode as it is. Bounded in depth and in number of values for any input."""
 
     def __init__(self) -> None:
         self._left = NODES
@@ -164,6 +164,6 @@ def _number(value: int) -> int | str:
 def _described(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # `repr` is code of the task's author
+    except Exception:  # `repr` may be the task author's code
         text = f"<{type(value).__name__} without a readable form>"
     return clean_text(text[:LIMIT])

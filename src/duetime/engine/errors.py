@@ -1,4 +1,4 @@
-"""One family of errors: each has a code for programs and a message that tells people what to do next."""
+"""Error classes, each with a code for programs and a message that tells people what to do next."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class UnknownTask(InvalidInput):
     code = "unknown_task"
 
 
-# Faults of the machine that pass: no descriptors, no memory, a read or write that failed.
+# Temporary faults of the store or the machine: no connection, no descriptors, no memory, a failed read or write.
 
 TRANSIENT: Final = (StoreUnavailable, OSError, MemoryError)
 
 
 def describe(error: BaseException) -> str:
-    """Return what to log: the message of our own errors, and the type as well of others."""
+    """Return the text to log for a transient error: its message, with the type unless it is StoreUnavailable."""
     if isinstance(error, StoreUnavailable):
         return f"the store is away: {error}"
     return f"the machine is short of something ({type(error).__name__}: {error}); it is tried again"

@@ -1,4 +1,4 @@
-"""The local record of notifications that another service keeps and fires: whose they are, and what was asked for."""
+"""Local records of notifications that an external service stores and fires: their owner and what was requested."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class RemoteKind(StrEnum):
 
 
 class RemoteState(StrEnum):
-    ASKED = "asked"  # somebody is asking the service for it right now, or died while doing so
-    UNSURE = "unsure"  # asked for in vain, as far as we heard: the service may have it all the same
-    THERE = "there"  # the service has said that it has it
+    ASKED = "asked"  # a request to the service is in progress, or its process died meanwhile
+    UNSURE = "unsure"  # the request failed as far as is known, but the service may have it all the same
+    THERE = "there"  # the service has confirmed it
     PAUSED = "paused"
 
 
 class Remote(NamedTuple):
-    """Made before the service is asked, so that a request whose answer was lost can be repeated as the same one."""
+    """Written before the service is called, so that a request whose response was lost can be repeated unchanged."""
 
     id: str
     owner: str
@@ -31,9 +31,9 @@ class Remote(NamedTuple):
     trigger: str
     payload: str
     at: Instant | None
-    """When a one-off goes out; a recurring one has none."""
+    """When a one-off fires; None for a recurring one."""
     remote: str | None
-    """What the service calls it, once it said so."""
+    """The service's own id for it, once known."""
     state: str
     key: str
     fingerprint: str
@@ -42,7 +42,7 @@ class Remote(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What of a record differs after a change."""
+    """The fields of a record that differ after a change."""
 
     id: str
     state: str
@@ -52,26 +52,26 @@ class Mark(NamedTuple):
 
 
 class Remotes(Protocol):
-    """The part of a store that keeps them. A starred method (*) is one write transaction."""
+    """The part of a store that keeps these records. A starred method (*) is one write transaction."""
 
     def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
-        """* Keeps it, or returns what its owner's key made before. `limit` caps what an owner has, here and there."""
+        """* Insert it, or return what its owner's key created. `limit` caps what an owner has, local and remote."""
 
     def repeat_remote(self, owner: str, fingerprint: str, since: Instant, now: Instant) -> Remote | None:
-        """* An unsure one for the same arguments, which is then asked for again; nobody else gets it meanwhile."""
+        """* Claim an unsure record with the same arguments, to repeat its request; nobody else gets it meanwhile."""
 
     def update_remote(self, remote: Remote) -> None:
-        """* Its time, its name there, its state."""
+        """* Update its time, its remote id and its state."""
 
     def forget_remote(self, id: str) -> None:
-        """* It is gone, and its key is free."""
+        """* Delete it, which frees its key."""
 
     def remote(self, id: str) -> Remote | None: ...
 
     def remote_by_key(self, owner: str, key: str) -> Remote | None: ...
 
     def remotes(self, owner: str, now: Instant, topic: str | None = None) -> list[Remote]:
-        """In the order in which they were made; without one-offs whose time has come."""
+        """Return an owner's records in order of creation, without one-offs whose time has passed."""
 
     def remote_marks(self, owner: str, topic: str, now: Instant) -> list[Mark]:
-        """The same, narrow: for whoever asks several times a second."""
+        """Return the marks of these records; cheap, for callers that poll several times a second."""

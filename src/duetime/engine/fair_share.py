@@ -1,4 +1,4 @@
-"""How owners share what there is: the places of one claim are dealt out in turns."""
+"""Fair sharing between owners: the limit of one claim is dealt out in turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNLIMITED = 2**31
 
 
 class Head(NamedTuple):
-    """An owner that has something due, and since when."""
+    """An owner that has due entries, and since when."""
 
     owner: str
     at: Instant
@@ -21,32 +21,32 @@ class Head(NamedTuple):
 
 @dataclass(slots=True)
 class Cursor:
-    """Whose turn was the last one. A worker keeps one for each lane, and each claim moves it on."""
+    """The owner that had the last turn. A worker keeps one for each lane, and each claim moves it on."""
 
     owner: str = ""
 
 
 class Turns(NamedTuple):
-    """What a claim has to respect between owners."""
+    """How a claim shares its limit between owners."""
 
     cursor: Cursor | None = None
-    """Without it, whoever has waited longest begins."""
+    """If None, the owner that has waited longest is first."""
     each: int = UNLIMITED
-    """The most entries of any owner that `most` does not name."""
+    """The maximum number of entries for any owner that `most` does not name."""
     most: Mapping[str, int] = MappingProxyType({})
     group: str = ""
-    """Lanes in which what an owner gets counts together."""
+    """Lanes of the same group count together towards an owner's maximum."""
     by_time: bool = False
-    """True: one owner has the queue to itself, as far as is known. Its order decides, and only the limits count."""
+    """True: as far as is known, only one owner has entries. Queue order decides, and only the maximums apply."""
 
     def room_of(self, owner: str) -> int:
         return self.most.get(owner, self.each)
 
 
 def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
-    """How many entries of each owner to claim: the same number of all, at least one, as far as `limit` reaches.
+    """Return how many entries of each owner to claim: the same number for all, at least one, as far as `limit` reaches.
 
-    Owners whose turn does not come are first the next time, because the cursor remembers the last one that had it.
+    Owners that get no turn are first the next time, because the cursor remembers the last one that had a turn.
     """
     waiting = [head for head in heads if turns.room_of(head.owner) > 0]
     if not waiting or limit <= 0:
@@ -61,7 +61,7 @@ def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
 
 
 def deal_rest(heads: Sequence[Head], limit: int, turns: Turns, dealt: Mapping[str, int]) -> dict[str, int]:
-    """What others left over goes to those that took all they were dealt and may have more, the oldest first."""
+    """Return how many more to claim of owners that used up their share and may have more, the longest waiting first."""
     rest: dict[str, int] = {}
     for head in sorted(heads, key=lambda each: each.at):
         number = min(limit, turns.room_of(head.owner) - dealt.get(head.owner, 0))

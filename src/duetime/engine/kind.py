@@ -1,4 +1,4 @@
-"""What a kind of work is: it checks a payload when a schedule is made, and carries out a run when it is due."""
+"""The interface of a kind of work: it checks the payload of a new schedule, and executes a run when it is due."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from duetime.engine.worker.lease import Lease
 
 
 class StopReason(StrEnum):
-    CANCELLED = "cancelled"  # somebody asked for it
-    TIMEOUT = "timeout"  # its time is up
-    LEASE = "lease"  # this worker may no longer act: the run may be somebody else's
-    SHUTDOWN = "shutdown"  # the worker stops and its patience is over
+    CANCELLED = "cancelled"  # requested by a caller
+    TIMEOUT = "timeout"  # the run's timeout has passed
+    LEASE = "lease"  # the worker may no longer act: the run may belong to another worker
+    SHUTDOWN = "shutdown"  # the worker is stopping and its grace period is over
 
 
 _creating = threading.Lock()
 
 
 class StopSignal:
-    """An event that costs nothing until somebody waits for it: most runs end before anyone would."""
+    """An event that is allocated only when something waits for it: most runs end before that."""
 
     __slots__ = ("_event", "_reason")
 
@@ -39,7 +39,7 @@ class StopSignal:
 
     @property
     def reason(self) -> StopReason | None:
-        """Why to stop; the first reason given stays."""
+        """The reason to stop; the first one given stays."""
         return self._reason
 
     def is_set(self) -> bool:
@@ -53,7 +53,7 @@ class StopSignal:
                 self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """True as soon as the run should stop, False when the time is over first."""
+        """Return True as soon as the run should stop, False if the timeout passes first."""
         with _creating:
             if self._reason is not None:
                 return True
@@ -63,45 +63,45 @@ class StopSignal:
 
 
 LOCAL = ownership.LOCAL
-"""Whoever sits at this machine: the owner of what is made without a token, and the holder of what it takes."""
+"""The user of this machine: the owner of what is created without a token, and the holder of what it takes."""
 
 
 class Caller(NamedTuple):
-    """On whose behalf something is asked for. `operator` sees and may do more than its own."""
+    """The identity behind a request. An `operator` sees and may change what other owners have, too."""
 
     owner: str
     operator: bool = False
     depth: int = 0
     holder: str = LOCAL
-    """Whose hands a run is in that this caller takes: the id of its token. A session would not do, for over HTTP every
-    request of the newer protocol is one of its own; without tokens (stdio, CLI, Python) all callers are one."""
+    """The holder of runs that this caller takes: the id of its token. A session id would not do, since over HTTP every
+    request of the newer protocol is its own session; without tokens (stdio, CLI, Python) all callers are one."""
 
 
 def _any(_policy: Policy) -> None:
-    """Most payloads go with every policy."""
+    """Accept every policy, as most payloads do."""
 
 
 class Prepared(NamedTuple):
-    """A checked payload, and what its schedule is filed under (a task, a topic, an agent)."""
+    """A validated payload, and the subject that its schedule is filed under (a task, a topic, an agent)."""
 
     payload: Mapping[str, Any]
     subject: str
     policy: Mapping[str, Any] = MappingProxyType({})
-    """What this payload makes usual, where nothing else is asked for."""
+    """Policy defaults that follow from this payload."""
     agree: Callable[[Policy], None] = _any
-    """Raises InvalidInput where a policy would make it pointless."""
+    """Raises InvalidInput if a policy would make the payload pointless."""
 
 
 @dataclass(slots=True)
 class Work:
-    """One run in the hands of a kind."""
+    """One run that a kind executes."""
 
     claim: Claim
     stop: StopSignal
     report: Callable[[str], None]
-    """Tells people how far it came; the latest text is kept."""
+    """Reports progress to users; only the latest text is kept."""
     lease: Lease | None = None
-    """The worker's right to act, where a worker has it in hand: child processes must end before it does."""
+    """The worker's lease, if a worker executes the run: child processes must end before it does."""
 
     @property
     def payload(self) -> Any:
@@ -115,18 +115,18 @@ class Work:
 class Kind(Protocol):
     name: str
     defaults: Mapping[str, Any]
-    """Policies that differ from the usual where nothing else is asked for."""
+    """Policy defaults of this kind, where they differ from the general ones."""
     remembered: tuple[str, ...]
-    """The parts of a payload that outlive a deleted schedule, because its runs have to say them; most need none."""
+    """Payload fields that are kept when a schedule is deleted, because its runs show them; most kinds need none."""
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
-        """The form of its ids; `{id}` stands for the schedule's number. What fires once may be named otherwise."""
+        """Return the form of its public ids; `{id}` stands for the schedule's number. One-offs may differ."""
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        """Raises InvalidInput, naming the field."""
+        """Validate a payload. Raises InvalidInput, naming the field."""
 
     def execute(self, work: Work) -> Outcome:
-        """Called in a thread of the pool. May raise: an exception is a failed attempt."""
+        """Execute a run, in a thread of the pool. May raise: an exception is a failed attempt."""
 
     def close(self) -> None:
-        """Ends what it started: event loops, children."""
+        """Stop what it started: event loops, child processes."""

@@ -1,4 +1,4 @@
-"""The nouns of Duetime as plain frozen values. Rows are named tuples: a worker makes tens of thousands a second."""
+"""The data model as immutable values. Rows are named tuples: a worker creates tens of thousands a second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WorkerId = NewType("WorkerId", int)
 LEASE = 10 * SECOND
 
 NO_RUN = RunId(0)
-"""The run of a due entry that is the trigger's own: its run is made when it is claimed."""
+"""The run id of a trigger's own due entry: its run is created when the entry is claimed."""
 
 
 class ScheduleState(StrEnum):
@@ -27,23 +27,23 @@ class ScheduleState(StrEnum):
 
 
 class RunStatus(StrEnum):
-    PENDING = "pending"  # has an entry in the due queue (first start by hand, retry, given back)
-    QUEUED = "queued"  # stands in line behind another run of its schedule
+    PENDING = "pending"  # has an entry in the due queue (started manually, retried or returned)
+    QUEUED = "queued"  # waits behind another run of its schedule
     RUNNING = "running"  # held by a worker
-    WAITING = "waiting"  # needs no worker until somebody takes it or its time is up
+    WAITING = "waiting"  # needs no worker until somebody takes it or its deadline passes
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     MISSED = "missed"  # its time passed while nothing could run it
-    SKIPPED = "skipped"  # policy said no: overlap, pause, a full line
-    LOST = "lost"  # at-most-once work whose worker died: nobody knows how far it came
+    SKIPPED = "skipped"  # not run because of policy: overlap, pause, a full queue
+    LOST = "lost"  # at-most-once work whose worker died: how far it came is unknown
 
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
 """Statuses of a run that may still change."""
 
 ACTIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING})
-"""Statuses that `Progress.active` counts: a run that another one of its schedule would overlap."""
+"""Statuses that `Progress.active` counts: another run of the schedule would overlap with such a run."""
 
 
 class Cause(StrEnum):
@@ -52,7 +52,7 @@ class Cause(StrEnum):
 
 
 class Definition(NamedTuple):
-    """What to do and when: the cold half of a schedule, written by people and never by a worker."""
+    """What to do and when: the rarely written half of a schedule, changed by people and never by a worker."""
 
     id: ScheduleId
     public_id: str
@@ -63,7 +63,7 @@ class Definition(NamedTuple):
     trigger: str
     payload: str
     policy: str
-    depth: int  # how many agent runs stand between a person and this schedule
+    depth: int  # number of agent runs between a person and this schedule
     version: int
     key: str
     fingerprint: str
@@ -72,18 +72,18 @@ class Definition(NamedTuple):
 
     @property
     def written(self) -> Instant:
-        """Since when its words stand: pausing and resuming change no word of one that was never edited."""
+        """Return when its content was written: `created` unless it was edited, since a pause bumps `updated` too."""
         return self.created if self.version == 1 else self.updated
 
 
 class Progress(NamedTuple):
-    """How far a schedule has come: the hot half, whose row is the lock of everything about the schedule."""
+    """How far a schedule has come: the frequently written half, whose row is the lock for the whole schedule."""
 
     schedule: ScheduleId
     owner: str
     kind: str
     state: str
-    next: Instant | None  # the nominal instant that its due entry stands for
+    next: Instant | None  # the nominal instant of its due entry
     through: Instant | None  # the last nominal instant that was claimed, missed or skipped
     run_count: int
     active: int
@@ -92,7 +92,7 @@ class Progress(NamedTuple):
     last_status: str | None
     last_run: Instant | None
     last_error: str | None
-    failures: int  # in a row
+    failures: int  # consecutive
     note: str | None  # why it is broken, held or ended early
 
 
@@ -105,20 +105,20 @@ class Run(NamedTuple):
     due: Instant
     status: str
     attempt: int
-    deaths: int  # processes that died with this run in hand
+    deaths: int  # worker processes that died while they held this run
     fence: int
     worker: WorkerId | None
     holder: str | None  # who took it while it was waiting
     started: Instant | None
     finished: Instant | None
-    until: Instant | None  # when the patience ends: of a waiting run, or with give-backs since the last real attempt
-    expires: Instant | None  # when its holder's time is up
+    until: Instant | None  # deadline: of a waiting run, or for repeated returns since the last real attempt
+    expires: Instant | None  # when its holder's lease ends
     result: str | None
     error: str | None
     report: str | None  # the last progress report
-    stop: int  # somebody asked it to stop
-    last: Instant | None  # of a range: its last instant (`due` is its first)
-    number: int  # of a range: how many; negative when there are at least that many
+    stop: int  # 1: asked to stop; of a failed run: dismissed
+    last: Instant | None  # last instant of a range (`due` is its first)
+    number: int  # size of a range; negative when there are at least that many
     kind: str
     owner: str
     name: str
@@ -138,29 +138,29 @@ class DueEntry(NamedTuple):
     at: Instant
     schedule: ScheduleId
     run: RunId
-    owner: str = ""  # whose turn it takes
+    owner: str = ""  # whose turn it takes in fair sharing
 
 
 class WorkerRow(NamedTuple):
     id: WorkerId
     name: str
     lanes: str
-    session: int  # lives only as long as some client is open
+    session: int  # 1: lives only as long as some client is open
     started: Instant
     beat: int
     seen: Instant
-    lease: int = LEASE  # microseconds of silence after which it is dead
+    lease: int = LEASE  # microseconds of silence after which it counts as dead
 
 
 class Schedule(NamedTuple):
-    """Both halves, as faces see them."""
+    """Both halves of a schedule, as interfaces see them."""
 
     definition: Definition
     progress: Progress
 
 
 def status_of(progress: Progress) -> str:
-    """What people call the state of a schedule: a recurring one between two runs is pending."""
+    """Return the status of a schedule that users see: a recurring one between two runs is pending."""
     state = progress.state
     if progress.active and state in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.CANCELLED):
         return "running"
@@ -172,7 +172,7 @@ def status_of(progress: Progress) -> str:
 
 
 def lane_of(kind: str, *, at_most_once: bool = False, suspect: bool = False) -> str:
-    """The lane of the due queue. Work that must not be claimed in advance, or not beside its like, has its own."""
+    """Return the lane of the due queue. At-most-once work, never claimed early, and suspects have their own lanes."""
     if suspect:
         return f"{kind}:solo"
     return f"{kind}:exact" if at_most_once else kind

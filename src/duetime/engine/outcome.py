@@ -1,4 +1,4 @@
-"""How a run can end, as its kind tells it. What follows from it (retry, pause, release) is policy."""
+"""How a run can end, as reported by its kind. What follows from it (retry, pause, release) is policy."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ class Completed:
 class Failed:
     error: str
     permanent: bool = False
-    """True where trying again cannot help."""
+    """True if trying again cannot help."""
     result: str | None = None
     """JSON text: what is worth keeping of a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not this time: the other side asked for patience. Counts as an attempt."""
+    """A failed attempt after which the receiver asked for a delay. Counts as an attempt."""
 
     error: str
     after: int = 0
-    """Microseconds to wait at least."""
+    """Minimum delay in microseconds."""
     result: str | None = None
-    """JSON text: what is worth keeping, should this have been the last attempt."""
+    """JSON text: what is worth keeping if this was the last attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Handed over: needs no worker until somebody takes it, or until its patience ends."""
+    """Handed over: needs no worker until somebody takes it, or until its deadline."""
 
     until: Instant | None = None
     holder: str | None = None
-    """In whose hands it is already, where it was handed to somebody."""
+    """The holder, if it was already handed to somebody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What the owner is told, once for a key: the reason may come up many times."""
+    """A message to the owner, sent once per key however often the reason recurs."""
 
     key: str
     title: str
@@ -59,14 +59,14 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Not carried out here: given back, without counting an attempt, by a worker that stops or cannot do it."""
+    """Not executed here: returned, without counting an attempt, by a worker that stops or cannot do it."""
 
     reason: str | None = None
     after: int = 0
-    """Microseconds before anybody takes it again."""
+    """Microseconds before it can be claimed again."""
     alert: Alert | None = None
     patience: int | None = None
-    """Microseconds from the first time on; later each time counts as an attempt, so that it ends. None: for ever."""
+    """Microseconds from the first return; later returns each count as an attempt, so that it ends. None: no limit."""
 
 
 Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned

@@ -1,4 +1,4 @@
-"""What callers see of schedules and runs: their own, and operators everything."""
+"""Read access to schedules and runs: callers see their own, operators see everything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Preview(NamedTuple):
 
 
 def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """Turns our own errors into `Err`, so that a face meets every refusal in one shape."""
+    """Turn Duetime's own errors into `Err`, so that interfaces get every refusal in one form."""
 
     @functools.wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
@@ -49,7 +49,7 @@ class Reading:
         self.store, self.kinds, self.clock, self.zone = store, kinds, clock, zone
 
     def find(self, caller: Caller, public_id: str, kind: str | None = None) -> Schedule | None:
-        """What belongs to another owner is answered exactly as what does not exist."""
+        """Return a schedule or None. Another owner's schedule looks exactly like one that does not exist."""
         schedule = self._by_public_id(public_id)
         if schedule is None or schedule.progress.state == ScheduleState.DELETED:
             return None
@@ -59,12 +59,12 @@ class Reading:
         return schedule if caller.operator or definition.owner == caller.owner else None
 
     def find_by_key(self, caller: Caller, key: str, kind: str) -> Schedule | None:
-        """What a key of the caller's owner made, unless it was deleted."""
+        """Return the schedule that a key of the caller's owner created, unless it was deleted."""
         schedule = self.store.by_key(caller.owner, key)
         return None if schedule is None or schedule.definition.kind != kind else schedule
 
     def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
-        """What a run belongs to, unless it was deleted; `deleted`: also then, with what is left of it."""
+        """Return a run's schedule, unless it was deleted; with `deleted`, return what is left of that one too."""
         schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
         gone = schedule is not None and schedule.progress.state == ScheduleState.DELETED
         return None if gone and not deleted else schedule
@@ -78,8 +78,8 @@ class Reading:
         return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
 
     def coming(self, caller: Caller, until: Instant | None, limit: int, owner: str | None = None) -> list[Schedule]:
-        """What starts next, in the order of the instants that people see: jitter may put off a start behind a later
-        one. An operator sees all owners, or one of them."""
+        """Return what starts next, in the order of the instants that people see: jitter may delay a start behind a
+        later one. An operator sees all owners, or one of them."""
         whose = owner if caller.operator else caller.owner
         page = self.store.search(
             ScheduleQuery(owner=whose, firing=True, due_to=until, limit=limit, count_to=0, most_bytes=8 * PAGE_BYTES)
@@ -87,7 +87,7 @@ class Reading:
         return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:
-        """Differs after everything that happens to the caller's schedules of a subject; cheap."""
+        """Return a value that differs after every change to the caller's schedules of a subject; cheap."""
         return self.store.marks(caller.owner, kind, subject)
 
     @expected
@@ -99,14 +99,14 @@ class Reading:
     def history(
         self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None, count_to: int = COUNTED
     ) -> Result[Page[Run]]:
-        """Readable after a delete too: the runs stay with their owner."""
+        """Return a schedule's runs. They stay with their owner, so they are readable after a delete too."""
         number = self.number_of(caller, public_id)
         if number is None:
             return NOT_FOUND
         return self.runs(caller, RunQuery(schedule=number, limit=limit, cursor=cursor, count_to=count_to))
 
     def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
-        """By which its runs know a schedule, deleted or not; None for what is another owner's."""
+        """Return the internal id of a schedule, deleted or not; None if it is another owner's."""
         schedule = self._by_public_id(public_id)
         own = schedule is not None and (caller.operator or schedule.definition.owner == caller.owner)
         return schedule.definition.id if schedule is not None and own else None
@@ -133,13 +133,13 @@ class Reading:
 
 
 def could_be_an_id(text: str) -> bool:
-    """Any string may be asked for; what no store can hold is nobody's id."""
+    """Return whether a store could hold the text as an id: callers may ask for any string."""
     return len(text) <= 200 and is_text(text)
 
 
 @budgeted
 def upcoming(trigger: Trigger, after: Instant, count: int) -> list[Instant]:
-    """At most `count` instants: fewer where there are no more, or where more would take too many steps."""
+    """Return at most `count` instants: fewer if there are no more, or if finding more would take too many steps."""
     instants: list[Instant] = []
     following = trigger.next_after(after)
     while following is not None and len(instants) < count:

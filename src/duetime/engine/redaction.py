@@ -1,7 +1,7 @@
-"""Takes credentials out of errors and traces before they are stored, shown or logged.
+"""Redaction of credentials from errors and traces before they are stored, shown or logged.
 
-Three sources tell what a credential is: what a run was given (its payload), what this process was given (its settings
-and its environment, which whoever builds it makes known here), and what looks like one.
+Credentials are known from three sources: a run's payload, this process's settings and environment (registered with
+`remember_secrets` by whoever builds it), and patterns that look like credentials.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from urllib.parse import quote, unquote
 
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
 
-# Credentials that an error quotes are taken out before anybody reads it.
-
-# Each pattern takes linear time, whatever the text: nothing before the name is looked at, and runs give nothing back.
+# Patterns that look like credentials. Each takes linear time on any text: nothing before the name is matched, and
+# repetitions never backtrack.
 _NAMED_VALUE = r"(?:token|secret|password|api[_-]?key|signature)[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
 _SECRETS = (
     (re.compile(r"(://)[^\s/@]++@"), r"\1***@"),
@@ -29,19 +28,19 @@ _SECRETS = (
 
 
 def without_secrets(reason: str) -> str:
-    """What a backend said, fit to be shown: an error may quote the request with its credentials."""
+    """Return a backend's message, safe to show: an error may quote the request with its credentials."""
     return masked_by_pattern(reason[:2000])[:500]
 
 
 def masked_by_pattern(text: str) -> str:
-    """Without what looks like a credential, whole."""
+    """Mask what looks like a credential, without shortening the text."""
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
 
 
 def without_password(url: str) -> str:
-    """Hints end up in logs, so that a password in them would too."""
+    """Mask the passwords in a URL: hints end up in logs."""
     return re.sub(r"(?<=[?&]password=)[^&]*|(?<=://)([^:/@]*):[^/]*@", _masked, url)
 
 
@@ -49,7 +48,7 @@ def _masked(found: re.Match[str]) -> str:
     return "***" if found[1] is None else f"{found[1]}:***@"
 
 
-# The names under which credentials stand: of arguments, headers, parameters, fields and variables.
+# Names of arguments, headers, parameters, fields and variables that hold credentials.
 
 LONGEST = 100
 _NAME = re.compile(
@@ -64,12 +63,12 @@ def is_secret_name(name: str) -> bool:
 
 MASK: Final = "***"
 SHORTEST: Final = 6
-"""Characters of a value that is looked for: what is shorter stands in many texts by chance."""
+"""Minimum length of a value that is searched for: shorter ones occur in many texts by chance."""
 DEEPEST: Final = 60
 LONGEST_TRACE: Final = 20_000
-"""Characters of a trace, from its end."""
+"""Maximum length of a trace, of which the end is kept."""
 MOST: Final = 2000
-"""Values of a payload that are looked for in one text at most."""
+"""Maximum number of payload values that are searched for in one text."""
 
 _USER = re.compile(r"://([^\s/@:]{0,200}):([^\s/@]{1,500})@")
 _PAIR = re.compile(r"(?<![\w.\[\]-])([\w.\[\]-]{1,100})=([^&#;\s\"'<>]{1,2000})")
@@ -82,15 +81,15 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """Credentials of this process: no text that passes through here holds one of them from now on."""
+    """Register credentials of this process, to be redacted from every text from now on."""
     _known.update(value for value in values if len(value) >= SHORTEST)
 
 
-# -- what a run was given ---------------------------------------------------------------------------------------------
+# -- finding credentials in a payload ---------------------------------------------------------------------------------
 
 
 def secrets_in(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
-    """Whatever stands under the name of a credential, or in a text where a credential does."""
+    """Yield every value under the name of a credential, and every credential within a text."""
     if depth > DEEPEST:
         return
     if isinstance(value, Mapping):
@@ -131,19 +130,18 @@ def _in_text(text: str, name: str, depth: int) -> Iterator[str]:
 
 
 def secrets_of(payload: str) -> list[str]:
-    """Of a stored payload."""
+    """Return the credentials in a stored payload."""
     try:
         return list(secrets_in(json.loads(payload)))
     except (ValueError, RecursionError):
         return []
 
 
-# -- what is shown ----------------------------------------------------------------------------------------------------
+# -- redacting texts and outcomes -------------------------------------------------------------------------------------
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """The same text without these values, in any of the forms in which a text may quote them, and without what looks
-    like a credential."""
+    """Return the text without these values, however it encodes them, and without what looks like a credential."""
     given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
     for value in sorted({*given, *_known}, key=len, reverse=True):  # the longest first: one may be part of another
         if value in text:
@@ -159,18 +157,18 @@ def _forms(value: str) -> tuple[str, ...]:
 
 
 def redacted_trace(error: BaseException, payload: str) -> str:
-    """The trace of a failure, for the log."""
+    """Return the redacted traceback of a failure, for the log."""
     import traceback
 
     try:
         trace = "".join(traceback.format_exception(error))
-    except Exception:  # the message is made by code of the task's author, which may fail as well
+    except Exception:  # formatting calls the task author's code, which may fail as well
         trace = f"{type(error).__name__} (its trace cannot be written)"
     return redacted(trace[-LONGEST_TRACE:].rstrip(), secrets_of(payload))
 
 
 def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
-    """What is stored of a failure. What came of a success is its owner's."""
+    """Redact what is stored of a failure. The result of a success belongs to its owner."""
     if isinstance(outcome, Completed | Waiting):
         return outcome
     secrets = secrets_of(payload)
@@ -209,7 +207,7 @@ def _redacted_value(value: Any, secrets: list[str], name: str = "", depth: int =
 
 
 def _redacted_body(value: str, secrets: list[str]) -> str:
-    """The answer to a request is kept in base64; what is no text in it is none of anybody's secrets."""
+    """Redact a response body, which is kept in base64. One that is not text is redacted in its encoded form."""
     try:
         text = base64.b64decode(value, validate=True).decode()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Expected failures as values: a face matches on `Ok` and `Err` and never has to guess what may be raised."""
+"""Expected failures as values: interfaces match on `Ok` and `Err` and need not guess what may be raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door for every face: checks, owns, limits, and hands over to the store. Expected failures are values."""
+"""The API for every interface: checks input, ownership and limits, then calls the store. Failures are values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Scheduler(Handing):
     def limits(self) -> Limits:
         return self.drafter.limits
 
-    # -- making -------------------------------------------------------------------------------------------------
+    # -- creating -----------------------------------------------------------------------------------------------
 
     @expected
     def create(self, caller: Caller, new: NewSchedule) -> Result[Schedule]:
@@ -55,7 +55,7 @@ class Scheduler(Handing):
         return made if isinstance(made, Err) else Ok(made.value[0])
 
     def made_before(self, caller: Caller, new: NewSchedule) -> Result[Schedule] | None:
-        """What the same request made under its key, or the refusal of another one; None when the key is new."""
+        """Return what the same request created under its key, an error for another request, or None for a new key."""
         try:
             made = self._made_by_keys(caller, [new])
         except DuetimeError as error:
@@ -64,7 +64,7 @@ class Scheduler(Handing):
 
     @expected
     def create_many(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]]:
-        """All or none; one commit for all of them."""
+        """Create all or none, in one commit."""
         known = self._made_by_keys(caller, news)
         if known is not None:
             return known
@@ -81,7 +81,7 @@ class Scheduler(Handing):
 
     @expected
     def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
-        """A key that is known means what it made, whatever is asked for now; each answer says whether it is new."""
+        """Create schedules; a known key returns what it created, whatever is asked for now. `fresh` tells which."""
         drafts = self.drafts(caller, news)
         return (
             drafts
@@ -91,15 +91,15 @@ class Scheduler(Handing):
 
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
-        """Everything that a create checks besides what is there already, also for what is kept elsewhere."""
+        """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
         now = self.clock.now()
-        # A message to a person wakes no further agent: however deep, a run may always tell somebody.
+        # A message to a person starts no further agent, so a run of any depth may send one.
         if caller.depth > self.limits.depth and any(new.kind != NOTIFICATION for new in news):
             return self._too_deep(caller, now)
         return Ok([self.drafter.draft(caller, new, now) for new in news])
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
-        """Runs that schedule runs end here, and the owner hears of it: once a day, however often it is tried."""
+        """Refuse a run that schedules too deep, and alert the owner: once a day, however often it is tried."""
         reason = f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it"
         text = f"An agent's run tried to schedule a further one and was refused: {reason}."
         told = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
@@ -107,7 +107,7 @@ class Scheduler(Handing):
         return Err("depth", reason)
 
     def _made_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]] | None:
-        """The first results, looked up before anything is checked: by now the time asked for may be over."""
+        """Return what the keys created, looked up before any check: by now the requested time may have passed."""
         found: list[Schedule] = []
         asked: dict[str, str] = {}
         for new in news:
@@ -129,7 +129,7 @@ class Scheduler(Handing):
     def _create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int] = {}
     ) -> Result[list[Created]]:
-        """Every draft has a key, so that a commit whose acknowledgement was lost can be asked for again."""
+        """Create, with one retry: every draft has a key, so a commit whose acknowledgement was lost is not repeated."""
         try:
             return self.store.create(drafts, limits, most_bytes)
         except StoreUnavailable:
@@ -147,7 +147,7 @@ class Scheduler(Handing):
         return self._change(caller, public_id, kind, changing.cancel)
 
     def cancel_pending(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        """Only while nothing of it has begun, decided under its lock."""
+        """Cancel only if nothing of it has begun, decided under its lock."""
         return self._change(caller, public_id, kind, _cancel_pending)
 
     def delete(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
@@ -170,7 +170,7 @@ class Scheduler(Handing):
         *,
         sets_off: bool = False,
     ) -> Result[Any]:
-        """`sets_off`: it runs by what the caller does, so that how deep the caller is counts for it."""
+        """Change a schedule. `sets_off`: the change makes it run, so the caller's depth counts for it."""
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
@@ -191,7 +191,7 @@ class Scheduler(Handing):
         return self._change(caller, public_id, kind, lambda change: changing.edit(change, patch), sets_off=True)
 
     def _add_bytes(self, schedule: Schedule, payload: str | None) -> Err | None:
-        """What an edit stores in addition."""
+        """Count the bytes that an edit adds; return an error if the owner's limit is reached."""
         before = schedule.definition
         more = 0 if payload is None else len(payload.encode()) - len(before.payload.encode())
         for owner, limit in self._most_bytes(before.owner).items() if more > 0 else ():
@@ -212,7 +212,7 @@ class Scheduler(Handing):
 
     @expected
     def dismiss(self, caller: Caller, run_id: int) -> Result[Run]:
-        """Somebody has dealt with a failed run: it stays in the history, marked by `stop`."""
+        """Mark a failed run as dealt with: it stays in the history, marked by `stop`."""
         return self._change_run(caller, run_id, changing.dismiss)
 
     def _change_run(self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision]) -> Result[Run]:
@@ -221,7 +221,7 @@ class Scheduler(Handing):
 
 
 def _cancel_pending(change: Change) -> Decision:
-    """While nobody is at work on it: what waits to be taken has not begun."""
+    """Cancel if nobody is working on it: a run that waits to be taken has not begun."""
     status = status_of(change.schedule.progress)
     live = change.reader.live_runs(change.schedule.definition.id) if status == "running" else []
     untouched = bool(live) and all(run.status != RunStatus.RUNNING and run.holder is None for run in live)

@@ -1,4 +1,4 @@
-"""The contract of a store. Mechanism only: every decision is made by `core.policy`, inside the store's transaction.
+"""The contract of a store. Mechanism only: `engine.policy` makes every decision, inside the store's transaction.
 
 A starred method (*) is one write transaction; when it returns, what it wrote is on disk.
 """
@@ -28,45 +28,46 @@ from duetime.engine.usage import Cap, Left, Used
 T = TypeVar("T")
 
 COUNTED = 10_000
-"""How far a list counts what matches, unless it is told otherwise: beyond, a page costs the same however many match."""
+"""How far a list counts its matches by default: beyond that, a page costs the same however many match."""
 PAGE_BYTES = 2 * 1024 * 1024
-"""How much one page of a list holds, whatever its limit: schedules and results may be large."""
+"""Maximum size of one page of a list, whatever its limit: schedules and results may be large."""
 EVERY_ONE = 2**62
-"""For a list whose total has to be exact, whatever it costs."""
+"""`count_to` of a list whose total must be exact, whatever it costs."""
 
 
 class Created(NamedTuple):
     schedule: Schedule
-    fresh: bool  # False: the owner's key was known, and this is what it made
+    fresh: bool  # False: the owner's key was known, and this is what it created
 
 
 class ClaimRequest(NamedTuple):
-    """A wish to claim: at most `limit` entries of `lane` that start by `until`."""
+    """A request to claim at most `limit` entries of `lane` that start by `until`."""
 
     lane: str
     limit: int
     until: Instant
     share: str = ""
-    """Wants of one share draw on one limit: what one takes is gone for the next, and for those of a shorter name."""
+    """Requests of one share draw on one limit: what one claims is deducted from later ones of the same share, and from
+    those whose share is a prefix of it."""
     turns: Turns | None = None
-    """How owners share the limit; None where the order of instants alone decides."""
+    """How owners share the limit; None if the order of instants alone decides."""
     lead: int = 0
-    """How much of `until` lies ahead of now. Within it, a schedule that has an active or queued run gives nothing: what
-    becomes of its occurrence is decided at its instant."""
+    """How far `until` lies ahead of now. Within it, no entry is claimed of a schedule that has an active or queued run:
+    its overlap is decided at its instant."""
     server_bound: bool = False
-    """True: nothing beyond the store's own clock and the lead, where the store has a clock, whatever `until` says."""
+    """True: claim nothing beyond the store's own clock, if it has one, plus the lead, whatever `until` says."""
 
 
 class Exchange(NamedTuple):
     answers: list[Answer]
     claims: list[Claim]
-    seen: int = 0  # due entries that were dealt with, whether or not a run came of them
-    postponed: Sequence[Question] = ()  # due entries whose triggers take more steps than a transaction has
+    seen: int = 0  # due entries that were processed, whether or not a run started
+    postponed: Sequence[Question] = ()  # due entries whose triggers need more steps than a transaction has
 
 
 class Beat(NamedTuple):
-    stop: list[RunId]  # runs in this worker's hands that somebody asked to stop
-    floor: int  # the oldest code, by schema version, that may still write
+    stop: list[RunId]  # this worker's runs that were asked to stop
+    floor: int  # the oldest schema version whose code may still write
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +75,19 @@ class ScheduleQuery:
     owner: str | None = None
     kind: str | None = None
     status: str | None = None
-    """As people see it: pending, running, completed, failed, cancelled, paused, broken. `living`: all that may fire."""
+    """As users see it: pending, running, completed, failed, cancelled, paused, broken. `living`: all that may fire."""
     text: str | None = None  # part of the name
     subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None
-    changed_since: Instant | None = None  # made or changed by people at or after this instant
-    by_time: bool = False  # in the order of the next instant, or of the last where there is none, instead of creation
-    firing: bool = False  # only what will fire, in the order of starts; cheap however many there are
+    changed_since: Instant | None = None  # created or changed by people at or after this instant
+    by_time: bool = False  # ordered by the next instant, or by the last where there is none, instead of by creation
+    firing: bool = False  # only schedules that will fire, in the order of starts; cheap however many there are
     newest_first: bool = False
     limit: int = 100
     cursor: str | None = None
-    count_to: int = COUNTED  # 0: nobody asks how many there are
-    most_bytes: int | None = None  # a page that has more ends early, with a cursor
+    count_to: int = COUNTED  # 0: do not count
+    most_bytes: int | None = None  # a page that reaches this size ends early, with a cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +97,15 @@ class RunQuery:
     kinds: tuple[str, ...] = ()  # any of these
     schedule: ScheduleId | None = None
     status: str | None = None
-    """As it is stored. `live`: all that may still change. `dead`: failed or lost, and nobody has dismissed it."""
+    """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed."""
     worker: WorkerId | None = None
     subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None
-    free_at: Instant | None = None  # waiting then in nobody's hands, and its schedule is active
-    holder: str | None = None  # waiting in these hands
-    depth_below: int | None = None  # its schedule is less deep than that
-    above: RunId | None = None  # made after this one
+    free_at: Instant | None = None  # waiting then without a holder, and its schedule is active
+    holder: str | None = None  # waiting and taken by this holder
+    depth_below: int | None = None  # its schedule's depth is below this
+    above: RunId | None = None  # created after this one
     ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant
     limit: int = 100
@@ -117,7 +118,7 @@ class Page(NamedTuple, Generic[T]):
     items: list[T]
     cursor: str | None
     total: int
-    total_exact: bool = True  # False: there are at least so many
+    total_exact: bool = True  # False: there are at least this many
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,41 +137,40 @@ class Store(Remotes, Revocations, Figures, Protocol):
     known_schema: int  # the newest schema version that this code knows
 
     def migrate(self) -> None:
-        """* Brings the schema up to this code's version; refuses one that is newer."""
+        """* Bring the schema up to this code's version; refuse one that is newer."""
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
     ) -> Result[list[Created]]:
-        """* All or nothing. `limits` caps the living schedules of an owner, `most_bytes` what it stores."""
+        """* Create all or nothing. `limits` caps the living schedules of an owner, `most_bytes` what it stores."""
 
     def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
-        """* Counts what an owner stores in addition, unless that is more than it may."""
+        """* Count bytes that an owner stores in addition, unless that exceeds its limit."""
 
     def get(self, schedule: ScheduleId) -> Schedule | None: ...
 
     def find(self, public_id: str) -> Schedule | None: ...
 
     def by_key(self, owner: str, key: str) -> Schedule | None:
-        """What an owner's key made, deleted or not."""
+        """Return the schedule that has an owner's key. Deleting a schedule frees its key."""
 
     def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
-        """Differs after everything that happens to the schedules filed under a subject. Narrow and bounded by the
-        living ones, for whoever asks several times a second.
-        """
+        """Return a value that differs after every change to the schedules of a subject. Small, and bounded by the
+        living schedules, for callers that poll several times a second."""
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
-        """* Locks the schedule's progress, decides, writes."""
+        """* Lock the schedule's progress, decide, write."""
 
     def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
-        """* The same for a decision about one run."""
+        """* Do the same for a decision about one run."""
 
     def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
-        """Active schedules that were claimed through an instant beyond `now`: the clock had been ahead."""
+        """Return active schedules claimed through an instant beyond `now`, because the clock had been ahead."""
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
-        """* A worker's row. Its id is never used again."""
+        """* Insert a worker's row. Its id is never reused."""
 
     def beat(
         self,
@@ -179,11 +179,11 @@ class Store(Remotes, Revocations, Figures, Protocol):
         reports: Mapping[RunId, str],
         not_begun: Sequence[RunId] | None = None,
     ) -> Beat:
-        """* Shows that the worker lives, and which of the runs in its hands have not begun; None where that is unknown.
-        Raises WorkerGone when others took it for dead."""
+        """* Record a heartbeat, and which of the worker's runs have not begun; None if that is unknown. Raises
+        WorkerGone if others declared the worker dead."""
 
     def retire(self, worker: WorkerId) -> None:
-        """* A clean leave; what the worker still holds is left to rescue."""
+        """* Remove a worker that stops cleanly; runs that it still holds are left to rescue."""
 
     def workers(self) -> list[WorkerRow]: ...
 
@@ -197,33 +197,32 @@ class Store(Remotes, Revocations, Figures, Protocol):
         budget: Budget | int | None = None,
         answers: Answers | None = None,
     ) -> Exchange:
-        """* Records what finished, then claims what is due: one commit for both. Raises WorkerGone.
+        """* Record what finished, then claim what is due, in one commit. Raises WorkerGone.
 
-        `known` are claims that this worker still remembers: nothing of them but what may have changed is read again.
-        `budget` is how many runs an owner may have in an hour; what is beyond it is held back.
-        `answers` to what an earlier exchange postponed: triggers that take many steps are not evaluated under a lock.
+        `known` are claims that this worker still remembers: only what may have changed of them is read again.
+        `budget` is how many runs an owner may have in an hour; entries beyond it are held back.
+        `answers` to what an earlier exchange postponed: triggers that need many steps are not evaluated under a lock.
         """
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
-        """* Gives a dead worker's runs back. None when its beat moved on, or somebody else was faster."""
+        """* Release a dead worker's runs and return how many; None if its heartbeat moved on or another was faster."""
 
     def probe(self) -> None:
-        """* Writes nothing, and returns as soon as something could be written."""
+        """* Write nothing, and return as soon as a write is possible."""
 
     def held(self, worker: WorkerId) -> list[Claim]:
-        """What the store believes to be in this worker's hands."""
+        """Return the claims that the store attributes to this worker."""
 
     def earliest(
         self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
     ) -> DueEntry | None:
-        """The entry that these lanes begin with, or begin with `after` an instant: when to look again, and what stands
-        first.
+        """Return the first entry of these lanes, or the first one `after` an instant: when to look again, and for what.
 
-        `but` names lanes and owners in them whose entries do not count; however many those are, they cost nothing.
+        `but` names pairs of lane and owner whose entries do not count; however many those are, they cost nothing.
         """
 
     def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
-        """Whether anybody else has anything in these lanes of the queue, due now or later."""
+        """Return whether any other owner has entries in these lanes, due now or later."""
 
     def run(self, run: RunId) -> Run | None: ...
 
@@ -232,29 +231,28 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
     def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
-        """* Counts one more run of a day under every cap, and says how much it may use; unless one of them is reached:
-        then that one, in words."""
+        """* Count one more run of a day under every cap and return how much it may use; if a cap is reached, return its
+        description instead."""
 
     def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
-        """* Adds what a run used to every cap's count."""
+        """* Add what a run used to the count of every cap."""
 
     def prune(self, before: Instant, limit: int) -> int:
-        """* Deletes at most `limit` runs that ended before an instant, schedules that are over and without runs, and
-        records of one-offs that went out elsewhere.
-        """
+        """* Delete at most `limit` runs that ended before an instant, schedules that are over and have no runs, and
+        records of one-offs that an external service sent."""
 
     def now(self) -> Instant | None:
-        """The store's own clock, where it has one apart from this machine's."""
+        """Return the store's own clock, if it has one apart from this machine's."""
 
     def wait(self, timeout: float) -> bool:
-        """Blocks until another process wrote (True) or the time is over. For one watching thread."""
+        """Block until another process wrote (True) or the timeout passes. For one watching thread."""
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after every write of this process that may have made work due earlier, until told not to."""
+        """Call `listener` after every write of this process that may make work due earlier; return how to stop that."""
 
     def health(self, now: Instant) -> Health: ...
 
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
-        """`told` hears from time to time which part is done, from 0 to 1."""
+        """Copy the store to `target`. `told` is called from time to time with the part that is done, from 0 to 1."""
 
     def close(self) -> None: ...

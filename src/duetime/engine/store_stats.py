@@ -1,4 +1,4 @@
-"""What a store tells of itself as a whole: whether it fits this code, how much there is to do, how it went."""
+"""Statistics of a whole store: whether it fits this code, how much there is to do, how runs went."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Run, RunId, ScheduleId
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-"""Seconds, upwards: how late runs began and how long they took is told by the first of these that was not passed."""
+"""Histogram bounds in ascending seconds: a delay or duration counts under the first bound it does not exceed."""
 UNKNOWN: Final = -1
-"""In place of a bound: it has not begun, not ended, or not at the first attempt."""
+"""In place of a bound: the run has not begun, has not ended, or is not at its first attempt."""
 MOST: Final = 10_000
-"""How far anything is counted here: a store may hold millions, and somebody asks every few seconds."""
+"""Maximum that is counted here: a store may hold millions, and somebody asks every few seconds."""
 
 
 class Tally(NamedTuple):
-    """Runs that are alike, counted together."""
+    """A number of runs that are alike, counted together."""
 
     kind: str
     status: str
     begun: int
-    """1: somebody had it in hands."""
+    """1: the run has been started."""
     late: int
     took: int
-    """Positions in BOUNDS; its length where the last bound was passed."""
+    """Positions in BOUNDS; its length where the last bound was exceeded."""
     number: int
-    """Occurrences: a row may stand for a range of missed ones."""
+    """Number of occurrences: a row may stand for a range of missed ones."""
     late_for: int
     took_for: int
-    """Microseconds, summed up."""
+    """Sums in microseconds."""
 
 
 class Living(NamedTuple):
@@ -44,7 +44,7 @@ class Living(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a small picture of a schedule's past needs of one run."""
+    """The fields of a run that a small chart of its schedule's history needs."""
 
     schedule: ScheduleId
     due: Instant
@@ -54,32 +54,32 @@ class Trace(NamedTuple):
 
 
 class Figures(Protocol):
-    """The part of a store that counts. Every answer is bounded in cost, however much is stored."""
+    """The part of a store that counts. The cost of every method is bounded, however much is stored."""
 
     def schema(self) -> int:
-        """The version that the store has, which may be newer than what this code knows."""
+        """Return the store's schema version, which may be newer than what this code knows."""
 
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
-        """How people call them; deleted ones too, as long as their runs are kept."""
+        """Return the public ids of schedules; of deleted ones too, as long as their runs are kept."""
 
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
-        """The latest runs of each of at most a few hundred schedules, the latest first: one question for all."""
+        """Return the latest runs of each of at most a few hundred schedules, the latest first, in one query."""
 
     def newest_run(self) -> RunId:
-        """0 where there is none."""
+        """Return the highest run id; 0 if there is none."""
 
     def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
-        """Of the runs with ids in (above, upto] but these, of which there are at most MOST."""
+        """Tally the runs with ids in (above, upto] except those in `but`, which are at most MOST."""
 
     def living(self) -> list[Living]:
-        """At most MOST."""
+        """Return runs that may still change, at most MOST."""
 
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
-        """Entries of the due queue whose time has come, by lane; at most MOST of each."""
+        """Return the number of due entries by lane; at most MOST of each."""
 
 
 def tally_of(run: Run) -> Tally:
-    """One run, as a store would count it."""
+    """Tally one run as a store would count it."""
     late = run.started - run.due if run.started is not None and run.attempt <= 1 else None
     took = run.finished - run.started if run.started is not None and run.finished is not None else None
     return Tally(

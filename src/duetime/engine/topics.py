@@ -1,4 +1,4 @@
-"""Topics: what a notification is filed under, and later what its receiver listens to."""
+"""Topics: what a notification is filed under, and what its receiver subscribes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an owner's agents have used up today, and how much of it there is."""
+"""Daily usage limits of an owner's agents, and what is left of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 MICRO = 1_000_000
-"""Dollars are counted in millionths: whole numbers add up."""
+"""Dollars are counted in millionths, so that sums are exact."""
 
 
 class Used(NamedTuple):
@@ -19,14 +19,14 @@ class Cap(NamedTuple):
     """A limit for one day; 0 means none."""
 
     subject: str
-    """What is counted: everything of an owner, one agent, one schedule."""
+    """What is counted: an owner as a whole, one agent or one schedule."""
     words: str
-    """How people call it, such as `the agent coder`."""
+    """The name that users see, such as `the agent coder`."""
     limit: Used
 
 
 class Left(NamedTuple):
-    """How much of the day there is for a run that begins; None where nothing limits it."""
+    """What is left of the day for a run that begins; None if nothing limits it."""
 
     tokens: int | None = None
     micros: int | None = None
@@ -41,7 +41,7 @@ UNLIMITED = Left()
 
 
 def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
-    """Which limit leaves no room for one more run, in words; None where there is room."""
+    """Return a description of the limit that leaves no room for another run; None if there is room."""
     for cap in caps:
         so_far = used.get(cap.subject, NOTHING)
         for name, limit, count in zip(Used._fields, cap.limit, so_far, strict=True):
@@ -51,7 +51,7 @@ def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
 
 
 def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:
-    """By the tightest limit. Runs that begin before another one ends count on the same rest."""
+    """Return what the tightest limit leaves. Runs that begin before another one ends count on the same remainder."""
     tokens = [cap.limit.tokens - used.get(cap.subject, NOTHING).tokens for cap in caps if cap.limit.tokens]
     micros = [cap.limit.micros - used.get(cap.subject, NOTHING).micros for cap in caps if cap.limit.micros]
     return Left(min(tokens, default=None), min(micros, default=None))

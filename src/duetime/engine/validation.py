@@ -1,4 +1,4 @@
-"""From what a caller asks for to what a store keeps: every check of a create and of an edit."""
+"""Validation of what a caller asks for: every check of a create and of an edit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 
 MOST_GAPS = 800
-"""BYSETPOS picks at most 2 x 366 times from one period."""
+"""Number of gaps to check: BYSETPOS picks at most 2 x 366 times from one period."""
 FARTHEST_GAP = 5 * 366 * DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one owner may have."""
+    """The limits of one owner."""
 
     schedules: int = 10_000
     smallest_interval: int = 1 * SECOND
@@ -48,14 +48,14 @@ class Limits:
     depth: int = 3
     runs_per_hour: int | None = None
     stored_bytes: int | None = None
-    """Of schedules and results; the local owner has no such limit."""
+    """Maximum size of schedules and results; the local owner has no such limit."""
     pause_after: int = 10
-    """Failures in a row after which a recurring schedule is paused, unless it says otherwise itself."""
+    """Consecutive failures after which a recurring schedule is paused, unless it sets its own number."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """What a caller asks for, unchecked."""
+    """A request to create a schedule, not yet checked."""
 
     kind: str
     name: str
@@ -69,7 +69,7 @@ class NewSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an edit asks for; None leaves a part as it is."""
+    """The changes that an edit asks for; None leaves a part as it is."""
 
     name: str | None = None
     trigger_type: str | None = None
@@ -80,11 +80,11 @@ class Changes:
     next: Instant | None = None
     version: int | None = None
     amid_runs: bool = False
-    """Also while runs are under way: only where each of them stands for itself."""
+    """Allow the edit while runs are active: only where runs are independent of each other."""
 
 
 class Drafter:
-    """Raises InvalidInput, naming the field."""
+    """Validates requests and turns them into drafts and edits. Raises InvalidInput, naming the field."""
 
     def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
         self.kinds, self.zone, self.limits = kinds, zone, limits
@@ -122,12 +122,12 @@ class Drafter:
         return Draft(definition, first)
 
     def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
-        """None asks for what is usual, as if it had not been named."""
+        """Build a policy; None asks for the default, as if the option had not been named."""
         given = {name: value for name, value in asked.items() if value is not None}
         return make_policy(self._usual(usual, given) | given)
 
     def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
-        """What is not named stays; None asks for what is usual again."""
+        """Change a stored policy: options that are not named stay, and None resets one to its default."""
         given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
         usual = self._usual(usual, given)
         again = {name: usual[name] for name, value in asked.items() if value is None and name in usual}
@@ -152,8 +152,8 @@ class Drafter:
         return trigger
 
     def _check_pace(self, trigger: Trigger, now: Instant) -> None:
-        """The smallest gap among more occurrences than a recurrence rule can pick from one year, month or day, so that
-        no slow beginning hides a burst."""
+        """Check the smallest gap between more occurrences than a recurrence rule can pick from one year, month or day,
+        so that no slow beginning hides a burst."""
         smallest = self.limits.smallest_interval
         if isinstance(trigger, WallTrigger) and smallest <= SECOND:
             return  # wall-clock times are whole seconds
@@ -168,7 +168,7 @@ class Drafter:
             before = following
 
     def _check_budget(self, trigger: Trigger, now: Instant) -> None:
-        """What alone would use up more than an owner has in an hour; the sum of all is held to it at the claim."""
+        """Check that this trigger alone stays within an owner's runs per hour; their sum is limited at the claim."""
         limit = self.limits.runs_per_hour
         first = None if limit is None else trigger.next_after(now)
         if limit is None or first is None:
@@ -210,7 +210,7 @@ class Drafter:
 
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
-        caller = caller._replace(owner=definition.owner)  # what it may use is up to whose it is, whoever edits it
+        caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits it
         payload, subject, trigger, policy = None, None, None, None
         asked = changes.policy
         prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
@@ -237,7 +237,7 @@ class Drafter:
         return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
 
     def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
-        """What is there already, as far as it would be taken today."""
+        """Return the stored payload, prepared; None if it would no longer be accepted."""
         try:
             return self._kind(definition.kind).prepare(_readable(definition.payload), caller)
         except InvalidInput:
@@ -245,25 +245,25 @@ class Drafter:
 
 
 def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:
-    """Check what an edit leaves; where it changes neither, nothing new can be wrong."""
+    """Check the policy and trigger after an edit; if it changes neither, nothing new can be wrong."""
     if policy is None and trigger is None:
         return
     try:
         rule = trigger_from_json(trigger or definition.trigger)
     except InvalidInput:
-        return  # the edit itself says that what is stored cannot be used
+        return  # the edit itself reports that the stored trigger cannot be used
     check_can_run(policy_for_ending(policy or definition.policy), rule)
 
 
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
-    """What another payload means for the policy: of what the old one `said` too, the part that differs. What the old
-    one left open and somebody chose since stays."""
+    """Return the policy changes that a new payload implies: where it differs from what the old one `said`. Options that
+    the old one left open and somebody chose since stay."""
     chosen = _readable(definition.policy).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
 
 
 def _readable(stored: str) -> dict[str, Any]:
-    """Nothing, where somebody wrote into the database by hand: an edit is how that is mended."""
+    """Return the stored object; {} if somebody corrupted it in the database, because an edit is how to repair that."""
     try:
         value = json.loads(stored)
     except (ValueError, RecursionError):
@@ -272,16 +272,16 @@ def _readable(stored: str) -> dict[str, Any]:
 
 
 def _moved(trigger: str, to: Instant) -> str | None:
-    """The only instant of a one-off is its rule: left as it was, it would fire again at the old time."""
+    """Move a one-off's trigger, which is its only instant: left as it was, it would fire again at the old time."""
     try:
         stored = trigger_from_json(trigger)
     except InvalidInput:
-        return None  # the edit itself says that what is stored cannot be used
+        return None  # the edit itself reports that the stored trigger cannot be used
     return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
 
 
 def fingerprint(new: NewSchedule) -> str:
-    """Of the arguments as they were given: a time such as `in 2 hours` is the same request a minute later."""
+    """Hash the arguments as they were given: a time such as `in 2 hours` is the same request a minute later."""
     parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
     text = json.dumps(parts, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

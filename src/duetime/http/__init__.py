@@ -1,1 +1,1 @@
-"""The HTTP door: who may come in, and what is served behind it."""
+"""The HTTP server: authentication, limits, and the routes that it serves."""

@@ -1,4 +1,4 @@
-"""The web application: MCP at `/mcp`, a sign of life at `/healthz`, and the doorkeepers before both."""
+"""The web application: MCP at `/mcp`, a liveness check at `/healthz`, further routes, and the middleware."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duetime.security.tokens import Tokens
 from duetime.service.owner_limits import OwnerLimits
 
 LARGEST = 8 * 1024 * 1024
-"""Bytes of a request: what is too long for a tool should still reach it, to be answered in its own words."""
+"""Maximum bytes of a request, large enough that an argument too long for a tool gets the tool's own error."""
 
 
 def http_app(
@@ -36,9 +36,9 @@ def http_app(
     more: Sequence[BaseRoute] = (),
     limits: OwnerLimits | None = None,
 ) -> Starlette:
-    """Without `tokens` nobody is asked who they are; the command line allows that on a loopback address alone.
-    `no_page` answers a browser that strayed, `more` are the routes besides MCP's."""
-    # The guard below checks Host and Origin for every route; the SDK would check its own alone.
+    """Build the application. Without `tokens` there is no authentication; the command line allows that only on a
+    loopback address. `no_page` answers a browser at an unknown path, `more` are routes besides MCP's."""
+    # The guard below checks Host and Origin for every route; the SDK would check only its own.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     mcp = face.server.streamable_http_app(transport_security=unchecked, max_request_body_size=LARGEST)
 
@@ -57,7 +57,7 @@ def http_app(
         doorkeepers.append(Middleware(Bearer, tokens=tokens, browsers=browsers))
     doorkeepers.append(Middleware(BodyLimit, most=LARGEST))
     doorkeepers.append(Middleware(OwnerShare, limits=limits))
-    # Mounted at the root and last, so that `/mcp` is answered as it stands, without a redirect.
+    # Mounted at the root and last, so that `/mcp` is answered without a redirect.
     routes = [Route("/healthz", _alive), *more, Mount("/", app=OwnedSessions(mcp, limits.shares))]
     app = Starlette(routes=routes, middleware=doorkeepers, lifespan=lifespan)
     app.state.end_answers = answers.end

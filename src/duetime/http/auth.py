@@ -1,4 +1,4 @@
-"""Who calls: the bearer token of a request, looked at again as long as its answer goes on."""
+"""Authentication by bearer token or session cookie, checked again for as long as a response streams."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ log = logging.getLogger("duetime.http")
 AWAY = "The store cannot be reached just now; try again in a moment."
 _STORE_AWAY = (StoreUnavailable, StoreUnusable)
 LOOK = 1.0
-"""Seconds between two looks at the token of an answer that streams: a revoked one hears nothing more."""
+"""Seconds between two checks of the token during a response, so that a stream ends when its token is revoked."""
 
 
 class Bearer:
-    """Everything needs a token unless it is named in `browsers.OPEN`, so that a new route is closed by itself."""
+    """Requires a token on every path but those of `is_without_token`, so that a new route is protected by default."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens, browsers: Browsers) -> None:
         self._open = app
         self._app = AuthContextMiddleware(app)
         self._tokens, self._browsers = tokens, browsers
-        # Threads of their own: however busy the others are, who calls is found out at once.
+        # Separate threads: authentication does not wait however busy the others are.
         self._verifying, self._watching = anyio.CapacityLimiter(8), anyio.CapacityLimiter(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,7 +57,7 @@ class Bearer:
             await _unknown(scope)(scope, receive, send)
             return
         try:
-            # In a thread: the store may be asked whether it was revoked, and that may take its time.
+            # In a thread: checking for revocation may query the store, which may be slow.
             grant = await anyio.to_thread.run_sync(self._tokens.verify, token, limiter=self._verifying)
         except InvalidToken as problem:
             await _refused(scope, problem)(scope, receive, send)
@@ -68,7 +68,7 @@ class Bearer:
         await self._answered(scope, receive, send, grant, partial(self._tokens.verify, token))
 
     async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Somebody in a browser: what the cookie says instead of a token."""
+        """Authenticate a browser by its session cookie instead of a token."""
         sessions = self._browsers.sessions
         try:
             visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope, limiter=self._verifying)
@@ -104,16 +104,17 @@ class Bearer:
             try:
                 await anyio.to_thread.run_sync(verify, limiter=self._watching)
             except _STORE_AWAY:
-                continue  # nothing is known; whatever is asked for meanwhile needs the store as well
+                continue  # revocation is unknown, but any data sent meanwhile needs the store as well
             except InvalidToken as problem:
                 log.info("a stream was closed: %s", problem)
                 answer.cancel()
 
 
 def _access(grant: Grant) -> AccessToken:
-    """The SDK ties a session to client, issuer and subject. The token's id as client ties it to this very token."""
+    """Convert a grant for the SDK, which binds a session to client, issuer and subject. The client is the token's id,
+    so that a session belongs to one token."""
     return AccessToken(
-        token="",  # nobody behind this door needs it, and what is not kept cannot be told
+        token="",  # not needed from here on, and what is not kept cannot leak
         client_id=grant.id,
         scopes=list(grant.scopes),
         expires_at=grant.expires,
@@ -123,7 +124,7 @@ def _access(grant: Grant) -> AccessToken:
 
 
 def by_token(desk: Services) -> Call:
-    """The caller of the request at hand. There always is one behind `Bearer`; without it, nothing is done."""
+    """Return the caller of the current request. `Bearer` guarantees one; without it, raise PermissionError."""
     access = get_access_token()
     if access is None or access.claims is None:
         raise PermissionError("a request came through without a token")
@@ -133,7 +134,7 @@ def by_token(desk: Services) -> Call:
 
 
 def call_of(desk: Services, grant: Grant) -> Call:
-    """The same, where a token came by another way than a request."""
+    """Return the caller for a grant whose token did not come with the current request."""
     return Call(desk, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or desk.zone)
 
 

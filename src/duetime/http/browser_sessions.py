@@ -1,7 +1,7 @@
-"""What is asked of a browser at our own pages and at the API: a session, and for a change that a page of ours sent it.
+"""Session and CSRF checks for browsers on the dashboard's pages and the API.
 
-A cookie comes along with every request that a browser makes, whoever caused it. So it opens the pages and the API
-alone, never MCP or `/v2`, and it changes nothing without a proof that only our own pages know.
+A browser sends its cookie with every request, whichever site caused it. So the cookie is accepted only for the pages
+and the API, never for MCP or `/v2`, and a change also needs a CSRF token that only our own pages know.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from duetime.http.sessions import NOBODY, Proofs, Sessions
 from duetime.security.claims import Grant, InvalidToken
 
 PAGES: Final = frozenset({"", "timeline", "schedules", "runs", "new", "inbox", "dead-letters", "sign-out"})
-"""First parts of the paths that belong to pages: a new one is closed to sessions until it is named here."""
+"""First path segments of the pages: a new page does not accept sessions until it is listed here."""
 PROOF: Final = "x-csrf-token"
-"""The header with which a script of our pages shows that a change was meant; a form has a field instead."""
+"""The CSRF header that scripts of our pages send with a change; forms have a field instead."""
 SESSION: Final = "duetime.session"
-"""Where a request keeps the id of its session."""
+"""Key of the ASGI scope that holds the id of the session."""
 
 OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
-"""Paths without a token. Clients look below `/.well-known/` for ways to sign in; there are none, and they are told.
-A calendar feed brings its token in its own address, and checks it itself."""
+"""Paths without a token. Clients look below `/.well-known/` for ways to sign in and must learn that there are none.
+A calendar feed has its token in its URL and checks it itself."""
 
 _PUBLISH: Final = "/v2/publish/"
 _PUBLISHED_BY_GET: Final = "Publish with POST, or send a bearer token: any page can make a browser send a plain GET."
@@ -38,7 +38,7 @@ _FOREIGN = "This came from another site, or from a page that is out of date; ope
 
 
 SignIn: TypeAlias = Callable[..., Response]
-"""The page that asks to sign in, for the scope of a request; perhaps with a problem to tell of, and its status."""
+"""Returns the sign-in page for the scope of a request, optionally with an error message and its status."""
 
 
 class Visitor(NamedTuple):
@@ -48,11 +48,11 @@ class Visitor(NamedTuple):
 
 class Browsers:
     def __init__(self, sessions: Sessions | None, proofs: Proofs, sign_in: SignIn) -> None:
-        """Without sessions whoever comes is let in; `sign_in` answers a page's visitor who has none."""
+        """Without `sessions` there is no authentication; `sign_in` answers a page request that has no valid session."""
         self.sessions, self.proofs, self.sign_in = sessions, proofs, sign_in
 
     def visitor(self, scope: Scope) -> Visitor | None:
-        """Who came with a cookie that is valid. In a thread: the store may be asked; raises StoreUnavailable."""
+        """Return who sent a valid cookie. Call it in a thread: it may query the store and raise StoreUnavailable."""
         token = session_cookie(Headers(scope=scope))
         if self.sessions is None or not token:
             return None
@@ -62,7 +62,7 @@ class Browsers:
             return None
 
     def objection(self, scope: Scope, session: str) -> Response | None:
-        """Why a change is refused. A page checks the proof in its form by itself: the body is not ours to read."""
+        """Return why a change is refused, if it is. Pages check the token in their form: the body is not read here."""
         if scope["method"] in _SAFE:
             return None
         headers = Headers(scope=scope)
@@ -73,8 +73,8 @@ class Browsers:
 
 
 class Unasked:
-    """Before the routes where nobody is asked for a token. A program may change what it likes. A browser is answered
-    only when no page of another site or of another port made it ask, and it must prove that a change was meant."""
+    """Middleware for a server without tokens. Programs may change anything. A browser is answered only if no page of
+    another site or port caused the request, and it needs a CSRF token for a change."""
 
     def __init__(self, app: ASGIApp, browsers: Browsers) -> None:
         self._app, self._browsers = app, browsers
@@ -102,7 +102,7 @@ class Unasked:
 
 
 def is_open(path: str) -> bool:
-    """What a browser needs before it has a session."""
+    """Return whether a browser needs this path before it has a session."""
     return path == "/login" or path.startswith("/static/")
 
 
@@ -111,18 +111,18 @@ def is_without_token(path: str) -> bool:
 
 
 def is_foreign(headers: Headers) -> bool:
-    """Whether a page of another site, or of another port of this machine, made a browser send this. Programs send
-    neither header, and an address that was typed comes from no page."""
+    """Return whether a page of another site, or of another port of this machine, caused this request. Programs send
+    neither header, and a typed address has no originating page."""
     site = headers.get("sec-fetch-site")
     if site not in (None, "same-origin", "none"):
         return True
     origin, host = headers.get("origin"), headers.get("host", "").lower()
-    is_anonymous = origin == "null" and site == "same-origin"  # a form of a page that sends no referrer, such as ours
+    is_anonymous = origin == "null" and site == "same-origin"  # a form on a no-referrer page, such as ours
     return origin is not None and not is_anonymous and origin.partition("://")[2].lower() != host
 
 
 def _names_a_token(headers: Headers) -> bool:
-    """An image or a link of another page cannot send this header."""
+    """Return whether there is a bearer token; an image or link on another page cannot send this header."""
     return headers.get("authorization", "").lower().startswith("bearer ")
 
 
@@ -135,13 +135,13 @@ def takes_sessions(path: str) -> bool:
 
 
 def comes_from_browser(headers: Headers) -> bool:
-    """Browsers say where a change comes from; programs do not."""
+    """Return whether a browser sent this: browsers name the origin of a change, programs do not."""
     return "origin" in headers or "sec-fetch-site" in headers
 
 
 def is_own(headers: Headers) -> bool:
-    """From a page of this very origin. `Sec-Fetch-Site` is the browser's own word, which no page can change; where it
-    is not sent (plain HTTP to another machine), Origin must be this host."""
+    """Return whether a page of this origin sent this. The browser sets `Sec-Fetch-Site`, and no page can change it;
+    where it is not sent (plain HTTP to another machine), Origin must be this host."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -150,7 +150,7 @@ def is_own(headers: Headers) -> bool:
 
 
 def cookie_name(headers: Headers) -> str:
-    """Cookies know no ports: two servers on one machine must not sign each other's visitors out."""
+    """Return the cookie name with the port: cookies ignore ports, and servers on one machine must not share them."""
     port = headers.get("host", "").rpartition(":")[2]
     return f"duetime_session_{port}" if port.isascii() and port.isdigit() else "duetime_session"
 

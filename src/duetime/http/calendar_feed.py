@@ -1,7 +1,7 @@
-"""`/calendar/TOKEN.ics`: what is to come, for calendar programs. They know no headers, so the token is in the address.
+"""`/calendar/TOKEN.ics`: upcoming runs for calendar programs. They cannot send headers, so the token is in the URL.
 
-Such a token opens this feed and nothing else, and can be revoked. The server writes no access log, so that the address
-stands in none.
+Such a token is valid only for this feed and can be revoked. The server writes no access log, so that the URL is never
+logged.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from duetime.security.tokens import Tokens
 from duetime.service.calendar import calendar_of
 
 MOST = 2000
-"""Schedules of one feed, the next to fire first: a calendar program reads all of it again and again."""
+"""Maximum number of schedules in one feed, soonest first: calendar programs download all of it repeatedly."""
 CUT = f"The {MOST:,} schedules that fire next. There are more, which this calendar leaves out."
 _HEADERS = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
 
 def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
-    """Without tokens whoever comes is the local owner."""
+    """Return the route of the feed. Without `tokens`, every caller is the local owner."""
 
     async def feed(request: Request) -> Response:
         token = request.path_params["token"]
         try:
             grant = None if tokens is None else await anyio.to_thread.run_sync(tokens.verify, token)
             made = await anyio.to_thread.run_sync(_calendar, scheduler, LOCAL if grant is None else grant.owner)
-        except InvalidToken:  # as if it were not there: whoever guesses learns nothing
+        except InvalidToken:  # the same as a missing feed, so that guessing reveals nothing
             return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
         except DuetimeError:
             return PlainTextResponse("The store cannot be reached just now; try again.\n", 503, _HEADERS)

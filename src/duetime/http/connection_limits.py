@@ -1,7 +1,7 @@
-"""Which connections may stay: in total, and of one address as long as no request of theirs was authenticated.
+"""Limits on open connections: in total, and per address for those without an authenticated request.
 
-Whoever sends a valid token is never shut out by strangers: when there is no room, the oldest connection that has not
-authenticated is closed. When all have, the owner with the most connections loses its oldest idle one.
+Unauthenticated clients cannot lock out users with a valid token: at the limit, the oldest unauthenticated connection
+is closed. If all are authenticated, the owner with the most connections loses its oldest idle one.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from duetime.http.descriptors import reserve_of, soft_limit
 
 MOST: Final = 1000
 BURST: Final = 4
-"""An address may open this many times its limit at once: GRACE seconds later, most of a user's have authenticated."""
+"""How many times its limit an address may open at once: GRACE seconds later, most of a user's are authenticated."""
 GRACE: Final = 1.0
 CONNECTION: Final = "duetime.connection"
-"""Where a request keeps the connection that it came by."""
+"""Key of the ASGI scope that holds the connection."""
 OWNER: Final = "duetime.owner"
-"""Where a request keeps whom it was authenticated as."""
+"""Key of the ASGI scope that holds the authenticated owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     total: int = 0
-    """0 means half of the descriptors, and at most MOST."""
+    """0 means half of the file descriptors, at most MOST."""
     per_address: int = 50
-    """Connections of one address without an authenticated request."""
+    """Maximum connections of one address without an authenticated request."""
     trusted_proxies: Sequence[str] = ()
     """Addresses and networks to which `per_address` does not apply."""
     head_seconds: float = 10.0
-    """For the whole head of a request, from the connection or the answer before."""
+    """Deadline for the whole head of a request, counted from the connection or the previous response."""
     body_seconds: float = 30.0
-    """Without any progress in sending a body or in reading an answer."""
+    """Maximum time without progress while the client sends a body or reads a response."""
 
     def most(self) -> int:
         return self.total or max(1, min(MOST, soft_limit() // 2))
@@ -50,7 +50,7 @@ class Connection(Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request has come in whole and its answer is under way."""
+        """Whether a complete request was received and its response is in progress."""
 
     @property
     def descriptor(self) -> int: ...
@@ -60,7 +60,7 @@ class Connection(Protocol):
 
 
 def mark_authenticated(scope: Scope, owner: str) -> None:
-    """From now on the request, and the connection that it came by if there is a real one, belong to this user."""
+    """Assign the request, and its connection if there is a real one, to this owner."""
     scope[OWNER] = owner
     connection = scope.get(CONNECTION)
     if connection is not None:
@@ -68,7 +68,7 @@ def mark_authenticated(scope: Scope, owner: str) -> None:
 
 
 class ConnectionTable:
-    """All open connections, the oldest first. Used by the thread of the server's loop alone."""
+    """All open connections, the oldest first. Use it only from the thread of the server's event loop."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -83,7 +83,7 @@ class ConnectionTable:
         return len(self._anonymous) + len(self._authenticated)
 
     def admit(self, connection: Connection) -> bool:
-        """Make room for a new connection if need be; False when there is none, and it has to be closed."""
+        """Register a new connection, dropping another if necessary; return False if it must be closed instead."""
         address = connection.address
         is_flooding = self._strangers.get(address, 0) >= BURST * self.limits.per_address
         if is_flooding and not self._is_trusted(address) and not self._drop_first(self._of(address)):
@@ -98,7 +98,7 @@ class ConnectionTable:
         return self._strangers.get(address, 0) > self.limits.per_address and not self._is_trusted(address)
 
     def trim(self, address: str) -> None:
-        """Close the oldest connections of an address that holds more than it may without having authenticated."""
+        """Close the oldest unauthenticated connections of an address that exceeds its limit."""
         while self.is_crowded(address) and self._drop_first(self._of(address)):
             pass
 

@@ -1,4 +1,4 @@
-"""File descriptors of this process: how many there may be, and how many connections may take of them."""
+"""Limits on file descriptors: of this process, and those that connections may not use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 from typing import Final
 
 TARGET: Final = 4096
-"""As many as a server ever uses; more would only make each child that closes its own slower."""
+"""As many as a server ever uses; more would only slow down child processes, which close all of theirs."""
 
 
 def raise_soft_limit(target: int = TARGET) -> int:
@@ -27,5 +27,5 @@ def soft_limit() -> int:
 
 
 def reserve_of(limit: int) -> int:
-    """Return how many descriptors no connection may take: the store, children and files need them."""
+    """Return how many descriptors connections may not use: the store, child processes and files need them."""
     return max(16, min(256, limit // 8))

@@ -1,4 +1,4 @@
-"""`/readyz`: whether what is created here would fire. Says what is wrong, and to nobody more than that."""
+"""`/readyz`: whether new schedules would fire. It says what is wrong and reveals nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def readiness(scheduler: Scheduler, age: ExchangeAge) -> Route:
 
 
 def checked(scheduler: Scheduler, age: ExchangeAge) -> dict[str, str]:
-    """Cheap enough for whoever asks every second, and without a word that names a file or an address."""
+    """Check readiness: cheap enough to poll every second, and without naming files or addresses."""
     store = scheduler.store
     try:
         schema, workers = store.schema(), store.workers()
@@ -44,7 +44,7 @@ def checked(scheduler: Scheduler, age: ExchangeAge) -> dict[str, str]:
 
 
 def _exchange(age: ExchangeAge) -> str:
-    """Whether the worker of this process, if there is one, gets anything done."""
+    """Check whether the worker of this process, if there is one, makes progress."""
     if not age.too_old:
         return OK
     return f"the worker here has completed no exchange with the store for {age.seconds:.0f} s: the log says why"

@@ -1,6 +1,6 @@
-"""MCP sessions of the older protocol, counted per owner: a new one beyond the limit ends the one unused for longest.
+"""Limit on MCP sessions (older protocol) per owner: a new one beyond it ends the least recently used one.
 
-The SDK limits all sessions together, so that one owner could keep everybody else from opening any.
+The SDK has only a common limit, so one owner could prevent all others from opening a session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_FOUND, _REFUSED = -32600, -32000
 
 
 class OwnedSessions:
-    """Before the SDK's application. Used by the thread of the server's loop alone."""
+    """Wraps the SDK's application. Use it only from the thread of the server's event loop."""
 
     def __init__(self, app: Starlette, shares: Shares) -> None:
         self._app, self._shares = app, shares
@@ -83,7 +83,7 @@ class OwnedSessions:
                 del self._sessions[owner]
 
     async def _end(self, owner: str, session: str, user: Any, scope: Scope) -> None:
-        """As its own client would, with the credential that opened it."""
+        """End a session with a DELETE request, as its own client would, using the credential that opened it."""
         self._ended[owner, session] = None
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
@@ -116,4 +116,4 @@ async def _nothing() -> Message:
 
 
 async def _unheard(_message: Message) -> None:
-    """Nobody waits for the answer."""
+    """Discard the response, since no client waits for it."""

@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus: lateness, durations, what is due and who is at work. Read from the store when asked."""
+"""`/metrics` for Prometheus: lateness, durations, queue depth and workers, read from the store at each scrape."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from duetime.engine.worker.exchange_age import ExchangeAge
 from duetime.mcp.tool import Call
 from duetime.service.presenters import is_alive
 
-# How runs went, summed up from the store: whichever process did them, and however long this one has been asked.
+# -- statistics of runs, summed up from the store, whichever process executed them -----------------------------------
 
 SLACK: Final = 5.0
-"""Seconds that a commit may take: on some stores the ids of one that comes late lie below others."""
+"""Seconds that a commit may take: on some stores, a late one has ids below those already seen."""
 _CHUNK: Final = 1000
 
 
 class Spread(NamedTuple):
-    """Of one kind: how many runs were within each bound, and their sum in microseconds."""
+    """Histogram of one kind: the number of runs per bucket, and their sum in microseconds."""
 
     within: list[int]
     total: int
 
 
 class Sums:
-    """What is told: runs that ended by kind and status, those that began by kind, and two spreads by kind."""
+    """Ended runs by kind and status, started runs by kind, and histograms of lateness and duration by kind."""
 
     def __init__(self) -> None:
         self.ended: Counter[tuple[str, str]] = Counter()
@@ -86,7 +86,7 @@ def _spreads(counted: Counter[tuple[str, int]], sums: Counter[str]) -> dict[str,
 
 
 class Tallies:
-    """For one thread at a time."""
+    """Running totals since this object was created. Use it from one thread at a time."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -94,10 +94,10 @@ class Tallies:
         self._mark = (clock.monotonic(), self._settled)
         self._sums = Sums()
         self._alive = {one.id: bool(one.begun) for one in store.living()}
-        """Runs of what is settled that have not ended, and whether their beginning is counted already."""
+        """Live runs up to the settled id, and whether their start is already counted."""
 
     def look(self, living: Sequence[Living]) -> Sums:
-        """`living` is what the store just said: those are left out of what is counted for good, and followed."""
+        """Return current sums. `living`, just read from the store, are excluded from the settled sums and followed."""
         newest, now = self._store.newest_run(), self._clock.monotonic()
         if now - self._mark[0] >= SLACK:
             self._settle(self._mark[1], living)
@@ -115,7 +115,7 @@ class Tallies:
         self._settled = upto
 
     def _follow(self, alive: set[RunId]) -> None:
-        """Whoever is not among the living has ended, unless there are more of them than were looked at."""
+        """Count followed runs that ended. A run missing in `alive` has ended, unless the store returned only a part."""
         gone = sorted(self._alive.keys() - alive)
         for begin in range(0, len(gone), _CHUNK):
             chunk = gone[begin : begin + _CHUNK]
@@ -131,7 +131,7 @@ ENDINGS: Final = ("completed", "failed", "missed", "skipped", "cancelled", "lost
 
 
 class StoreCollector(Collector):
-    """Asks the store, at a cost that does not grow with what is stored."""
+    """Reads the metrics from the store, at a cost that does not grow with its size."""
 
     def __init__(self, scheduler: Scheduler, age: ExchangeAge) -> None:
         self._scheduler, self._store = scheduler, scheduler.store
@@ -139,7 +139,7 @@ class StoreCollector(Collector):
         self._tallies = Tallies(self._store, scheduler.clock)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing in advance: the registry would otherwise ask the store."""
+        """Return nothing; otherwise registration would query the store."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -207,7 +207,7 @@ def _histogram(name: str, words: str, spreads: dict[str, Spread]) -> Metric:
 
 
 class Metrics:
-    """A registry of its own: what other libraries count in this process is nobody's question here."""
+    """The route `/metrics`, with a registry of its own that excludes metrics of other libraries in this process."""
 
     def __init__(self, scheduler: Scheduler, identify: Callable[[], Call], age: ExchangeAge, *, trusting: bool) -> None:
         self._scheduler, self._identify, self._trusting = scheduler, identify, trusting

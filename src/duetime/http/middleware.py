@@ -1,7 +1,7 @@
-"""Host and Origin are checked before anything else, on every route: a page in a browser must not reach in here.
+"""Middleware of all routes: checks of Host and Origin, body limits, responses that can be ended, and safe headers.
 
-A page of some other site can have its name resolve to this machine (DNS rebinding); its requests then carry that name
-as Host. Only names that were told to us are answered.
+Host and Origin are checked first: another site can make its name resolve to this machine (DNS rebinding), and its
+requests then carry that name as Host. Only configured names are answered.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Guard:
         return len(given) == 1 and self._known(given[0])
 
     def _origins_known(self, headers: Headers) -> bool:
-        """A program sends none; a browser always does when it matters."""
+        """Return whether all Origins are known. Programs send none; browsers always do when it matters."""
         return all(self._origin_known(origin, headers) for origin in headers.getlist("origin"))
 
     def _origin_known(self, origin: str, headers: Headers) -> bool:
-        """Forms of pages that send no referrer, such as ours, come from `null`; whose page it was, the browser says
-        besides, in a header that no page can set."""
+        """Return whether an Origin is known. Forms on no-referrer pages, such as ours, send `null`; then the header
+        `Sec-Fetch-Site` decides, which no page can set."""
         if origin == "null":
             return headers.getlist("sec-fetch-site") == ["same-origin"]
         scheme, _, host = origin.partition("://")
@@ -66,22 +66,22 @@ class Guard:
 
 
 def host_name(host: str) -> str | None:
-    """Without port, brackets and the dot that may end a name; None for what is no host."""
+    """Return the host without port, brackets and trailing dot, or None if it is not a valid host."""
     match = _HOST.fullmatch(host)
     return None if match is None else (match["six"] or match["name"]).lower().rstrip(".")
 
 
-# How much a request may bring along, and how long it may take; the application is handed the whole body at once.
+# -- limits on size and duration of a body; the application receives it in one piece ---------------------------------
 
 UNAUTHENTICATED: Final = 16 * 1024
-"""Bytes of a request that no token came with."""
+"""Maximum bytes of an unauthenticated request."""
 WHOLE: Final = 10
-"""A body as a whole may take this many times the patience for one piece; without a token it may take it once."""
+"""A whole body may take this many times the timeout of one piece; an unauthenticated one only once."""
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
 class TooLarge(Exception):
-    """More came than may come."""
+    """The body exceeds the limit."""
 
 
 class BodyLimit:
@@ -101,7 +101,7 @@ class BodyLimit:
             messages = await self._received(scope, receive, most)
         except TooLarge:
             words = f"A request may have {most} bytes; store the data elsewhere and send a reference to it."
-            # Not closed at once: a client that is still sending would see a reset in place of this answer.
+            # Not closed at once: a client that is still sending would see a reset instead of this response.
             await refusal(scope, 413, "too_large", words)(scope, receive, send)
             return
         except TimeoutError:
@@ -109,7 +109,7 @@ class BodyLimit:
             await refusal(scope, 408, "too_slow", words, headers={"Connection": "close"})(scope, receive, send)
             return
         if messages[0]["type"] != "http.request":
-            return  # the client left; there is nothing to do and nobody to tell
+            return  # the client has disconnected
 
         async def replay() -> Message:
             return messages.pop(0) if messages else await receive()
@@ -117,7 +117,7 @@ class BodyLimit:
         await self._app(scope, replay, send)
 
     async def _received(self, scope: Scope, receive: Receive, most: int) -> list[Message]:
-        """All that comes, as one piece, or the end of a client that left meanwhile."""
+        """Return the whole body as one message, or the disconnect message if the client left meanwhile."""
         if _announces_more_than(scope, most):
             raise TooLarge
         body, patience = bytearray(), _patience(scope)
@@ -150,11 +150,11 @@ def _announces_more_than(scope: Scope, most: int) -> bool:
     return length.isascii() and length.isdigit() and (len(length) > 15 or int(length) > most)
 
 
-# Answers that stream end by themselves only when their client leaves. Here they can be ended, and end as HTTP says.
+# -- streams end only when their client leaves; here the server can end them, with a valid end of the response -------
 
 
 class OpenAnswers:
-    """What is being answered just now."""
+    """Responses in progress."""
 
     def __init__(self) -> None:
         self._scopes: set[anyio.CancelScope] = set()
@@ -166,13 +166,13 @@ class OpenAnswers:
         self._scopes.discard(scope)
 
     def end(self) -> None:
-        """To be called in the thread of the server's loop."""
+        """End all responses. Call it in the thread of the server's event loop."""
         for scope in list(self._scopes):
             scope.cancel()
 
 
 class Answers:
-    """Whatever cut an answer off further in (a stop, a token that was revoked), its end is sent."""
+    """Completes a response that inner code cut off (a shutdown, a revoked token)."""
 
     def __init__(self, app: ASGIApp, open_answers: OpenAnswers) -> None:
         self._app, self._open = app, open_answers
@@ -206,15 +206,15 @@ class _Answer:
         await self._send(message)
 
 
-# Somebody in a browser, at an address that is none of the pages: told so by a page, where a program reads JSON.
+# -- error pages for browsers at paths that are not pages; programs get JSON -----------------------------------------
 
 NoPage = Callable[[Scope, int], Response]
 _STRAYED: Final = frozenset({401, 404, 405})
 
 
 class Strays:
-    """Before the other doorkeepers, whose refusals it puts into a page as well. What is said stays the same for all
-    else: the status, and how to ask with a token."""
+    """Turns error responses into pages for browsers. It comes before authentication, to cover its refusals too. The
+    status and the WWW-Authenticate header stay the same."""
 
     def __init__(self, app: ASGIApp, no_page: NoPage) -> None:
         self._app, self._no_page = app, no_page
@@ -241,21 +241,21 @@ class Strays:
 
 
 def _reads_pages(scope: Scope) -> bool:
-    """Browsers ask for HTML by its name; programs that take anything do not."""
+    """Return whether the client is a browser: those ask for HTML by name, unlike programs that accept anything."""
     asked = scope["method"] == "GET" and not is_api(scope["path"])
     return asked and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _is_none_of_ours(message: Message) -> bool:
-    """A page that refuses is a page already."""
+    """Return whether this is an error that is not already a page."""
     kind = Headers(raw=message["headers"]).get("content-type", "")
     return message["status"] in _STRAYED and not kind.startswith("text/html")
 
 
-# Headers that every answer has: it is stored nowhere, taken for nothing else, and embedded in no other site.
+# -- headers of every response: no caching, no content sniffing, no embedding in other sites -------------------------
 
 _FOR_PROGRAMS: Final = ("/api", "/v2", "/mcp", "/metrics")
-"""Paths whose answers hold what belongs to an owner, so that no cache keeps them whatever the application says."""
+"""Paths whose responses contain an owner's data: they are never cached, whatever the application says."""
 
 
 class SafeHeaders:

@@ -1,4 +1,4 @@
-"""Before the routes: a request waits for one of its owner's slots. Streams hold none, but their looks take one each."""
+"""Middleware that makes a request wait for a slot of its owner. A stream holds none, but each of its polls does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetime.http.problems import refusal
 from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
 
 _BY_THEMSELVES: Final = re.compile(r"/healthz|/mcp|/api/v1/events|/api/v1/runs/[^/]+/finish|/static/.*", re.DOTALL)
-"""Paths that need no thread, or take slots for what they do in one."""
+"""Paths that need no thread, or that take slots themselves when they use one."""
 
 
 class OwnerShare:

@@ -1,4 +1,4 @@
-"""Refusals over HTTP: problem details (RFC 9457) below `/api`, short JSON elsewhere."""
+"""HTTP error responses: problem details (RFC 9457) below `/api`, short JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Response:
-    """`code` is for programs, `detail` tells people what to do next, `field` says what it is about."""
+    """Return problem details. `code` is for programs, `detail` tells people what to do, `field` names the input."""
     view: dict[str, Any] = {
         "type": f"urn:duetime:problem:{code}",
         "title": HTTPStatus(status).phrase,
@@ -42,7 +42,7 @@ def problem(
 def refusal(
     scope: Scope, status: int, code: str, words: str, *, headers: Mapping[str, str] | None = None, **elsewhere: Any
 ) -> Response:
-    """In the manner of the path that was asked for; `elsewhere` is what other paths say instead of the words alone."""
+    """Return an error in the format of the path; outside the API, `elsewhere` replaces the default JSON body."""
     if is_api(scope["path"]):
         return problem(status, code, words, headers=headers)
     return JSONResponse(elsewhere or {"error": words}, status, dict(headers or {}))
@@ -53,6 +53,6 @@ def is_api(path: str) -> bool:
 
 
 def _sentence(text: str) -> str:
-    """Of what may have been typed by anybody, only what can be shown: an answer must not fail on its own words."""
+    """Replace characters that cannot be encoded, which input may contain, and cut: an error response must not fail."""
     shown = text.encode("utf-8", "replace").decode("utf-8")
     return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."

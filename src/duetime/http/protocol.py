@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with deadlines: for the head of a request, and for a client that does not read its answer."""
+"""uvicorn's HTTP protocol with deadlines for the head of a request and for a client that does not read its response."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TOO_SLOW: Final = (
 
 
 LINGER: Final = 1.0
-"""Seconds until a connection is closed whose client still sends what was refused."""
+"""Seconds until a connection is closed whose client keeps sending a refused body."""
 _BY_STRANGERS: Final = 16 * 1024
 _BY_USERS: Final = 256 * 1024
-"""Bytes that one read of a connection returns at most."""
+"""Maximum bytes of one read, for unauthenticated and for authenticated connections."""
 _LITTLE: Final = 64 * 1024
-"""Bytes of a body that are read, and thrown away, after the answer: the connection then serves further requests."""
+"""Maximum size of a body that is read and discarded after the response, so that the connection can be reused."""
 
 
 class LimitedProtocol(H11Protocol):
@@ -35,13 +35,13 @@ class LimitedProtocol(H11Protocol):
         self._head: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
         self._heard, self._answered = False, False
-        """Whether anything was received since the last answer, and whether anything was answered."""
+        """Whether data arrived since the last response, and whether there was any response."""
 
     @property
     def limits(self) -> ConnectionLimits:
         return self._table.limits
 
-    # -- what the table asks --------------------------------------------------------------------------------------
+    # -- interface for the table ----------------------------------------------------------------------------------
 
     @property
     def is_answering(self) -> bool:
@@ -65,7 +65,7 @@ class LimitedProtocol(H11Protocol):
         self._table.authenticated(self, owner)
         self._read_at_once(_BY_USERS)
 
-    # -- what uvicorn tells ---------------------------------------------------------------------------------------
+    # -- callbacks of uvicorn -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -79,9 +79,9 @@ class LimitedProtocol(H11Protocol):
             self.loop.call_later(GRACE, self._table.trim, self.address)
 
     def _read_at_once(self, most: int) -> None:
-        """Many strangers who send without a pause must not keep the loop busy with reading."""
+        """Limit the size of a read, so that many unauthenticated senders do not keep the event loop busy."""
         transport: Any = self.transport
-        if hasattr(transport, "max_size"):  # of the loop of the standard library
+        if hasattr(transport, "max_size"):  # only transports of asyncio's own event loop
             transport.max_size = most
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -104,12 +104,12 @@ class LimitedProtocol(H11Protocol):
         self._await_head()
         super().on_response_complete()
         if self.owner is None and self._has_much_to_come():
-            self.flow.pause_reading()  # a stranger's long body costs nothing, and the answer has a moment to arrive
+            self.flow.pause_reading()  # an unauthenticated long body costs nothing, and the response has time to arrive
             self.cycle.body = bytearray()
             self.loop.call_later(LINGER, self.drop)
 
     def _has_much_to_come(self) -> bool:
-        """Whether the request was answered long before its end."""
+        """Return whether the request was answered while much of its body may still arrive."""
         if self.conn.their_state is not h11.SEND_BODY:
             return False
         length = dict(self.headers).get(b"content-length", b"")
@@ -141,7 +141,7 @@ class LimitedProtocol(H11Protocol):
             self._reading = None
 
     def _head_is_late(self) -> None:
-        """What was sent after an answer may be the rest of a body that nobody reads: that is told nothing."""
+        """Close the connection. Only a first request gets a 408: later data may be the rest of an unread body."""
         if self._heard and not self._answered and not self.transport.is_closing():
             self.transport.write(_TOO_SLOW)
             if not self.transport.get_write_buffer_size():
@@ -151,7 +151,7 @@ class LimitedProtocol(H11Protocol):
 
 
 class _WithConnection:
-    """Hands the connection to the application, which says when a request was authenticated."""
+    """Passes the connection to the application, which reports when a request is authenticated."""
 
     def __init__(self, app: ASGIApp, connection: LimitedProtocol) -> None:
         self._app, self._connection = app, connection

@@ -1,4 +1,4 @@
-"""A web server in a thread of its own, so that the main thread keeps the signals and the worker its pace."""
+"""The web server, in its own thread, so that the main thread handles signals and the worker is not slowed down."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from duetime.http.descriptors import raise_soft_limit, reserve_of
 from duetime.http.protocol import LimitedProtocol
 
 LINGER = 0.5
-"""Seconds that a stopping server leaves to answers; streams would never end by themselves."""
+"""Seconds after which a stopping server ends open responses; streams would never end by themselves."""
 
 
 PATIENCE = 5
-"""Seconds after which it waits for nothing any more."""
+"""Seconds after which a stopping server stops waiting."""
 
 ACCEPTED_AT_ONCE = 16
-"""Connections that the loop accepts, at most, before it looks at any of them: each has a descriptor already."""
+"""Maximum connections that the event loop accepts before it handles any: each already has a file descriptor."""
 WAITING = 4096
-"""Connections that the kernel keeps until they are accepted."""
+"""Backlog of connections that the kernel keeps until they are accepted."""
 
 
 class CannotListen(DuetimeError):
@@ -42,7 +42,7 @@ class NotLoopback(InvalidInput):
 
 
 def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socket:
-    """Bound before anything is started, so that an address in use is known at once. Port 0 takes a free one."""
+    """Bind the socket before anything starts, so that an address in use is noticed at once. Port 0 takes a free one."""
     try:
         family, kind, protocol, _, address = _resolved(host, port)
         if only_loopback and not ipaddress.ip_address(str(address[0])).is_loopback:
@@ -81,11 +81,11 @@ def url_of(bound: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Ends what streams before it waits for all answers to end."""
+    """Ends streams at shutdown, before uvicorn waits for all responses."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for bound in sockets or ():  # the loop sets both to the same number; a full line would cost users a second
+        for bound in sockets or ():  # asyncio sets both limits to one number; a full backlog costs clients a second
             bound.listen(WAITING)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -93,7 +93,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def end_answers(self) -> None:
-        self.config.app.state.end_answers()  # type: ignore[union-attr]  # the application that was handed over
+        self.config.app.state.end_answers()  # type: ignore[union-attr]  # the application given to the constructor
 
 
 class HttpServer:
@@ -101,7 +101,7 @@ class HttpServer:
         self._bound = bound
         descriptors = raise_soft_limit()
         table = ConnectionTable(limits or ConnectionLimits())
-        # No log_config: where messages go is the command line's affair. No proxy is trusted to say who calls.
+        # No log_config: the command line configures logging. No proxy is trusted to name the client.
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -121,7 +121,7 @@ class HttpServer:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Returns when requests are answered."""
+        """Start the server and return when it accepts requests."""
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             self._pause.wait(0.01)
@@ -139,7 +139,7 @@ class HttpServer:
         return self._thread.is_alive()
 
     def ask_to_stop(self) -> None:
-        """No new connection is taken; answers get a moment to end."""
+        """Stop accepting connections; open responses get a moment to end."""
         self._server.should_exit = True
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
-"""People in browsers: a link that signs in once, the cookie that remembers it, and the proof that a change was meant.
+"""Browser sessions: one-time sign-in links, session cookies and CSRF tokens.
 
-What a cookie holds is a token with an audience of its own. It ends by its time, by signing out, by `duetime token
-revoke`, and together with the token that it was made from.
+A cookie contains a token with its own audience. It ends when it expires, on sign-out, by `duetime token revoke`, and
+together with the token that it was made from.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from duetime.security.tokens import Tokens
 LINK_LIFE = 10 * MINUTE
 SESSION_LIFE = 14 * DAY
 SUBJECT = "browser"
-"""What `duetime token list` calls a session that was opened by a link."""
+"""Name in `duetime token list` of a session opened by a link."""
 NOBODY = "nobody"
-"""The session where nobody is asked who they are."""
+"""Session id on a server without authentication."""
 
 _LINK = re.compile(r"(?P<expires>[0-9a-f]{8,10})\.(?P<nonce>[0-9a-f]{16})\.(?P<proof>[0-9a-f]{32})")
 
@@ -31,27 +31,27 @@ class Sessions:
         self._tokens, self._clock = tokens, clock
         self._own = tokens.of_browsers()
 
-    # -- signing in -----------------------------------------------------------------------------------------------
+    # -- sign-in --------------------------------------------------------------------------------------------------
 
     def link(self) -> str:
-        """What stands in the link. Whoever can print one sits at this machine and has its secret: an operator."""
+        """Return the code of a sign-in link, for an operator: only someone with this machine's secret can make one."""
         words = f"{(self._clock.now() + LINK_LIFE) // SECOND:x}.{secrets.token_hex(8)}"
         return f"{words}.{self._proof(words)}"
 
     def by_link(self, given: str) -> str:
-        """A session's token; the link is used up from now on, on every node and after every restart."""
+        """Return a session token and use the link up, on every node and across restarts."""
         match = _LINK.fullmatch(given)
         words = "" if match is None else f"{match['expires']}.{match['nonce']}"
         if match is None or not hmac.compare_digest(match["proof"], self._proof(words)):
             raise InvalidToken("this is no link of this server")
         if int(match["expires"], 16) * SECOND <= self._clock.now():
             raise InvalidToken("the link is older than 10 minutes")
-        if not self._tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of many at once, on all nodes, one is first
+        if not self._tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of concurrent uses, only one succeeds
             raise InvalidToken("the link was used before")
         return self._own.issue(SUBJECT, SESSION_LIFE, owner=LOCAL, scopes=[OPERATOR])
 
     def by_token(self, given: str) -> str:
-        """A session with the rights of a bearer token, for as long as that one lives at most."""
+        """Return a session token with the rights of a bearer token, valid at most as long as that token."""
         grant = self._tokens.verify(given)
         if grant.run:
             raise InvalidToken("the token of an agent's run opens no session")
@@ -69,7 +69,7 @@ class Sessions:
     def _proof(self, words: str) -> str:
         return self._tokens.proof("link", words)[:32]
 
-    # -- being signed in ------------------------------------------------------------------------------------------
+    # -- active sessions ------------------------------------------------------------------------------------------
 
     def verify(self, token: str) -> Grant:
         return self._own.verify(token)
@@ -79,10 +79,10 @@ class Sessions:
 
 
 class Proofs:
-    """What a form or a request of our own pages brings along, bound to its session: no other site can know it."""
+    """CSRF tokens that our own pages send with forms and requests, bound to the session: no other site knows them."""
 
     def __init__(self, tokens: Tokens | None) -> None:
-        """Without tokens there is no secret either, and one that ends with the process will do."""
+        """Derive the key. Without `tokens` there is no secret, and a random key that ends with the process suffices."""
         self._key = secrets.token_bytes(32) if tokens is None else tokens.proof("change", "").encode()
 
     def of(self, session: str) -> str:

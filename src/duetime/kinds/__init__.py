@@ -1,1 +1,1 @@
-"""How a run is carried out: jobs call registered functions, prompts wake agents, notifications reach people."""
+"""Kinds of runs: jobs call functions, prompts wake agents, notifications reach people, requests call HTTP services."""

@@ -1,1 +1,1 @@
-"""The main face: three families of tools that agents reach over MCP."""
+"""The MCP interface for agents: three families of tools, with resources and prompts."""

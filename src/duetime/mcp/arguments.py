@@ -1,4 +1,4 @@
-"""Checks a call's arguments against the tool's own schema. Texts are never reinterpreted."""
+"""Validation of tool arguments against the tool's schema. Strings are never converted to other types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
-    """The arguments that were given, without nulls; a problem names the argument."""
+    """Return the valid arguments without nulls, or raise a ToolProblem that names the argument."""
     arguments = dict(given or {})
     properties: dict[str, Schema] = schema["properties"]
     for name in arguments:

@@ -1,4 +1,4 @@
-"""MCP prompts: ready-made asks that a client can offer to its user."""
+"""MCP prompts: ready-made requests that a client can offer to its user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Recipe:
 
 
 def _quoted(arguments: Mapping[str, str], name: str, otherwise: str) -> str:
-    """What the user typed is data inside the ask, never a part of its wording."""
+    """Wrap user input in a tag, so that it is data within the prompt and not part of its wording."""
     value = arguments.get(name, "").strip()
     return f"\n\n<{name}>\n{value}\n</{name}>\n\n" if value else f" {otherwise} "
 

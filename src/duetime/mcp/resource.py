@@ -1,4 +1,4 @@
-"""What a resource is: a URI, or a pattern with one hole, that can be read and watched."""
+"""`Resource`: a URI, or a URI template with one placeholder, that can be read and watched."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from duetime.mcp.tool import Call
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """`uri` may hold one `{name}`; what stands there is handed to `read` and `digest`, unquoted."""
+    """A resource. `uri` may contain one placeholder `{name}`, whose unquoted value is passed to `read` and `digest`."""
 
     uri: str
     family: str
     title: str
     description: str
     read: Callable[[Call, str], dict[str, Any] | None]
-    """None for what does not exist, or is somebody else's."""
+    """Returns None if the resource does not exist or belongs to another owner."""
     digest: Callable[[Call, str], object] | None = None
-    """Something cheap that differs whenever the content may have changed; without it, it never changes."""
+    """Returns a cheap value that differs whenever the content may have changed; None if the content never changes."""
 
     @property
     def is_template(self) -> bool:
         return "{" in self.uri
 
     def match(self, uri: str) -> str | None:
-        """What fills the hole (empty where there is none), or None when this is another resource."""
+        """Return the value of the placeholder (empty if there is none), or None if the URI is of another resource."""
         if not self.is_template:
             return "" if uri == self.uri else None
         before, _, rest = self.uri.partition("{")

@@ -1,4 +1,4 @@
-"""Arguments and words that several families share."""
+"""Argument schemas and helpers shared by several families of tools."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DELIVERY: dict[str, Schema] = {
     ),
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
-"""Of jobs and of prompts."""
+"""Statuses of jobs and prompts."""
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
 ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 WARNINGS: Schema = {
@@ -67,7 +67,7 @@ _SAME_NAME = ("max_attempts", "catch_up", "overlap", "max_runs", "deliver_to", "
 
 
 def policy_of(arguments: Arguments) -> dict[str, Any]:
-    """The policy arguments of a create, in the core's words."""
+    """Return the policy arguments of a create call in the engine's terms."""
     policy = {name: arguments.get(name) for name in _SAME_NAME}
     seconds = arguments.get("timeout_seconds")
     if seconds is not None:
@@ -76,7 +76,7 @@ def policy_of(arguments: Arguments) -> dict[str, Any]:
 
 
 def zone_of(call: Call, arguments: Arguments) -> str:
-    """The argument, else the caller's zone. An unknown one is a problem that names it."""
+    """Return the `timezone` argument or the caller's zone. Raise a ToolProblem that names an unknown zone."""
     given = arguments.get("timezone")
     if given is None:
         return call.zone
@@ -87,11 +87,11 @@ def zone_of(call: Call, arguments: Arguments) -> str:
 
 
 def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
-    """An operator's lists show all owners, so each row says whose it is."""
+    """Add the owner to a row for an operator, whose lists show all owners."""
     return {**view, "owner": owner} if call.caller.operator else view
 
 
 def with_warnings(call: Call, structured: dict[str, Any], made: Definition) -> dict[str, Any]:
-    """Where nothing would fire what was created, or nobody hear of its result, the answer says so."""
+    """Add warnings if the new schedule might not fire, or its result might reach nobody."""
     warnings = [*call.desk.warnings(made.kind), *call.desk.result_warnings(made)]
     return {**structured, "warnings": warnings} if warnings else structured

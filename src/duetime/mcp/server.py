@@ -1,4 +1,4 @@
-"""The MCP server itself: lists, calls, reads. Everything it does, it does through tools and resources."""
+"""The MCP server: it lists and calls tools, reads and watches resources, and offers prompts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ log = logging.getLogger("duetime.mcp")
 
 T = TypeVar("T")
 
-Context = Any  # the SDK's request context; which of its type parameters apply is the transport's affair
+Context = Any  # the SDK's request context, whose type parameters depend on the transport
 Identify = Callable[[], Call]
-"""Who calls, found from the transport: the token of the request, or the local owner."""
+"""Returns the caller, determined by the transport: from the token of the request, or the local owner."""
 
 AWAY = "The store cannot be reached just now; try again in a moment."
 INSTRUCTIONS = (
@@ -106,7 +106,7 @@ class McpFace:
             return _problem(str(error))
 
     async def _in_thread(self, call: Call, function: Callable[[], T]) -> T:
-        """Over HTTP, in one of the owner's slots; a process that serves one client alone has no need of them."""
+        """Run a function in a thread, over HTTP in one of the owner's slots; a process with one client needs none."""
         if self._limits is None:
             return await anyio.to_thread.run_sync(function)
         return await self._limits.run(call.caller.owner, function)
@@ -211,11 +211,11 @@ def _is_early(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> bool:
     try:
         return tool.is_early(call, dict(given or {}))
     except DuetimeError:
-        return False  # answered as any other call is while the store is away
+        return False  # the call itself then reports that the store is unavailable
 
 
 def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.CallToolResult:
-    """Whatever happens, the agent gets words it can act on: no trace, no path, no secret."""
+    """Call the tool. On any error the agent gets a message it can act on, without traceback, path or secret."""
     try:
         return _result(tool.answer(call, checked(tool.input, given)))
     except ToolProblem as problem:
@@ -261,7 +261,7 @@ def _tool(tool: Tool) -> types.Tool:
     )
 
 
-# The families of tools, and which of them are switched on.
+# -- families of tools, and which of them are enabled ----------------------------------------------------------------
 
 _TOOLS: dict[str, list[Tool]] = {
     "jobs": job_tools.TOOLS,
@@ -277,7 +277,7 @@ FAMILIES = tuple(_TOOLS)
 
 
 def check_families(names: Sequence[str]) -> tuple[str, ...]:
-    """All of them when none is named."""
+    """Check the names and return them, or all families if none is named."""
     for name in names:
         if name not in FAMILIES:
             raise InvalidInput(f"tools: there is no family {name!r}; there are {', '.join(FAMILIES)}", field="tools")

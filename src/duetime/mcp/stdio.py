@@ -1,4 +1,4 @@
-"""MCP over stdin and stdout: a thin front that never writes anything but protocol to stdout."""
+"""MCP over stdin and stdout; nothing but protocol messages is written to stdout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from duetime.mcp.server import McpFace
 from duetime.mcp.subscriptions import Watcher
 
-# Standard input and output as a wire that carries protocol and nothing else, from the first line of a process on.
+# -- stdin and stdout reserved for the protocol from the start of the process ----------------------------------------
 
 
 class Wire(NamedTuple):
@@ -27,14 +27,14 @@ class Wire(NamedTuple):
 
 
 def claim() -> Wire:
-    """From here on, whoever prints prints to standard error, and whoever reads standard input finds it empty."""
+    """Take over stdin and stdout: from now on, print() writes to stderr and other readers of stdin find it empty."""
     read = io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace")
     write = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding="utf-8", newline="\n")
     _point(0, os.O_RDONLY)
     try:
         os.dup2(2, 1)
         sys.stdout = sys.stderr
-    except OSError:  # standard error is closed: then nobody wants to hear it
+    except OSError:  # stderr is closed, so discard the output
         _point(1, os.O_WRONLY)
     return Wire(read, write)
 
@@ -48,13 +48,13 @@ def _point(descriptor: int, mode: int) -> None:
 UNREADABLE = (
     "This message cannot be read: it is no JSON-RPC, nests too deep, or holds lone surrogates. Nothing was done."
 )
-# Clients write the id right at the beginning or at the end; what stands in between may be unreadable.
+# Clients write the id at the beginning or the end of a message; the part in between may be unreadable.
 _FIRST = re.compile(r'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18}|"[\w-]{1,100}")\s*,')
 _LAST = re.compile(r',\s*"id"\s*:\s*(\d{1,18}|"[\w-]{1,100}")\s*\}\s*\Z')
 
 
 def serve_stdio(face: McpFace, watcher: Watcher, wire: Wire) -> None:
-    """Returns when the client closes its side."""
+    """Serve until the client closes its side."""
     anyio.run(_serve, face, watcher, wire)
 
 
@@ -67,7 +67,7 @@ async def _serve(face: McpFace, watcher: Watcher, wire: Wire) -> None:
 
 
 class _Lines:
-    """The lines of the input, of which the latest is remembered."""
+    """Iterates over the input lines and remembers the latest."""
 
     def __init__(self, file: anyio.AsyncFile[str]) -> None:
         self._file = file
@@ -81,7 +81,7 @@ class _Lines:
 
 
 class _Answering:
-    """What was read. The SDK passes over lines that it cannot read, and whoever sent one would wait in vain."""
+    """Input that answers unreadable lines with an error; the SDK skips them, and the client would wait forever."""
 
     def __init__(self, read: Any, write: Any, lines: _Lines) -> None:
         self._read, self._write, self._lines = read, write, lines

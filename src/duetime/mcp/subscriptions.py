@@ -1,4 +1,4 @@
-"""Subscriptions in both protocol eras. What changed is found by digests, so that no write has to tell anybody."""
+"""Resource subscriptions of both protocol versions. Digests are polled, so that no write has to publish changes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from duetime.service.owner_limits import Shares
 log = logging.getLogger("duetime.mcp")
 
 EVERY = 0.4
-"""Seconds between two looks: a change by any face or process is heard of within a second."""
+"""Seconds between two polls, so that a change by any interface or process is reported within a second."""
 
 MOST = 100
-"""Resources that one owner may watch at a time, and that one connection may ask for, unless it is set otherwise: every
-one is looked at in every round, once for all connections that watch it."""
+"""Default limit on resources that one owner may watch, and one connection may ask for, at a time: each is polled in
+every round, once for all connections that watch it."""
 MOST_OF_LOCAL = 1000
 
 _UNKNOWN = object()
@@ -47,7 +47,7 @@ class Subject(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Watch:
-    """One caller's interest in one resource."""
+    """A subscription of one caller to one resource."""
 
     call: Call
     resource: Resource
@@ -56,17 +56,17 @@ class Watch:
     last: object = None
     asynchronous: bool = True
     telling: bool = False
-    """Its client is being told, and may take its time to listen."""
+    """Whether a notification is being sent; the client may be slow to read it."""
 
     @property
     def subject(self) -> Subject:
-        """What is looked at: the same for all who watch the same thing with the same rights."""
+        """Return what is polled: the same for all callers who watch the same resource with the same rights."""
         caller = self.call.caller
         return Subject(caller.owner, caller.operator, self.call.zone, self.resource.uri, self.hole)
 
 
 class Watcher:
-    """Looks at what is watched, and only at that; nobody watching costs nothing."""
+    """Polls the watched resources and notifies their subscribers; without subscriptions it does not query the store."""
 
     def __init__(self, resources: Sequence[Resource], shares: Shares | None = None) -> None:
         self._resources = list(resources)
@@ -74,7 +74,7 @@ class Watcher:
         self._watches: dict[object, Watch] = {}
         self._streams: Counter[str] = Counter()
         self._rounds, self._first_looks = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
-        """Threads of their own: busy requests do not keep news from those who wait for them."""
+        """Separate threads, so that busy requests do not delay notifications."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -99,7 +99,7 @@ class Watcher:
                     self._tell(watch, digest, group)
 
     def _tell(self, watch: Watch, digest: object, group: TaskGroup) -> None:
-        """A client that does not read keeps nobody else waiting; once it reads again, it hears the latest."""
+        """Notify without blocking: a client that does not read delays no others, and is told again once it reads."""
         if watch.telling:
             return
         watch.last = digest
@@ -110,18 +110,18 @@ class Watcher:
             watch.notify()
 
     async def _watch(self, key: object, call: Call, uri: str, notify: Callable[[], Any], *, asynchronous: bool) -> None:
-        """What cannot be watched is honoured in silence, as what does not exist."""
+        """Start a watch. A resource that cannot be watched or does not exist is accepted silently."""
         for resource in self._resources:
             hole = resource.match(uri)
             if hole is not None and resource.digest is not None:
                 watch = Watch(call, resource, hole, notify, asynchronous=asynchronous)
-                # While the store is away nothing is known: the first look afterwards is then news.
+                # If the store is unavailable, the digest is unknown and the first successful poll counts as a change.
                 watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_looks)
                 self._watches[key] = watch
                 return
 
     def _canonical(self, uri: str) -> str:
-        """The one spelling of all those that mean the same resource; what is none stays as it is."""
+        """Return the canonical spelling of a resource's URI; an unknown URI is returned unchanged."""
         for resource in self._resources:
             hole = resource.match(uri)
             if hole is not None:
@@ -130,7 +130,7 @@ class Watcher:
         return uri
 
     def _check_room(self, call: Call, names: Collection[str], asked: int) -> None:
-        """`asked` counts what this connection asks for in all, watchable or not; others may share its owner."""
+        """Check the limits of connection and owner. `asked` counts all URIs of the connection, watchable or not."""
         owner = call.caller.owner
         most = max(MOST_OF_LOCAL, self._shares.watches) if owner == LOCAL else self._shares.watches
         own = {self._canonical_of(watch) for watch in self._watches.values() if watch.call.caller.owner == owner}
@@ -141,7 +141,7 @@ class Watcher:
         before, _, rest = watch.resource.uri.partition("{")
         return before + quote(watch.hole, safe="") + rest.partition("}")[2]
 
-    # -- the older era: one notification per connection ---------------------------------------------------------------
+    # -- older protocol: one notification per connection --------------------------------------------------------------
 
     async def subscribe(self, session: Any, call: Call, uri: str) -> None:
         connection = _connection(session)
@@ -152,7 +152,7 @@ class Watcher:
         watched.add(name)
         tell = partial(connection.send_resource_updated, uri)
         await self._watch((id(connection), name), call, uri, tell, asynchronous=True)
-        if name not in watched:  # given up meanwhile, or the connection ended
+        if name not in watched:  # unsubscribed meanwhile, or the connection ended
             self._watches.pop((id(connection), name), None)
 
     def unsubscribe(self, session: Any, uri: str) -> None:
@@ -172,12 +172,12 @@ class Watcher:
         for name in watched:
             self._watches.pop((connection, name), None)
 
-    # -- 2026-07-28: the response of a listen request is the stream ---------------------------------------------------
+    # -- protocol 2026-07-28: the response to a listen request is the stream ------------------------------------------
 
     async def listen(
         self, ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """A bus per stream: what reaches it was looked up with this caller's eyes."""
+        """Serve a listen request. Each stream has its own bus, which receives only what this caller may see."""
         bus = _Bus()
         asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
@@ -211,7 +211,7 @@ class Watcher:
 
 
 def _connection(session: Any) -> Any:
-    """The session that a handler is given lives for one request; what lasts, and knows its end, stands behind it."""
+    """Return the connection, which lasts and reports its end; a handler's session lives for one request."""
     return session._connection
 
 
@@ -240,7 +240,7 @@ async def _told(watch: Watch) -> None:
 
 
 class _Bus:
-    """The SDK's seam between whoever publishes and one listen stream."""
+    """Implements the SDK's interface between a publisher and one listen stream."""
 
     def __init__(self) -> None:
         self._listener: Callable[[ServerEvent], None] | None = None

@@ -1,4 +1,4 @@
-"""What a tool is: words, schemas, honest hints, and a function that answers."""
+"""`Tool`: its description, schemas, hints and function; and helpers that build schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arguments = dict[str, Any]
 
 
 class Call(NamedTuple):
-    """One call: on whose behalf, in which zone, with what."""
+    """Context of one call: the services, the caller and the time zone."""
 
     desk: Services
     caller: Caller
@@ -27,14 +27,14 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Structured content, and the text beside it; without text, the structured content is the text."""
+    """Structured content and its text; without `text`, the structured content is sent as text too."""
 
     structured: Mapping[str, Any]
     text: str | None = None
 
 
 class ToolProblem(Exception):
-    """Answered as a tool error (`isError`) with just this text."""
+    """Returned to the client as a tool error (`isError`) with exactly this text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Tool:
     idempotent: bool = False
     open_world: bool = False
     is_early: Callable[[Call, Arguments], bool] | None = None
-    """Whether the call has to wait a moment before it can be answered; asked again until it has not."""
+    """Returns whether the call must wait before it can be answered; it is checked again until it returns False."""
 
 
 def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
-    """Flat arguments; unknown ones are refused."""
+    """Return the schema of a flat object without unknown properties."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -77,6 +77,6 @@ def number(description: str, **more: Any) -> Schema:
 
 
 def optional(schema: Schema) -> Schema:
-    """Null is as good as absent."""
+    """Allow null, which means the same as an absent value."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     return {**schema, "type": [*kinds, "null"]}

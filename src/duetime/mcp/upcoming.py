@@ -1,4 +1,4 @@
-"""`list_upcoming`: what fires next, over all families."""
+"""The tool `list_upcoming`: what fires next, across all families."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How a message reaches a person or a program: ntfy, channels, guarded HTTP, QStash."""
+"""Outgoing HTTP: client, URL parsing, name lookups, SSRF guard, limits per host, and outcomes of calls."""

@@ -1,4 +1,4 @@
-"""HTTP calls with an end: one deadline over everything, bounded answers, no redirects, no proxy of the environment."""
+"""HTTP client: one deadline for each call, bounded answers, no redirects, no proxy from the environment."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["Answer", "Call", "CallFailed", "Http"]
 
 
 class Http:
-    """Without a guard for an operator's own addresses, with one for whatever an agent gave: connections are kept and
-    used again, so the two must not be one."""
+    """HTTP client without a guard for the operator's own addresses, or with one for addresses that an agent gave.
+    Connections are reused, so the two must not be the same client."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class Http:
         dialler: httpcore2.NetworkBackend | None = None,
         trust: ssl.SSLContext | None = None,
     ) -> None:
-        """At least as many connections as threads that send. `resends`: once more, where a kept connection turns out to
-        be dead; a caller that has to know of every loss does without. `dialler` and `trust` stand in for the real
-        network and the known authorities."""
+        """`connections`: at least as many as threads that send. `resends`: send again if a kept connection turns out to
+        be dead; False for a caller that must know of every loss. `dialler` and `trust` replace the real network and
+        the known certificate authorities."""
         self._clock = clock
         self._find = Resolver().addresses if guard is None else guard.check
         self._connections = connections
@@ -48,11 +48,11 @@ class Http:
         self._exchange: Exchange | None = None
 
     def send(self, call: Call) -> Answer:
-        """The answer, whatever its status. Raises CallFailed where there is none."""
+        """Return the answer, whatever its status. Raise CallFailed if there is none."""
         return self._opened().send(checked(call), call.patience)
 
     def open(self) -> None:
-        """Loads ahead what the first call would have to wait for."""
+        """Load in advance what the first call would have to wait for."""
         self._opened()
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Http:
                 self._exchange = None
 
     def _opened(self) -> Exchange:
-        """Made with the first call: the library is slow to load, and most commands call nobody."""
+        """Return the exchange, created on first use: the library is slow to load, and most commands call nobody."""
         with self._opening:
             if self._exchange is None:
                 from duetime.net.exchange import Exchange

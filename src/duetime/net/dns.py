@@ -1,4 +1,4 @@
-"""Looks names up with an end to its patience."""
+"""Name lookups with a timeout."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from ipaddress import ip_address
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
-# Work of others that cannot be interrupted, done in a thread that may be left behind when its time is up.
+# Calls that cannot be interrupted run in a thread that is abandoned when their time is up.
 
 T = TypeVar("T")
 
 
 class Abandoned(Exception):
-    """It was not done in time; its thread may still be at it, and does not keep the process from ending."""
+    """The work was not done in time; its thread may still run, but does not keep the process from ending."""
 
 
 class NoneFree(Exception):
-    """Too many were left behind, so that this one was not begun."""
+    """Too many threads were abandoned, so this work was not started."""
 
 
 class Helpers:
-    """At most so many at once, those included that were left behind: more than workers usually have threads, so that
-    only those use them up."""
+    """Runs at most `most` threads at once, including abandoned ones. That is more than workers usually have threads, so
+    only abandoned ones can use them up."""
 
     def __init__(self, most: int = 128) -> None:
         self._free = threading.BoundedSemaphore(most)
 
     def run(self, work: Callable[[], T], within: float) -> T:
-        """`work` must not raise. Nobody waits for a helper: it would cost time that is not there any more."""
+        """Run `work`, which must not raise. Do not wait for a free thread: that would use up the caller's time."""
         if not self._free.acquire(blocking=False):
             raise NoneFree
         done: SimpleQueue[T] = SimpleQueue()
@@ -48,22 +48,22 @@ class Helpers:
 
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
-"""Called as `socket.getaddrinfo` is."""
+"""A function that is called like `socket.getaddrinfo`."""
 
 
 class Unresolved(Exception):
-    """A name has no address just now. Never permanent: a machine without a network says so of every name."""
+    """A name has no address at present. Never permanent: without a network, no name has one."""
 
 
 class Resolver:
-    """A lookup cannot be interrupted, so each has a thread of its own that may be left behind."""
+    """Looks up names. A lookup cannot be interrupted, so each runs in its own thread, which may be abandoned."""
 
     def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
         self._lookup = lookup
         self._helpers = Helpers()
 
     def addresses(self, host: str, port: int, within: float) -> list[str]:
-        """Every address of the host, each once, in the order in which they should be tried."""
+        """Return every address of the host once, in the order in which they should be tried."""
         if _is_address(host):
             return [host]
         try:

@@ -1,4 +1,4 @@
-"""Carries checked calls over kept connections, and puts what goes wrong on the way into words."""
+"""Sends checked calls over pooled connections and translates errors into readable reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duetime.net.ssrf_guard import Forbidden
 from duetime.net.transport import Find, GuardedBackend, Journey
 
 _IDLE = 30.0
-"""Seconds that a connection is kept for the next call."""
+"""Seconds that an idle connection is kept for the next call."""
 _LOST = (httpcore2.NetworkError, httpcore2.RemoteProtocolError)
 _TROUBLE = (*_LOST, httpcore2.TimeoutException, httpcore2.LocalProtocolError, Forbidden, Unresolved)
 
@@ -37,7 +37,7 @@ class Exchange:
         self._resends = resends
         self._journey = Journey()
         self._backend = GuardedBackend(clock, find, self._journey, dialler)
-        self._trust = trust or httpcore2.default_ssl_context()  # read once: it loads every known authority
+        self._trust = trust or httpcore2.default_ssl_context()  # once: it loads all certificate authorities
         self._pool = httpcore2.ConnectionPool(
             ssl_context=self._trust,
             max_connections=connections,
@@ -51,7 +51,7 @@ class Exchange:
         try:
             return self._send(request)
         except _TROUBLE as error:
-            # Without its cause: the library quotes what it was given, headers included.
+            # Without its cause, because the library quotes its input, headers included.
             raise self._failure(error, call.target.authority, patience) from None
 
     def close(self) -> None:
@@ -63,8 +63,8 @@ class Exchange:
         except _LOST:
             if self._journey.connected or self._journey.heard or not self._resends:
                 raise
-        # A kept connection that its other end had given up, most likely before this request reached it. Should it have
-        # been taken all the same, its id tells the receiver. A connection of its own: another kept one may be as dead.
+        # The receiver had closed this kept connection, most likely before the request arrived. If it did arrive, the
+        # receiver recognizes the repeat by its id. Use a new connection, because another kept one may be dead too.
         connection = httpcore2.HTTPConnection(
             request.url.origin, ssl_context=self._trust, network_backend=self._backend
         )
@@ -89,7 +89,7 @@ class Exchange:
         return Answer(response.status, headers, body, cut)
 
     def _body(self, response: httpcore2.Response) -> tuple[bytes, bool]:
-        """What came of it. That the rest does not come is no failure: the status has said what became of the call."""
+        """Read the body as far as it arrives. A missing rest is no failure: the status already shows the result."""
         body = bytearray()
         try:
             for chunk in response.iter_stream():
@@ -132,7 +132,7 @@ def _request(call: CheckedCall, patience: float) -> httpcore2.Request:
 
 
 def _why_unreachable(cause: object = None) -> str:
-    """The library wraps the error of the socket, and cuts its own cause off."""
+    """Return the reason from the socket's error, which the library passes as an argument and not as the cause."""
     match cause:
         case ssl.SSLCertVerificationError():
             return f"its certificate was not accepted ({cause.verify_message})"

@@ -1,5 +1,5 @@
-"""One dead host delays no other, and all of them together nothing else: how many attempts may be in flight, and when a
-host is not tried at all."""
+"""Limits on attempts in flight, and a circuit breaker for each host, so that a dead host delays no other host and all
+dead hosts together delay nothing else."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Outcome, Returned
 
 _FAILURES = 5
-"""In a row; then the host is left alone."""
+"""Consecutive failures after which a host is closed, that is, not tried for a while."""
 _SHORTEST, _LONGEST = 30.0, 300.0
-"""Seconds that it is left alone, doubled each time that it still does not answer."""
+"""Seconds that a host stays closed, doubled each time that it still does not answer."""
 _PATIENCE = DAY
-"""For so long it costs no attempt to wait for a host that is left alone: nothing was tried."""
+"""How long waiting for a closed host does not count as an attempt, because nothing was tried."""
 _LIVELY = 1.0
-"""Seconds in which waiting for a slot is worth a thread: one will be free soon."""
+"""Seconds after `moved_at` in which waiting for a slot is worth a thread: one will be free soon."""
 _FORGOTTEN = 3600.0
 _MOST_KNOWN = 10_000
 _BACK_AT_LEAST, _BACK_AT_MOST, _BACK_LONGEST = SECOND // 5, SECOND, 10 * SECOND
 _FEWEST = 4
-"""With fewer slots than this there is nothing to share."""
+"""With fewer slots than this, owners do not get shares."""
 _BACKS_A_SECOND = 50
-"""The more a silent host has waiting for it, the more seldom each of them asks: their asking costs all others."""
+"""The more runs wait for a silent host, the less often each of them asks again, because asking costs all others."""
 
 
 class Sign(Enum):
-    """What an attempt showed of the host, which its outcome alone does not tell: 429 and 503 are both a Retry."""
+    """What an attempt showed about the host. The outcome alone does not tell: 429 and 503 are both a Retry."""
 
     ANSWERED = "answered"
-    """It lives, even if it refused."""
+    """The host is up, even if it refused."""
     FAILED = "failed"
-    """No connection, no answer in time, or an answer that is as good as none."""
+    """No connection, no answer in time, or an answer that counts as none."""
     NONE = "none"
-    """Nothing was learnt: the call was refused before it left, or what failed may be one path of many."""
+    """Nothing was learned: the call was refused before it was sent, or what failed may be one path of many."""
 
 
 class Tried(NamedTuple):
@@ -49,9 +49,9 @@ class Tried(NamedTuple):
 
 
 class Hosts:
-    """`threads` is the number of threads that attempts run in, beside work of other kinds. A host that answers may hold
-    half of them, one that does not next to none; all that do not hold at most half together, and all there are three
-    quarters. Of each, an owner gets a share. More wait for a slot only while answers come and one is about to be free.
+    """`threads` is the number of threads that attempts share with work of other kinds. A host that answers may use half
+    of them, one that does not one or two; all that do not answer may use half together, and all hosts three quarters.
+    Each owner gets a share of every limit. An attempt waits for a slot only while one is likely to be free soon.
     """
 
     def __init__(self, clock: Clock, threads: int) -> None:
@@ -65,8 +65,8 @@ class Hosts:
         self._shared_until = -inf
 
     def pass_(self, host: str, attempt: Callable[[], Tried], owner: str = LOCAL) -> Outcome:
-        """Runs the attempt in this thread, or answers `Returned` in its place: where enough is in flight, of all or of
-        this owner, and where the host has not answered for a while."""
+        """Run the attempt in this thread, or return `Returned` instead: if enough attempts are in flight, of all owners
+        or of this one, or if the host has not answered for a while."""
         with self._lock:
             if owner != LOCAL:
                 self._shared_until = self._clock.monotonic() + _FORGOTTEN
@@ -85,15 +85,15 @@ class Hosts:
             with self._lock:
                 for line in lines:
                     line.owners[owner] -= 1
-                    line.owners += Counter()  # without those at zero
+                    line.owners += Counter()  # drops owners at zero
                 self._end(known, lines, sign)
 
     def _shares(self, owner: str) -> bool:
-        """The owner `local` need not share while nobody else sends anything."""
+        """Return whether the owner has to share; `local` need not while nobody else sends anything."""
         return owner != LOCAL or self._clock.monotonic() < self._shared_until
 
     def _admit(self, host: str, known: _Host, owner: str) -> tuple[_Line, ...] | Returned:
-        """The lines in which it has a slot now, or what to answer instead."""
+        """Return the lines in which the attempt gets a slot, or what to return instead of running it."""
         until: float | None = None
         while True:
             now = self._clock.monotonic()
@@ -118,8 +118,8 @@ class Hosts:
             if sign is Sign.ANSWERED:
                 line.moved_at, line.sent_back = now, 0
         self._learn(known, sign, now)
-        # One slot of a host is for one of those who wait for it. What changes for all of them concerns all, and whoever
-        # waits for a slot of many hosts may find its own one full.
+        # A free slot of a steady host wakes one waiting thread. Otherwise all are woken: the limits may have changed,
+        # and a thread that waits for a slot shared by many hosts may find its own host full.
         for line in lines:
             line.freed.notify(1 if line is known and steady and len(line.owners) < 2 else line.waiting)
 
@@ -131,14 +131,14 @@ class Hosts:
             case Sign.FAILED:
                 known.proven, known.moved_at = False, -inf
                 known.failures += 1
-                # Those that were in flight when it was closed only confirm it.
+                # Failures of attempts that were in flight when it was closed do not extend that.
                 if known.failures >= _FAILURES and now >= known.closed_until:
                     known.closed_until = now + min(_SHORTEST * 2**known.closings, _LONGEST)
                     known.closings += 1
             case Sign.NONE:
                 pass
         if known.failures >= _FAILURES:
-            known.slots = 1  # one at a time finds out whether it is back
+            known.slots = 1  # a single attempt at a time finds out whether it is back
         else:
             known.slots = self._proven if known.proven else self._unproven
 
@@ -153,8 +153,8 @@ class Hosts:
         return known
 
     def _forget(self, now: float) -> None:
-        """Those that were not used for long, and the oldest where there are too many. Only as far as the first that is
-        in use: what is behind it was used later."""
+        """Forget hosts that were not used for long, and the oldest if there are too many. Stop at the first that is in
+        use: those behind it were used later."""
         while self._known:
             host, oldest = next(iter(self._known.items()))
             stale = now - oldest.used_at > _FORGOTTEN or len(self._known) >= _MOST_KNOWN
@@ -164,7 +164,7 @@ class Hosts:
 
 
 class _Line:
-    """Attempts that share slots, under the lock of all: those to one host, to all that have not answered, or to any."""
+    """Slots that attempts share, under one lock for all: to one host, to all that have not answered, or to any."""
 
     def __init__(self, lock: threading.Lock, slots: int) -> None:
         self.freed = threading.Condition(lock)
@@ -173,9 +173,9 @@ class _Line:
         self.owners: Counter[str] = Counter()
         self.waiting = 0
         self.moved_at = -inf
-        """When something spoke for a slot being free soon: an answer, or that many hosts were just begun with."""
+        """When something last suggested that a slot is free soon: an answer, or attempts to many hosts just started."""
         self.sent_back = 0
-        """Since the latest answer."""
+        """Attempts returned since the latest answer."""
 
     def begin(self, now: float) -> None:
         self.in_flight += 1
@@ -183,41 +183,41 @@ class _Line:
             self.moved_at = now
 
     def is_full(self, owner: str, *, shared: bool) -> bool:
-        """Whether nothing is left, or nothing for this owner, who never takes more than twice as much as it leaves
-        free: calls that nobody answers then keep nobody else's waiting."""
+        """Return whether no slot is left, or none for this owner, who never takes more than twice as many as it leaves
+        free, so that calls that are not answered do not keep those of others waiting."""
         free, held = self.slots - self.in_flight, self.owners[owner]
         if free <= 0 or not shared or held == 0 or self.slots < _FEWEST:
             return free <= 0
         return held + 1 > 2 * (free - 1)
 
     def send_back(self) -> int:
-        """How many microseconds later to ask again. Spread, so that not all come back together."""
+        """Return after how many microseconds to ask again; random, so that not all come back together."""
         self.sent_back += 1
         longest = min(max(_BACK_AT_MOST, self.sent_back * SECOND // _BACKS_A_SECOND), _BACK_LONGEST)
         return random.randint(_BACK_AT_LEAST, longest)
 
 
 class _Host(_Line):
-    """What is known of one host."""
+    """The state of one host."""
 
     def __init__(self, lock: threading.Lock, slots: int) -> None:
         super().__init__(lock, slots)
         self.asking = 0
-        """Threads that wait on its behalf, in whichever line."""
+        """Threads that wait on its behalf, in any line."""
         self.proven = False
-        """Its latest attempt was answered."""
+        """True if its latest conclusive attempt was answered."""
         self.failures = 0
-        """In a row."""
+        """Consecutive ones."""
         self.closings = 0
         self.closed_until = 0.0
         self.used_at = 0.0
 
     def begin(self, now: float) -> None:
-        """One that is slow to answer need not be about to."""
+        """Leave `moved_at` alone: a single host with all slots taken may just be slow to answer."""
         self.in_flight += 1
 
     def wait_for(self, line: _Line, patience: float) -> bool:
-        """True when something has changed in it."""
+        """Wait for a change in a line; return False after the timeout."""
         self.asking += 1
         line.waiting += 1
         try:

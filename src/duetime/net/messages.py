@@ -1,4 +1,4 @@
-"""What is asked of a receiver and what it answers; a call is checked before anything of it is sent."""
+"""HTTP calls and their answers; a call is checked before any of it is sent."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Call(NamedTuple):
     headers: Mapping[str, str]
     body: bytes = b""
     patience: float = 5.0
-    """Seconds for everything together: lookup, connect, TLS, sending and the answer."""
+    """Timeout in seconds for everything together: lookup, connect, TLS, sending and the answer."""
 
 
 class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
-    """Names in lower case. There is always a `date`: where the receiver gave none, when it answered."""
+    """Names are in lower case. There is always a `date`: the time of the answer if the receiver sent none."""
     body: bytes
     cut: bool
-    """The body went on beyond the limit, or broke off: this is how far it came in time."""
+    """True if the body exceeded the limit or broke off; `body` is then what arrived."""
 
 
 class CallFailed(Exception):
-    """No answer. The reason is fit to be shown: it names the host, never a query, a user name or a header."""
+    """There is no answer. The reason may be shown: it names the host, never a query, a user name or a header."""
 
     def __init__(self, reason: str, *, permanent: bool = False) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ class CheckedCall(NamedTuple):
 
 
 def checked(call: Call) -> CheckedCall:
-    """Raises CallFailed, for good, where a call could mean more than one request, or none."""
+    """Check a call. Raise a permanent CallFailed if it could be read as more than one request, or as none."""
     try:
         target = read_url(call.url)
     except BadAddress as error:

@@ -1,4 +1,4 @@
-"""What an answer, or the lack of one, means for the run that made the call."""
+"""Conversion of an answer, or of a failed call, into the outcome of the run that made the call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRY_AGAIN = frozenset({408, 425, 429})
 
 
 def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
-    """2xx is done, with `result` and the status as what the run shows; 408, 425, 429 and 5xx are tried again."""
+    """Return the outcome: 2xx completes with `result` and the status; 408, 425, 429 and 5xx are retried."""
     status = answer.status
     if 200 <= status < 300:
         return Completed(json.dumps({**result, "status": status}))
@@ -35,19 +35,19 @@ def outcome_of_failure(failed: CallFailed) -> Outcome:
 
 
 def sign_of(answer: Answer) -> Sign:
-    """429 is an answer of a host that lives; 5xx is as good as none."""
+    """Return what an answer shows about the host: 429 comes from one that is up; 5xx counts as no answer."""
     return Sign.FAILED if answer.status >= 500 else Sign.ANSWERED
 
 
 def sign_of_failure(failed: CallFailed) -> Sign:
-    """What was refused before it left says nothing of the host."""
+    """Return what a failure shows about the host: nothing, if the call was refused before it was sent."""
     return Sign.NONE if failed.permanent else Sign.FAILED
 
 
-# A call to an address of the operator's: what its answer says goes into the run, what its address says does not.
+# Calls to addresses of the operator: the run shows the answer, but not the address.
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-"""Carries a parcel's id, the same on every attempt, so that a receiver can tell a repeat."""
+"""Header with the id of a parcel, the same on every attempt, so that a receiver can recognize a repeat."""
 
 
 def posted(
@@ -57,7 +57,7 @@ def posted(
     result: Callable[[Answer], Mapping[str, Any]],
     hidden: Sequence[str] = (),
 ) -> Tried:
-    """One attempt. `receiver` is how it is named where people read it, in place of whatever is `hidden`."""
+    """Make one attempt. `receiver` is the name that people see, in place of everything in `hidden`."""
     try:
         with muffled():
             answer = http.send(call)

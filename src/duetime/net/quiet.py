@@ -1,5 +1,5 @@
-"""Keeps packages that log addresses and answers, with whatever credentials are in them, from being heard while they
-work for us."""
+"""Suppresses the logs of packages that would log addresses and answers, and any credentials in them, during our
+calls."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _reached = 0
 
 @contextmanager
 def muffled() -> Iterator[None]:
-    """For this thread alone: whoever uses the same packages beside us hears them as before."""
+    """Suppress logs in this thread only: other users of the same packages still get theirs."""
     before = _working_for_us.set(True)
     try:
         _reach_every_logger()
         yield
-        _reach_every_logger()  # what was loaded meanwhile
+        _reach_every_logger()  # loggers that were created meanwhile
     finally:
         _working_for_us.reset(before)
 
 
 def _reach_every_logger() -> None:
-    """A filter is asked by its own logger only, so every one gets it; adding it twice changes nothing."""
+    """Add the filter to every logger, because it applies to its own logger only; adding it twice changes nothing."""
     global _reached  # noqa: PLW0603 - loggers are never removed, so that their number tells whether there are new ones
     known = logging.root.manager.loggerDict
     if len(known) == _reached:

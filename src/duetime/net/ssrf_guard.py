@@ -1,4 +1,4 @@
-"""Which network addresses are public, looked at through everything that can wrap another address."""
+"""Guard against SSRF: which addresses are public, also if embedded in another one, and which may be called."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CLOSED_V6 = tuple(
     for network, kind in (
         ("::/128", "an unspecified address"),
         ("::1/128", "a loopback address"),
-        ("2001::/23", "a reserved address"),  # Teredo among others: nobody receives calls there
+        ("2001::/23", "a reserved address"),  # Teredo among others: no receivers are there
         ("2001:db8::/32", "an address for documentation"),
         ("3fff::/20", "an address for documentation"),
         ("fc00::/7", "a private address"),
@@ -48,8 +48,8 @@ _CLOSED_V6 = tuple(
     )
 )
 _GLOBAL_V6 = IPv6Network("2000::/3")
-"""All that has been given out so far. What lies outside is refused without being known: `ipaddress.is_global` is no
-guard, it passes several of the wrappings."""
+"""All that has been allocated so far; everything else is refused. `ipaddress.is_global` does not suffice, because it
+accepts several of the embeddings."""
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -59,13 +59,13 @@ _ISATAP_GLOBAL = 0x0200_5EFE
 
 
 def why_closed(address: str) -> str | None:
-    """What an address is, if it is not one that the whole internet can reach."""
+    """Return what an address is if it is not reachable from the whole internet, else None."""
     read = ip_address(address)
     return _why_v4(read) if isinstance(read, IPv4Address) else _why_v6(read)
 
 
 def as_dialled(address: str) -> IPv4Address | IPv6Address:
-    """A mapped IPv4 address is dialled over IPv4, so it counts as that one."""
+    """Return the address that is dialled: for a mapped IPv4 address, the IPv4 address."""
     read = ip_address(address)
     if isinstance(read, IPv6Address) and read in _MAPPED:
         return _last_32_bits(read)
@@ -83,14 +83,14 @@ def _why_v6(address: IPv6Address) -> str | None:
         if why := _why_v4(inner):
             return why
     if address in _MAPPED or address in _NAT64:
-        return None  # only a wrapping: the address inside decided
+        return None  # the embedded address has decided
     if why := next((kind for network, kind in _CLOSED_V6 if address in network), None):
         return why
     return None if address in _GLOBAL_V6 else "a reserved address"
 
 
 def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that a gateway on the way would send to."""
+    """Yield the embedded IPv4 addresses, to which a gateway on the way would send."""
     if address in _MAPPED or address in _NAT64:
         yield _last_32_bits(address)
     if address in _SIX_TO_FOUR:
@@ -103,7 +103,7 @@ def _last_32_bits(address: IPv6Address) -> IPv4Address:
     return IPv4Address(int(address) & 0xFFFF_FFFF)
 
 
-# Decides which addresses may be dialled for a URL that an agent gave: public ones, and what the operator allows.
+# Addresses that may be dialled for a URL from an agent: public ones, and what the operator allows.
 
 _LOCAL_NAMES = ("localhost", "local", "internal", "home.arpa")
 _LOCAL = "is a name of a local network"
@@ -111,8 +111,8 @@ _WITH_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})"
 
 
 class Forbidden(Exception):
-    """A host that may not be called; the text names the host and never an address that it resolved to, because names
-    of an inner network are nobody else's business."""
+    """A host that may not be called. The text names the host and never an address that it resolved to, so that it does
+    not disclose an internal network."""
 
 
 class Guard:
@@ -121,8 +121,8 @@ class Guard:
         self._resolver = Resolver(lookup)
 
     def check(self, host: str, port: int, within: float = 5.0) -> list[str]:
-        """The addresses to dial, all of them checked. One bad address among them refuses the host: whoever answers
-        the lookup chooses their order. Raises Forbidden, or Unresolved."""
+        """Return the addresses to dial, all of them checked. One bad address refuses the host, because whoever answers
+        the lookup chooses their order. Raise Forbidden or Unresolved."""
         try:
             name = plain_host(host)
         except BadAddress as error:

@@ -1,6 +1,6 @@
-"""Connections to checked addresses only, on which everything together takes no longer than the call may.
+"""Connections to checked addresses only, with one deadline for everything that a call does.
 
-Kept apart from the guard because it needs the HTTP library, which commands that call nobody should not have to load.
+Separate from the guard because it needs the HTTP library, which commands that make no calls should not have to load.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import httpcore2
 from duetime.engine.clock import Clock
 
 Find: TypeAlias = Callable[[str, int, float], list[str]]
-"""The addresses that may be dialled for a host and a port, found within so many seconds."""
+"""Return the addresses that may be dialled for a host and a port, within a timeout in seconds."""
 
 _MOST_TRIED = 4
 
 
 class Journey(threading.local):
-    """What one call has left and has seen. The library hands none of it down, but a call stays in its thread."""
+    """Deadline and progress of one call. The library does not pass these on, but a call stays in its thread."""
 
     ends = 0.0
     connected = False
-    """It opened a connection, rather than using one that was kept."""
+    """True if the call opened a connection instead of reusing one."""
     heard = False
-    """A byte came back."""
+    """True if any byte was received."""
 
     def begin(self, ends: float) -> None:
         self.ends, self.connected, self.heard = ends, False, False
 
 
 class GuardedBackend(httpcore2.NetworkBackend):
-    """Dials the addresses that `find` gives, by number, so that no second lookup can lead elsewhere. The name stays
-    what TLS asks for and checks."""
+    """Dials the numeric addresses that `find` returns, so that no second lookup can lead elsewhere. TLS still requests
+    and verifies the host name."""
 
     def __init__(
         self, clock: Clock, find: Find, journey: Journey, dialler: httpcore2.NetworkBackend | None = None
@@ -58,7 +58,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
         addresses = self._find(host, port, self._left())[:_MOST_TRIED]
         refused: Exception = httpcore2.ConnectError()
         for position, address in enumerate(addresses):
-            share = self._left() / (len(addresses) - position)  # the first may be one that swallows everything
+            share = self._left() / (len(addresses) - position)  # the first may never respond
             try:
                 stream = self._dialler.connect_tcp(address, port, share, socket_options=socket_options or ())
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -75,8 +75,8 @@ class GuardedBackend(httpcore2.NetworkBackend):
 
 
 class TimedStream(httpcore2.NetworkStream):
-    """Gives every read and write what is left of the call. The library's timeouts count from each byte to the next,
-    so that a receiver that drips would hold a thread for as long as it likes."""
+    """Limits every read and write to the time left of the call. The library's timeouts start anew with each byte, so
+    that a receiver that sends slowly could hold a thread for as long as it likes."""
 
     def __init__(self, stream: httpcore2.NetworkStream, clock: Clock, journey: Journey) -> None:
         self._stream = stream

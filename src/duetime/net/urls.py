@@ -1,4 +1,4 @@
-"""Reads a URL in one strict way: whatever two programs could understand differently is refused."""
+"""Strict parsing of URLs: whatever two programs could interpret differently is refused."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[^:\[\]]+)(?
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _KEPT = string.punctuation
-"""Sent as they are; quoting them once more would change what an address means."""
+"""Characters that are sent unchanged: quoting them again would change the meaning of an address."""
 
 
 class BadAddress(ValueError):
-    """The address cannot be used; its text says why and never quotes what may be a secret."""
+    """An address that cannot be used; the text says why and never quotes what may be a secret."""
 
 
 class Target(NamedTuple):
     scheme: str
     host: str
-    """Lower case, without brackets and without a dot at the end."""
+    """In lower case, without brackets and without a trailing dot."""
     port: int
     path: str
-    """With the query, as it is sent."""
+    """The path and the query, as they are sent."""
 
     @property
     def authority(self) -> str:
-        """The host as a URL writes it, with the port where it is not the usual one."""
+        """The host as written in a URL, with the port if it is not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -42,7 +42,7 @@ class Target(NamedTuple):
         return f"{self.scheme}://{self.authority}"
 
 
-@lru_cache(maxsize=1024)  # every attempt reads the address of its receiver, most of them the same few
+@lru_cache(maxsize=1024)  # every attempt parses the URL of its receiver, mostly the same few
 def read_url(url: str) -> Target:
     if len(url) > _LONGEST:
         raise BadAddress(f"the address is longer than {_LONGEST} characters; shorten it")
@@ -58,12 +58,12 @@ def read_url(url: str) -> Target:
 
 
 def plain_host(host: str) -> str:
-    """A host in its one spelling: a name, or an address as everybody writes it."""
+    """Return a host in its canonical form: a name, or an address in standard notation."""
     if ":" in host:
         return _plain_v6(host)
     plain = host.lower().removesuffix(".")
     labels = plain.split(".")
-    # Asked of the host as given: some letters beyond ASCII are lowered into it.
+    # Checked on the host as given, because some non-ASCII letters become ASCII in lower case.
     if not host.isascii() or len(plain) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise BadAddress("the host name is not valid; write it in ASCII, such as hooks.example.org (or xn--…)")
     if _NUMBER.fullmatch(labels[-1]):
@@ -75,7 +75,7 @@ def _plain_v4(host: str) -> str:
     try:
         return str(IPv4Address(host))
     except AddressValueError:
-        # 127.1, 0x7f000001 and 0177.0.0.1 mean something else to each program that reads them.
+        # Programs disagree about the meaning of 127.1, 0x7f000001 and 0177.0.0.1.
         raise BadAddress("the host is a number in an unusual spelling; write it as four decimal numbers") from None
 
 

@@ -1,1 +1,1 @@
-"""What the supervisors of child processes share."""
+"""Code shared by the supervisors of child processes."""

@@ -1,9 +1,9 @@
-"""How long a child process may go on: always less than its worker's lease, whatever happens to the worker.
+"""Deadlines of child processes: a child always ends before its worker's lease, whatever happens to the worker.
 
-A worker tells its children a deadline on the boot clock, which all processes of a machine share, and a later one from
-time to time while its own lease lasts. A child ends itself, with everything that it started, when its deadline has
-passed. So neither a worker that is stopped, nor one that hangs, nor a machine that sleeps leaves a child behind that
-works beside the worker that took the run over.
+A worker gives its children a deadline on the boot clock, which all processes of a machine share, and extends it
+regularly while its own lease lasts. A child ends itself, with everything that it started, when its deadline has passed.
+So neither a worker that is stopped, nor one that hangs, nor a machine that sleeps leaves a child behind that works
+alongside the worker that took over the run.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from duetime.engine.clock import Clock, SystemClock
 from duetime.engine.worker.lease import Lease
 
 LONGEST_INTERVAL = 1.0
-"""Seconds between two messages to a child, at most."""
+"""Most seconds between two messages to a child."""
 
 
 def margin_of(seconds: float) -> float:
-    """Seconds before the end of a lease at which the children have to be gone."""
+    """Return how many seconds before the end of a lease the children must have ended."""
     return min(1.0, seconds / 5)
 
 
 class ChildLease:
-    """`patience`: seconds that a child lives unheard, also where the lease is longer, or where there is none."""
+    """`patience`: seconds that a child lives without a message, even if the lease is longer or there is none."""
 
     def __init__(self, lease: Lease | None, patience: float, clock: Clock | None = None) -> None:
-        # Real processes live in real time, also where the schedules run on a clock that is set by hand.
+        # Real processes live in real time, even if the schedules run on a settable clock.
         self._clock = clock or SystemClock()
         self._lease, self._patience = lease, patience
         shortest = patience if lease is None else min(patience, lease.seconds / 2)
@@ -34,22 +34,22 @@ class ChildLease:
 
     @property
     def over(self) -> bool:
-        """Whether the child had to end because of the deadline that it was told last."""
+        """Whether the last deadline that the child was given has passed, so that it had to end."""
         return self._clock.boottime() >= self._told
 
     def deadline(self) -> float:
-        """The first one, which a child is started with."""
+        """Return the first deadline, with which a child is started."""
         return self._told
 
     def _until(self) -> float:
-        """On the boot clock, which is read first: a stop between the two makes the deadline earlier, not later."""
+        """Return a deadline. The boot clock is read before the lease, so that a pause in between makes it earlier."""
         now = self._clock.boottime()
         if self._lease is None:
             return now + self._patience
         return now + min(self._patience, self._lease.left - margin_of(self._lease.seconds))
 
     def renewal(self) -> float | None:
-        """A new deadline where it is time to tell one and the lease still holds."""
+        """Return a new deadline if it is time to send one and the lease still holds."""
         now = self._clock.boottime()
         if now < self._next:
             return None

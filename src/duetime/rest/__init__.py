@@ -1,1 +1,1 @@
-"""The HTTP API: schedules, runs and what stands behind them, for programs. Described at `/api/openapi.json`."""
+"""The HTTP API for programs: schedules, runs, workers, agents and channels. Described at `/api/openapi.json`."""

@@ -1,4 +1,4 @@
-"""The application below `/api`: its routes, its refusals and its description."""
+"""The application below `/api`: its routes, error handlers and OpenAPI description."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SCHEMES = {
 
 
 class Described(FastAPI):
-    """Also says what the framework does not know: the form of problems, and who is let in."""
+    """Adds to the OpenAPI document what the framework does not know: the format of problems, and authentication."""
 
     def openapi(self) -> dict[str, Any]:
         described = super().openapi()
@@ -68,7 +68,7 @@ def api(house: ApiContext, version: str, limits: OwnerLimits | None = None) -> F
         version=version,
         description=_ABOUT,
         openapi_url="/openapi.json",
-        docs_url=None,  # its pages would load scripts from elsewhere
+        docs_url=None,  # its pages would load scripts from other sites
         redoc_url=None,
         servers=[{"url": API}],
         root_path_in_servers=False,
@@ -85,7 +85,7 @@ def api(house: ApiContext, version: str, limits: OwnerLimits | None = None) -> F
 
 def api_routes(house: ApiContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
     mount = Mount(API, app=Unexpected(api(house, version, limits)))
-    # As it stands, its pattern ends at a line break: such a path would be answered by whoever comes next.
+    # By default the pattern stops at a line break: another route would answer such a path.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
-    # What is mounted begins with a slash: without one, too, a refusal is a problem.
+    # A mount matches only `/api/...`: without the slash, too, the error has to be a problem (RFC 9457).
     return [mount, Route(API, refusing.nowhere, methods=METHODS)]

@@ -1,4 +1,4 @@
-"""How routes are made: who calls, what every one of them may answer, and answers as they stand."""
+"""What all routes share: dependencies for the caller and the context, common error responses, and pages."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def _none(_owner: str) -> Sequence[Mapping[str, str]]:
 
 
 class ApiContext(NamedTuple):
-    """What the API stands on."""
+    """Services and callbacks that the API needs."""
 
     desk: Services
     identify: Identify
-    """Who calls the request at hand."""
+    """Returns the caller of the current request."""
     finish: Finish
-    """Ends a prompt's run with what its agent said, for whoever has it in hand, and counts what that took."""
+    """Finishes a prompt's run with its agent's reply, on behalf of the holder of the run, and records the usage."""
     trusting: bool = False
-    """Nobody is asked for a token; whoever reaches this address is the one who runs it."""
+    """Whether there is no authentication: every caller counts as the user who runs the server."""
     agents: ForOwner = _none
     channels: ForOwner = _none
-    """What there is for an owner. Names and types alone: what else is set up for them is nobody's to read."""
+    """Agents and channels of an owner, with only name and type: the rest of their settings is private."""
 
 
 async def house_of(request: Request) -> ApiContext:
@@ -64,7 +64,7 @@ async def limits_of(request: Request) -> OwnerLimits:
 Here = Annotated[ApiContext, Depends(house_of)]
 Caller = Annotated[Call, Depends(call_of)]
 Threads = Annotated[OwnerLimits, Depends(limits_of)]
-"""For routes that are not called in a thread as a whole."""
+"""For async routes, which use threads only for parts of their work."""
 
 
 def operators_only(house: ApiContext, call: Call) -> None:
@@ -73,20 +73,20 @@ def operators_only(house: ApiContext, call: Call) -> None:
 
 
 async def json_only(request: Request) -> None:
-    """A body of another kind is refused as such, and not as one that does not fit."""
+    """Refuse a body of another content type as such, instead of reporting it as invalid."""
     said = request.headers.get("content-type", "")
     if said.partition(";")[0].strip().lower() != "application/json" and (said or await request.body()):
         raise refuse("not_json", "the body has to be JSON: send the header Content-Type: application/json")
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For the OpenAPI document."""
+    """Return the error responses of a route for the OpenAPI document."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
 ALWAYS = problems(400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
-"""What the doorkeepers may say before a request is looked at, and what may happen to any."""
+"""Errors that the middleware may return, and those that may happen on any route."""
 
 
 def router(tag: str) -> APIRouter:

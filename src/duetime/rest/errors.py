@@ -1,4 +1,4 @@
-"""From what the core refuses to the problem that an answer states. Nothing but this decides about statuses."""
+"""Conversion of errors to HTTP problems. Only this module chooses the status codes."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _STATUSES: Final = {
 _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
-"""What the core calls otherwise than a request does."""
+"""Field names of the engine that differ from those of a request."""
 
 
 class Refused(Exception):
-    """Answered as the problem that it describes."""
+    """A refusal that is answered as an HTTP problem."""
 
     def __init__(self, err: Err) -> None:
         super().__init__(err.message)
@@ -55,7 +55,7 @@ class Refused(Exception):
 
 
 def taken(result: Result[T]) -> T:
-    """The value of what went well."""
+    """Return the value of a successful result, or raise Refused."""
     if isinstance(result, Err):
         raise Refused(result)
     return result.value
@@ -66,7 +66,7 @@ def refuse(code: str, message: str, field: str | None = None) -> Refused:
 
 
 def answer_of(err: Err) -> Response:
-    """A store's own words may name files: those are for the operator's log."""
+    """Return the problem for an error. Messages of the store may name files, so they are not shown."""
     if err.code in STORE_ERRORS:
         words = "The store cannot be reached just now; try again in a moment."
         return problem(503, "store_unavailable", words, headers={"Retry-After": "1"})
@@ -83,7 +83,7 @@ def _shown(field: Any) -> str | None:
     return None if field is None else clean_text(str(field)[:100])
 
 
-# -- what FastAPI finds by itself ---------------------------------------------------------------------------------
+# -- exception handlers -------------------------------------------------------------------------------------------
 
 
 def join(app: FastAPI) -> None:
@@ -115,7 +115,7 @@ async def _unexpected(_request: Request, _error: Exception) -> Response:
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:
-    """What was sent is never sent back: it may be huge, or hold what no answer can."""
+    """Describe validation errors without echoing the input, which may be huge or impossible to encode."""
     assert isinstance(error, RequestValidationError)
     found = list(error.errors())
     if any(each["type"] == "json_invalid" for each in found):
@@ -142,7 +142,8 @@ _TAGS: Final = frozenset({"once", "interval", "cron", "rrule"})
 
 
 def _path(place: Sequence[Any]) -> str:
-    """`trigger.expression`: without where it stands, and without the name of a trigger's type between the two."""
+    """Return a path such as `trigger.expression`, without `body` or `query` before it and without the trigger type that
+    pydantic inserts."""
     parts = place[1:] if place and place[0] in _PLACES else place
     return ".".join(clean_text(str(part)[:60]) for part in parts if part not in _TAGS)[:200]
 
@@ -168,14 +169,14 @@ async def _by_status(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Of all routes at this path: the framework names those of the first alone."""
+    """Return the methods of all routes at this path; the framework names only those of the first."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     there = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return {method for route in there for method in route.methods or ()}
 
 
 class Unexpected:
-    """An error that nobody expected is logged once, here, and never shown; the framework would raise it further."""
+    """Logs an unexpected error once and never shows it; the framework would raise it again after the response."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

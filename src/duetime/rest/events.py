@@ -1,4 +1,4 @@
-"""Server-sent events: what the caller's schedules do, as it happens."""
+"""Server-sent events about the caller's schedules and runs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from duetime.service.change_feed import Event, Follower, Look, Position, positio
 from duetime.service.owner_limits import TooManyRequests
 
 EVERY: Final = 0.4
-"""Seconds between two looks: what another process did is heard of within a second."""
+"""Seconds between two polls, so that changes by other processes are reported within a second."""
 AT_LEAST: Final = 0.05
-"""Seconds between two looks, however much this process writes."""
+"""Minimum seconds between two polls, however much this process writes."""
 QUIET: Final = 15.0
-"""Seconds of silence after which a comment shows that the stream is alive."""
+"""Seconds without events after which a comment keeps the stream alive."""
 MOST: Final = 256
 MOST_OF_ONE: Final = 16
-"""Streams at a time, of all callers and of one owner: every one of them looks several times a second."""
+"""Maximum open streams, in total and of one owner: each of them polls several times a second."""
 
 InThread = Callable[..., Awaitable[Any]]
 
@@ -52,14 +52,14 @@ _DOCUMENT = {
 
 
 class Streams:
-    """Who is listening just now."""
+    """Counts the open streams per owner."""
 
     def __init__(self) -> None:
         self._of: Counter[str] = Counter()
 
     @contextmanager
     def one(self, owner: str) -> Iterator[None]:
-        """A place among them, from the moment of asking on: of many who ask at once, not all get in."""
+        """Count one stream from the start of its request, so that concurrent requests cannot exceed the limit."""
         if self._of.total() >= MOST or self._of[owner] >= MOST_OF_ONE:
             raise refuse("too_many_streams", "so many streams are open that no further one is; close some first")
         self._of[owner] += 1
@@ -67,11 +67,11 @@ class Streams:
             yield
         finally:
             self._of[owner] -= 1
-            self._of = +self._of  # without those who have none any more
+            self._of = +self._of  # drops owners without streams
 
 
 class Bell:
-    """Rings in the server's loop when this process has written."""
+    """Wakes a stream in the server's event loop when this process has written to the store."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
@@ -80,7 +80,7 @@ class Bell:
         self._rung.set()
 
     async def wait(self) -> None:
-        """Until it rings or the next look is due anyway; never without a pause."""
+        """Wait until it rings or the next poll is due, but at least AT_LEAST seconds."""
         with anyio.move_on_after(EVERY):
             await anyio.sleep(AT_LEAST)
             await self._rung.wait()
@@ -122,7 +122,7 @@ async def events(
 
 
 class _Placed(StreamingResponse):
-    """Gives its place up when it ends, however it does."""
+    """Releases its place in `Streams` when the response ends, for whatever reason."""
 
     def __init__(self, told: AsyncIterator[str], place: ExitStack) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -137,7 +137,7 @@ class _Placed(StreamingResponse):
 async def _told(
     follower: Follower, store: Store, clock: Clock, look_for: InThread = anyio.to_thread.run_sync
 ) -> AsyncIterator[str]:
-    """Ends only with its reader, or when the server ends it."""
+    """Yield the stream until the client leaves or the server ends it."""
     yield "retry: 2000\n\n"
     spoken = clock.monotonic()
     with bell_of(store) as bell:
@@ -154,7 +154,7 @@ async def _told(
 async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
     try:
         found: Look = await look_for(follower.look)
-    except (DuetimeError, Refused):  # a store that is away is asked again; nothing of what happens is lost by that
+    except (DuetimeError, Refused):  # the store is polled again later, and no event is lost
         return [": the store cannot be reached just now\n\n"]
     except TooManyRequests:
         return [": other requests of this owner come first\n\n"]

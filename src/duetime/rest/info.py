@@ -1,4 +1,4 @@
-"""What stands around the schedules: tasks, workers, agents, channels, and who calls."""
+"""Routes for tasks, workers, agents, channels and the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests bring: strict, closed, and described in the words of the OpenAPI document."""
+"""Models of request bodies and queries: strict, without unknown fields, and described for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _plain(text: str) -> str:
 
 
 def _shallow(value: Any) -> Any:
-    """Readers with a small stack must be able to take it as well."""
+    """Limit the nesting, so that readers with a small stack can parse the value."""
     level: list[Any] = [value]
     for _ in range(_DEEPEST):
         level = [inner for outer in level for inner in _children(outer)]
@@ -57,7 +57,7 @@ class Given(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-# -- when -----------------------------------------------------------------------------------------------------------
+# -- triggers -------------------------------------------------------------------------------------------------------
 
 
 class Timed(Given):
@@ -112,7 +112,7 @@ def config_of(trigger: Timed) -> dict[str, Any]:
     return trigger.model_dump(exclude={"type"}, exclude_none=True)
 
 
-# -- how ------------------------------------------------------------------------------------------------------------
+# -- policies -------------------------------------------------------------------------------------------------------
 
 
 class PolicyGiven(Given):
@@ -138,7 +138,7 @@ class PolicyGiven(Given):
     notify_on: Literal["always", "failure", "success"] | None = None
 
 
-# -- the requests themselves ------------------------------------------------------------------------------------------
+# -- bodies of requests -----------------------------------------------------------------------------------------------
 
 _PAYLOAD = (
     "What it does, by kind. job: task, args, kwargs. prompt: prompt, agent. notification: message, topic, title, "
@@ -184,7 +184,7 @@ class PreviewGiven(Given):
     count: int = Field(default=5, ge=1, le=100)
 
 
-# -- what became of a run ---------------------------------------------------------------------------------------------
+# -- results of runs --------------------------------------------------------------------------------------------------
 
 
 class UsageGiven(Given):
@@ -225,7 +225,7 @@ class FinishGiven(Given):
         )
 
 
-# What stands in the query of a request: filters, pages and zones. Unknown names are refused, as in bodies.
+# -- query parameters: filters, pages and zones; unknown names are refused, as in bodies -----------------------------
 
 ScheduleStatus = Literal["pending", "running", "completed", "failed", "cancelled", "paused", "broken"]
 RunStatus = Literal[
@@ -309,14 +309,14 @@ def zone_of(call: Call, given: str | None) -> str:
 
 
 def owner_of(call: Call, given: str | None) -> str | None:
-    """None: all owners. Whether somebody else has anything is not told to those who may not ask."""
+    """Return the owner to filter by, or None for all. Non-operators must not learn what other owners have."""
     if given is not None and not call.caller.operator and given != call.caller.owner:
         raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
     return given if call.caller.operator else call.caller.owner
 
 
 def time_of(text: str | None, field: str, zone: str, now: Instant, *, last: bool = False) -> Instant | None:
-    """As the `last` one that counts, a day without a time is meant as a whole."""
+    """Parse a time. With `last`, it is an inclusive end, and a date without a time includes the whole day."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What answers look like, for the OpenAPI document. `faces.views` makes them; a test holds the two together."""
+"""Models of responses for the OpenAPI document. `service.presenters` builds them; a test checks that both agree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""ISO 8601 with offset, in the zone that was asked for."""
+"""ISO 8601 with offset, in the requested time zone."""
 
 
 class Shape(BaseModel):

@@ -1,4 +1,4 @@
-"""Runs, and two views of them: what failed for good, and what arrived."""
+"""Routes for runs, dead letters and the inbox of delivered notifications."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
 
 
 def _schedule(call: Call, public_id: str | None) -> ScheduleId | None:
-    """One that does not exist has no runs, and neither has somebody else's."""
+    """Return the internal number. A missing schedule, or one of another owner, gets a number that has no runs."""
     if public_id is None:
         return None
     return call.scheduler.number_of(call.caller, public_id) or _NOWHERE
@@ -108,14 +108,15 @@ def _finished(here: ApiContext, call: Call, id: int, body: FinishGiven) -> Respo
 
 
 def _in_hand(caller: Owner, run: Run) -> Owner:
-    """Speaks for the agent that was handed the run. A token of a run has a depth, and stands for no other run."""
+    """Return the caller as holder of the run, if it was handed to an agent. A run's own token (it has a depth) is
+    refused for other runs."""
     handed = run_holder(run.id, run.fence)
     if caller.depth and caller.holder != handed:
         raise Refused(not_yours(run.id))
     return caller._replace(holder=handed) if run.holder == handed else caller
 
 
-# -- what failed for good ------------------------------------------------------------------------------------------
+# -- dead letters --------------------------------------------------------------------------------------------------
 
 
 @routes.get("/dead", response_model=RunsShape, tags=["dead letters"])
@@ -157,7 +158,7 @@ def _dead_letter(call: Call, id: int) -> None:
         raise refuse("not_found", "there is no such run among those that failed")
 
 
-# -- what arrived ---------------------------------------------------------------------------------------------------
+# -- inbox ----------------------------------------------------------------------------------------------------------
 
 
 @routes.get("/inbox", response_model=InboxShape, tags=["inbox"])

@@ -1,4 +1,4 @@
-"""Schedules of all kinds: make, find, change, run, delete."""
+"""Routes for schedules of all kinds: create, search, read, edit, run, delete."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _found(call: Call, id: str) -> Schedule:
     return schedule
 
 
-# -- making ---------------------------------------------------------------------------------------------------------
+# -- create ---------------------------------------------------------------------------------------------------------
 
 
 @routes.post(
@@ -104,7 +104,7 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
 
 
 def _arrival(call: Call, made: Schedule, body: NewScheduleGiven) -> list[str]:
-    """Where a message goes that no phone shows, and what nobody is woken by."""
+    """Return warnings about a notification that reaches nobody, or a prompt for which no agent is woken."""
     definition = made.definition
     if definition.kind == "notification":
         return call.desk.notifications.warnings(definition.subject, definition.owner)
@@ -114,7 +114,7 @@ def _arrival(call: Call, made: Schedule, body: NewScheduleGiven) -> list[str]:
     return [] if warning is None else [warning]
 
 
-# -- reading --------------------------------------------------------------------------------------------------------
+# -- read -----------------------------------------------------------------------------------------------------------
 
 
 @routes.get("/schedules", response_model=SchedulesShape)
@@ -162,7 +162,7 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
     return JSONResponse(view)
 
 
-# -- changing -------------------------------------------------------------------------------------------------------
+# -- change ---------------------------------------------------------------------------------------------------------
 
 
 @routes.patch(
@@ -189,7 +189,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
-    """The version that the header asks for; one that no version can match is none."""
+    """Return the version that If-Match requires: None for any, 0 if it does not name the current version."""
     if if_match is None or if_match.strip() == "*":
         return None
     named = [int(tag) for tag in _TAG.findall(if_match)]
@@ -201,7 +201,7 @@ def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | Non
     payload = body.payload
     if payload is not None:
         payload = unmasked_payload(schedule.definition.kind, payload, json.loads(schedule.definition.payload))
-        # Where something hidden stays as it was, nobody may have changed it meanwhile.
+        # Masked values were restored from this version, so it must still be the current one.
         version = schedule.definition.version if version is None and payload != body.payload else version
     return Changes(
         name=body.name,
@@ -216,7 +216,7 @@ def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | Non
 
 
 def schedule_zone(schedule: Schedule, call: Call) -> str:
-    """Times are meant in the zone of the schedule itself, where it can still be read."""
+    """Return the zone in which times are read: that of the schedule if its trigger is readable, else the caller's."""
     stored = json.loads(schedule.definition.trigger)
     zone = stored.get("timezone") if isinstance(stored, dict) else None
     return zone if isinstance(zone, str) and zone else call.zone

@@ -1,4 +1,4 @@
-"""What a trigger means, and what fires next over all kinds."""
+"""Routes that preview a trigger and list what fires next across all kinds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response
 
 
 def _elsewhere(call: Call, asked: UpcomingAsked, until: Instant | None, zone: str) -> Elsewhere:
-    """The caller's own: a service that keeps notifications lists those of one owner."""
+    """Return notifications kept by a remote service, only for the caller's own: such a service lists one owner's."""
     if asked.owner not in (None, call.caller.owner):
         return Elsewhere([], [])
     return coming_elsewhere(call.desk.notifications, call.caller, until, asked.count, zone)

@@ -1,4 +1,4 @@
-"""What tokens say: read with care, whoever signed them, and checked before it is written into one."""
+"""Claims of tokens: validated when read, whoever signed the token, and before they are written into one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InvalidToken(DuetimeError):
 
 
 class Grant(NamedTuple):
-    """What a valid token says."""
+    """The claims of a valid token."""
 
     id: str
     subject: str
@@ -39,10 +39,10 @@ class Grant(NamedTuple):
     expires: int
     begins: int = 0
     run: int = 0
-    """The agent's run that the token is for; it ends with it."""
+    """The agent's run that the token is for; the token ends with the run."""
     fence: int = 0
     parent: str = ""
-    """The token that it was made from; it ends with it."""
+    """The token that this one was made from, and with which it ends."""
 
     @property
     def operator(self) -> bool:

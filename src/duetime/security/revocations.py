@@ -1,7 +1,7 @@
-"""Knows which tokens, sessions and links serve nobody any more: from the store, which every node shares.
+"""Revoked tokens, sessions and links, kept in the store, which every node shares.
 
-Files beside the secret held this before the store did. They are still looked at and handed to the store, so that what
-was revoked then stays revoked.
+Earlier versions kept them in files beside the secret. These are still checked and copied to the store, so that what was
+revoked then stays revoked.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from duetime.engine.store_revocations import Revocation, Revocations
 from duetime.security.private_files import create_private, make_private
 
 KNOWN_FOR = 1.0
-"""Seconds for which "not revoked" is remembered: another node's revocation holds here that long after it."""
+"""Seconds for which "not revoked" is cached: another node's revocation takes effect here within that time."""
 MOST_REMEMBERED = 10_000
 LONGEST = 3660 * DAY
-"""How long a revocation is kept whose token ends nobody knows when: no token lives longer."""
+"""How long a revocation is kept if the expiry of its token is unknown: no token lives longer."""
 
 
 class Revoking(Protocol):
     def is_revoked(self, id: str, parent: str = "") -> bool:
-        """Whether it, or the one that it was made from, is revoked."""
+        """Return whether a token, or the one that it was made from, is revoked."""
 
     def revoke(self, id: str, expires: Instant) -> bool:
-        """True for whoever was first; `expires` is when it would have ended anyway."""
+        """Revoke an id; True for the first caller. `expires` is when it would have ended anyway."""
 
     def take_over_files(self) -> None:
-        """Hands what older versions kept in files to where it is kept now; to do so again changes nothing."""
+        """Copy what older versions kept in files to where it is kept now; doing so again changes nothing."""
 
 
 class FileRevocations:
-    """A file for each, in one folder; for an installation without a store, and for what older versions wrote."""
+    """One file for each revocation, for an installation without a store and for what older versions wrote."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder, self._clock = folder, clock
@@ -48,25 +48,25 @@ class FileRevocations:
         return create_private(self._folder / f"{id}.revoked", f"{self._clock.now() // SECOND}\n")
 
     def take_over_files(self) -> None:
-        """There is nowhere else to keep it."""
+        """Do nothing: the files are the only place."""
 
     def all(self) -> Iterator[str]:
         yield from (path.stem for path in self._folder.glob("*.revoked"))
 
 
 class StoreRevocations:
-    """Asks the store once a second at most for each id; what is revoked stays so, and is never asked for again."""
+    """Asks the store at most once a second for each id. A revoked id stays revoked, so it is not asked for again."""
 
     def __init__(self, store: Revocations, files: FileRevocations, clock: Clock) -> None:
         self._store, self._files, self._clock = store, files, clock
-        # Real time: a clock that is set by hand must not keep what others revoke from being seen.
+        # Real time: a settable clock must not hide what others revoke.
         self._monotonic = SystemClock().monotonic
         self._lock = threading.Lock()
         self._asked: dict[tuple[str, str], float] = {}
         self._revoked: set[str] = set()
 
     def is_revoked(self, id: str, parent: str = "") -> bool:
-        """Raises StoreUnavailable where nobody can say."""
+        """Raise StoreUnavailable if it cannot be determined."""
         now = self._monotonic()
         with self._lock:
             if id in self._revoked or (parent and parent in self._revoked):
@@ -102,7 +102,7 @@ class StoreRevocations:
         return bool(fresh)
 
     def take_over_files(self) -> None:
-        """Used links are not worth it: they are over in minutes."""
+        """Copy revocations from files to the store, except used links, which expire within minutes anyway."""
         now = self._clock.now()
         found = [Revocation(id, now, Instant(now + LONGEST)) for id in self._files.all() if not id.startswith("link_")]
         if found:

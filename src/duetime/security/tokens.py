@@ -1,7 +1,7 @@
 """Bearer tokens: JWT, signed with HS512 and one secret. A token says who calls; the store knows what was revoked.
 
-Every token that is issued leaves a record in a file, for `token list`, until it has expired: it appears whole, and no
-process has to read and rewrite what another one writes.
+Every issued token has a record for `token list`, which is kept until some time after it expires. Each record is a file
+of its own that is created atomically, so that no process has to rewrite what another one wrote.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ ALGORITHM = "HS512"
 BROWSER = "browser"
 CALENDAR = "calendar"
 LOCAL_LIFE = 3650 * DAY
-"""The local token stands in the configuration of clients: one that ends would silence them all."""
+"""The local token is in the configuration of clients: if it expired, all of them would stop working."""
 SKEW = 60
-"""Seconds that the clock of whoever issued a token may be ahead."""
+"""Seconds that the clock of a token's issuer may be ahead."""
 LISTED = 30 * DAY // SECOND
-"""Seconds for which the record of a token that expired is still listed."""
+"""Seconds for which the record of an expired token is still listed."""
 TIDIED = 3600
-"""Seconds between two looks for records that can go."""
+"""Seconds between two searches for records to delete."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
 
 
 class Record(NamedTuple):
-    """What is kept of a token that was issued; never the token itself."""
+    """The record of an issued token; never the token itself."""
 
     id: str
     subject: str
@@ -60,7 +60,7 @@ class Record(NamedTuple):
     issued: int
     expires: int
     purpose: str = ""
-    """BROWSER, CALENDAR, or nothing: for programs that send it with every request."""
+    """BROWSER, CALENDAR, or empty for programs that send it with every request."""
     revoked: bool = False
 
 
@@ -83,7 +83,7 @@ class Tokens:
         self.revocations: Revoking = revocations or FileRevocations(self._records, clock)
         self._tidied = 0
         self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
-        """Whether a run is in the hands that its token was made for; whoever has the store at hand says so."""
+        """Whether a run is under way with the fence that its token was made for; set by code that has the store."""
 
     # -- issuing ------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Tokens:
         depth: int = 0,
         parent: str | None = None,
     ) -> str:
-        """`life` in microseconds. The record is on disk before the token is handed out: what is out can be revoked."""
+        """Issue a token for `life` microseconds. Its record is written first, so that it can always be revoked."""
         claims = {
             "iss": self._issuer,
             "aud": self._audience,
@@ -119,7 +119,7 @@ class Tokens:
         return jwt.encode(claims, self._secret, ALGORITHM)
 
     def for_run(self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str) -> str:
-        """For one run of an agent. Nothing is kept of it: it serves as long as the run is under way, and no longer."""
+        """Issue a token for one run of an agent. It has no record and is valid only while the run is under way."""
         claims = {
             "iss": self._issuer,
             "aud": self._audience,
@@ -135,7 +135,7 @@ class Tokens:
         return jwt.encode(claims, self._secret, ALGORITHM)
 
     def local(self) -> str:
-        """The token of whoever sits at this machine: made once, kept, and used again as long as it is valid."""
+        """Return the token of this machine's user, which is created once, stored, and reused while it is valid."""
         path = self._folder / "local.token"
         kept = (read_private(path) or "").strip()
         if kept and self._serves(kept):
@@ -167,7 +167,7 @@ class Tokens:
         create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
 
     def _tidy(self) -> None:
-        """Takes away the records of what expired long ago, and files that revoke it: every sign-in leaves one."""
+        """Delete the records of tokens that expired long ago, and their revocation files: every sign-in leaves one."""
         now = self._now()
         if now - self._tidied < TIDIED:
             return
@@ -176,7 +176,7 @@ class Tokens:
             if self._expiry(path) < now - LISTED:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".revoked").unlink(missing_ok=True)
-        for path in self._records.glob("link_*.revoked"):  # of older versions; a link lives for minutes
+        for path in self._records.glob("link_*.revoked"):  # from older versions; a link is valid for minutes
             if _is_older(path, now - LISTED):
                 path.unlink(missing_ok=True)
 
@@ -187,11 +187,11 @@ class Tokens:
     # -- verifying ----------------------------------------------------------------------------------------------
 
     def read(self, token: str) -> Grant:
-        """What a token says that was signed here, whether or not it serves just now; raises InvalidToken."""
+        """Return the claims of a token that was signed here, whether or not it is valid now. Raise InvalidToken."""
         return grant_of(self._claims(token))
 
     def verify(self, token: str) -> Grant:
-        """Raises InvalidToken, which says why, and StoreUnavailable where nobody can say whether it was revoked."""
+        """Return the claims of a valid token. Raise InvalidToken, or StoreUnavailable if revocation is unknown."""
         grant = grant_of(self._claims(token))
         now = self._now()
         if grant.expires <= now:
@@ -207,7 +207,7 @@ class Tokens:
         return grant
 
     def _claims(self, token: str) -> dict[str, Any]:
-        # Times are checked by our own clock, the one that tests can set.
+        # Times are checked by our own clock, which tests can set.
         options: Any = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False, "verify_nbf": False}
         try:
             claims: dict[str, Any] = jwt.decode(
@@ -220,7 +220,7 @@ class Tokens:
             )
         except jwt.PyJWTError as error:
             raise InvalidToken(_why(error)) from None
-        except (ValueError, RecursionError):  # bytes that are no text, numbers that are none
+        except (ValueError, RecursionError):  # invalid text or numbers
             raise InvalidToken("the token cannot be read") from None
         return claims
 
@@ -228,20 +228,20 @@ class Tokens:
         return self._clock.now() // SECOND
 
     def of_browsers(self) -> Tokens:
-        """Those that cookies hold."""
+        """Return the tokens for cookies."""
         return self._apart(BROWSER)
 
     def of_calendars(self) -> Tokens:
-        """Those that stand in the address of a calendar feed, and open nothing else."""
+        """Return the tokens for URLs of calendar feeds, which give access to nothing else."""
         return self._apart(CALENDAR)
 
     def _apart(self, purpose: str) -> Tokens:
-        """Another audience: neither serves in the place of the other."""
+        """Return tokens with a separate audience, so that neither kind is accepted in place of the other."""
         named = {"issuer": self._issuer, "audience": self._audience}
         return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose, revocations=self.revocations)
 
     def proof(self, purpose: str, words: str) -> str:
-        """That words come from here, for what is no token. The colons keep it apart from what signs tokens."""
+        """Return a MAC of `words`, for what is not a token. The colons keep its input distinct from that of tokens."""
         return hmac.new(self._secret, f"duetime:{purpose}:{words}".encode(), hashlib.sha256).hexdigest()
 
     # -- what was issued ----------------------------------------------------------------------------------------
@@ -250,20 +250,20 @@ class Tokens:
         return self.revocations.is_revoked(id)
 
     def revoke(self, id: str, life: int | None = None) -> bool:
-        """True when it is revoked from now on; False when it was before. Unknown ids can be revoked as well. `life`:
-        microseconds for which it would have served at most."""
+        """Revoke an id, known or not; False if it was revoked before. `life`: most microseconds for which it would have
+        been valid."""
         if not ID.fullmatch(id):
             raise InvalidInput("id: that is no id of a token; `token list` shows them", field="id")
         until = self._clock.now() + (LONGEST if life is None else life + DAY)
         return self.revocations.revoke(id, Instant(until))
 
     def issued(self) -> list[Record]:
-        """Oldest first, each with whether it was revoked."""
+        """Return the records, oldest first, each with whether it was revoked."""
         records = [record._replace(revoked=self.is_revoked(record.id)) for record in self.records()]
         return sorted(records, key=lambda record: record.issued)
 
     def records(self) -> list[Record]:
-        """The same without a look at what was revoked."""
+        """Return the records without checking what was revoked."""
         return [record for record in map(self._record, self._records.glob("*.json")) if record is not None]
 
     def _record(self, path: Path) -> Record | None:
@@ -284,7 +284,7 @@ def _is_older(path: Path, seconds: int) -> bool:
 
 
 def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims as they stand there, for showing alone: nothing of it is to be believed."""
+    """Return header and claims without verification, for display only: they must not be trusted."""
     try:
         read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""How others meet Duetime. Words only: every face goes through the scheduler."""
+"""The service layer that all interfaces share. Every interface works through the scheduler."""

@@ -1,4 +1,4 @@
-"""Schedules as an iCalendar that calendar programs subscribe to: what is to come, in the words of RFC 5545."""
+"""Upcoming occurrences of schedules as an iCalendar (RFC 5545) feed for calendar programs."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ if TYPE_CHECKING:
     from icalendar import Calendar, Event
 
 DAYS = 30
-"""How far what follows no rule is written out."""
+"""How many days ahead the instants of a schedule without an RRULE are listed."""
 MOST = 500
-"""Instants of one schedule that are written out."""
+"""Maximum number of instants listed for one schedule."""
 CALENDAR_STEPS = 100_000
-"""Of the triggers of one calendar. Of a schedule that comes after them, or whose instants would take more, only the
-next instant is shown."""
+"""Step budget for all triggers of one calendar. A schedule that would exceed it shows only its next instant."""
 _EVENT = 4
-"""Steps that it takes to write one event."""
+"""Steps charged for writing one event."""
 _LONGEST = 2000
 _LAST_DAY = date(2038, 1, 1)
 
 
 class Occurrences(NamedTuple):
-    """What is to come of one schedule: a rule that begins with the first instant, or these instants alone."""
+    """Upcoming occurrences of one schedule: a rule that starts at the first instant, or only these instants."""
 
     instants: list[Instant]
     rule: Rule | None = None
     limit: tuple[str, Any] | None = None
-    """COUNT or UNTIL, and its value."""
+    """COUNT or UNTIL, with its value."""
 
 
 def calendar_of(
     schedules: Iterable[Schedule], now: Instant, *, days: int = DAYS, name: str = "Duetime", about: str | None = None
 ) -> bytes:
-    """All that is active. What rests or is over has nothing to come. `about`: what its readers should know of it."""
+    """Render all active schedules; others have no upcoming occurrences. `about` is the calendar's description."""
     from icalendar import Calendar
 
     made = Calendar()
@@ -86,7 +85,7 @@ def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> Occurr
 
 
 def _occurrences(trigger: Trigger, first: Instant, now: Instant, days: int, left: int | None) -> Occurrences:
-    on_its_rule = trigger.next_after(Instant(first - 1)) == first  # an edit may have moved the next one off it
+    on_its_rule = trigger.next_after(Instant(first - 1)) == first  # an edit may have moved it off the rule
     rule = rule_of(trigger, first, now) if on_its_rule and left != 0 else None
     if rule is None or isinstance(trigger, OnceTrigger):
         return Occurrences(_written_out(trigger, first, Instant(max(now, first) + days * DAY), left))
@@ -139,7 +138,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
     event.add("summary", clean(definition.name))
     event.add("description", _description(schedule))
     event.add("categories", [definition.kind])
-    event.add("transp", "TRANSPARENT")  # nobody is busy because of it
+    event.add("transp", "TRANSPARENT")  # does not mark anyone as busy
     return event
 
 

@@ -1,8 +1,8 @@
-"""From triggers to rules of iCalendar, only where every reader of the rule comes to exactly the same instants.
+"""Conversion of triggers to iCalendar rules, only where every calendar program computes exactly the same instants.
 
-Calendars read a rule by the wall clock of its zone: a time in the gap when clocks go forward is moved by the gap's
-length, and a time that comes twice counts once. Triggers differ there, so a rule is given only for those whose times
-never meet such a change; others are written out instant by instant.
+Calendar programs evaluate a rule in the wall-clock time of its zone: a time in the gap when clocks go forward is moved
+by the length of the gap, and a repeated time counts once. Triggers differ there, so only a trigger whose times never
+coincide with a clock change gets a rule; the instants of others are listed one by one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from duetime.engine.triggers import CronTrigger, IntervalTrigger, RRuleTrigger, 
 from duetime.engine.triggers.base import WallTrigger
 
 Parts = Mapping[str, Any]
-"""Of a rule, as iCalendar names them: FREQ, INTERVAL, BYDAY and so on."""
+"""Parts of a rule by their iCalendar names: FREQ, INTERVAL, BYDAY and so on."""
 
 _HORIZON = instant_of(datetime(2038, 1, 1, tzinfo=UTC)) // SECOND
-"""As far as zones are described in a calendar; what their clocks do later is anybody's guess."""
+"""The last second for which a calendar describes time zones; later clock changes are unpredictable."""
 _WEEKDAYS = ("SU", "MO", "TU", "WE", "TH", "FR", "SA")
 _UNITS = ((7 * DAY, "WEEKLY"), (DAY, "DAILY"), (HOUR, "HOURLY"), (MINUTE, "MINUTELY"), (SECOND, "SECONDLY"))
 _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
@@ -30,11 +30,11 @@ _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 class Rule(NamedTuple):
     parts: Parts
     zone: tzinfo
-    """In which its times are read, the first one too."""
+    """The zone of its times, including the first one."""
 
 
 def rule_of(trigger: Trigger, first: Instant, now: Instant) -> Rule | None:
-    """The rule that begins with this occurrence; None where there is none that says the same."""
+    """Return the rule that starts at this occurrence, or None if no rule is equivalent to the trigger."""
     if isinstance(trigger, IntervalTrigger):
         return _interval(trigger)
     if isinstance(trigger, CronTrigger):
@@ -45,7 +45,7 @@ def rule_of(trigger: Trigger, first: Instant, now: Instant) -> Rule | None:
 
 
 def last_of(trigger: Trigger, first: Instant) -> Instant | None:
-    """The last occurrence, where there is one."""
+    """Return the last occurrence, or None if the trigger never ends."""
     ends = trigger.end is not None
     if isinstance(trigger, RRuleTrigger):
         fields = trigger.fields
@@ -53,11 +53,11 @@ def last_of(trigger: Trigger, first: Instant) -> Instant | None:
     return trigger.latest(Instant(first - 1), LATEST) if ends else None
 
 
-# -- by elapsed time --------------------------------------------------------------------------------------------------
+# -- elapsed time -----------------------------------------------------------------------------------------------------
 
 
 def _interval(trigger: IntervalTrigger) -> Rule | None:
-    """In UTC, where every day has 24 hours."""
+    """Return a rule in UTC, where every day has 24 hours."""
     for length, name in _UNITS:
         if trigger.period % length == 0:
             return Rule({"FREQ": name, "INTERVAL": trigger.period // length}, UTC)
@@ -65,7 +65,7 @@ def _interval(trigger: IntervalTrigger) -> Rule | None:
 
 
 def _hourly(trigger: CronTrigger, first: Instant, now: Instant) -> Rule | None:
-    """Minutes of every hour of every day: in UTC they are the same hour after hour, whatever clocks do."""
+    """Return a rule in UTC for minutes of every hour of every day: clock changes of whole hours do not affect it."""
     fields = _Cron(trigger)
     clock = wall_clock(trigger.timezone)
     shift = clock.stretch(first // SECOND).offset % 3600
@@ -77,7 +77,7 @@ def _hourly(trigger: CronTrigger, first: Instant, now: Instant) -> Rule | None:
     return Rule({"FREQ": "HOURLY", "BYMINUTE": minutes, "BYSECOND": sorted(fields.seconds)}, UTC)
 
 
-# -- by the wall clock ------------------------------------------------------------------------------------------------
+# -- wall-clock time --------------------------------------------------------------------------------------------------
 
 
 def _by_wall_clock(trigger: WallTrigger, parts: Parts | None, now: Instant) -> Rule | None:
@@ -87,7 +87,7 @@ def _by_wall_clock(trigger: WallTrigger, parts: Parts | None, now: Instant) -> R
 
 
 def _meets(trigger: WallTrigger, change: Change) -> bool:
-    """Whether a time of the trigger lies where clocks jump forward, or comes twice and is meant both times."""
+    """Return whether a time of the trigger is skipped by the change, or is repeated and fires both times."""
     at, before, after = change
     if after < before and not trigger.follows:
         return False
@@ -97,19 +97,19 @@ def _meets(trigger: WallTrigger, change: Change) -> bool:
 
 @lru_cache(maxsize=256)
 def _changes(zone: str, day: int) -> tuple[Change, ...]:
-    """Cached by the day, since a feed asks for the same few zones again and again."""
+    """Return the clock changes from this day on, cached because feeds keep asking for the same few zones."""
     start = day * DAY // SECOND
     return tuple(wall_clock(zone).changes(start, _HORIZON)) if start < _HORIZON else ()
 
 
 def _rrule_parts(trigger: RRuleTrigger) -> Parts:
-    """As it stands; how often and until when is said by what is left of it."""
+    """Return the rule's own parts, without COUNT and UNTIL, which the caller sets from the remaining occurrences."""
     pairs = (part.partition("=")[::2] for part in trigger.rule.split(";"))
     return {name: value.split(",") for name, value in pairs if name not in ("COUNT", "UNTIL")}
 
 
 class _Cron:
-    """The fields of an expression as sets; the month is read apart, for 30 February is no mistake, only never."""
+    """Fields of a cron expression as sets. The month is parsed apart, so that 30 February is valid but never fires."""
 
     def __init__(self, trigger: CronTrigger) -> None:
         from cronsim import CronSim
@@ -143,7 +143,7 @@ def _cron_parts(trigger: CronTrigger) -> Parts | None:
     months = {} if len(fields.months) == 12 else {"BYMONTH": sorted(fields.months)}
     times = {"BYHOUR": sorted(fields.hours), "BYMINUTE": sorted(fields.minutes), "BYSECOND": sorted(fields.seconds)}
     if "BYSETPOS" in days and any(len(each) > 1 for each in times.values()):
-        return None  # of several times on the last weekday it would pick the last alone
+        return None  # BYSETPOS would select only the last of several times on that weekday
     return {**days, **months, **times}
 
 
@@ -151,7 +151,7 @@ def _day_parts(fields: _Cron) -> Parts | None:
     if fields.every_day:
         return {"FREQ": "DAILY"}
     if fields.either:
-        return None  # by date or by weekday: no single rule says so
+        return None  # no single rule expresses "this date or this weekday"
     weekdays = sorted(_WEEKDAYS[each] for each in fields.weekdays)
     if fields.any_date:
         return _weekday_parts(fields, weekdays)
@@ -168,10 +168,10 @@ def _weekday_parts(fields: _Cron, weekdays: list[str]) -> Parts | None:
     if not fields.nth:
         return {"FREQ": "WEEKLY", "BYDAY": weekdays}
     if fields.weekdays:
-        return None  # readers disagree on a rule that has both every Monday and the second Tuesday
+        return None  # calendar programs disagree on a rule with both every Monday and the second Tuesday
     return {"FREQ": "MONTHLY", "BYDAY": [f"{number}{_WEEKDAYS[weekday]}" for weekday, number in sorted(fields.nth)]}
 
 
 def local_start(first: Instant, zone: tzinfo) -> datetime:
-    """The first occurrence as a calendar writes it: in whole seconds, in the zone of its rule."""
+    """Return the first occurrence as iCalendar requires it: in whole seconds, in the zone of its rule."""
     return datetime_of(first).replace(microsecond=0).astimezone(zone)

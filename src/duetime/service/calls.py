@@ -1,4 +1,4 @@
-"""What the Python API and the commands share: the local caller, results as exceptions, triggers from options."""
+"""Helpers shared by the Python API and the commands: local caller, results as exceptions, triggers from options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Refused(DuetimeError):
 
 
 def taken(result: Result[T]) -> T:
-    """The value, or the refusal raised: Python callers expect exceptions."""
+    """Return the value or raise the refusal, because Python callers expect exceptions."""
     if isinstance(result, Err):
         raise Refused(result)
     return result.value

@@ -1,6 +1,6 @@
-"""What happens to an owner's schedules, told in order: found by looking, so that no write has to tell anybody.
+"""Change feed of an owner's schedules and runs, in order; it polls the store, so that no write has to publish events.
 
-What people did is found by when they did it, what ran by its ids. A look costs the same however much is stored.
+Edits are found by their time, runs by their ids. The cost of a poll does not grow with the size of the store.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.rest.errors import taken
 from duetime.service.presenters import run_shape, schedule_shape
 
-# Which runs began and which ended since the last look: by ids, which grow, and by asking for those that were alive.
+# -- runs that started or ended since the last poll; ids only grow, and runs that were live are queried again --------
 
 BATCH: Final = 500
-"""Of one sort, in one look; whoever hears of more at once reads the lists again."""
+"""Maximum number of schedules or runs in one poll; beyond it, the listener is told to read the lists again."""
 SLACK: Final = 5.0
-"""Seconds that a commit may take: the ids of one that comes late lie below what was seen already."""
+"""Seconds that a commit may take: a late one has ids below those that were already seen."""
 _BACK: Final = 1000
-"""Runs before the last one that was told: one that has ended since may be among them."""
+"""How many ids before the last reported run are read again, since some of those runs may have ended meanwhile."""
 _LATEST: Final = 5
 _TOUCHED: Final = 20
 
 Ask = Callable[..., Page[Run]]
-"""Pages of the runs that may be told of, by the names of a RunQuery."""
+"""Returns a page of the runs that the listener may see; the keyword arguments are fields of a RunQuery."""
 
 
 class RunNews(NamedTuple):
     begun: list[Run]
     over: list[Run]
     crowded: bool
-    """There were more than can be told."""
+    """Whether there were more runs than one poll reports."""
 
 
 class RunFollower:
-    """`low` is the last run that the listener has heard of, `resumed` that there was one before."""
+    """Finds started and ended runs. `low` is the last run known to the listener; `resumed`: it has reconnected."""
 
     def __init__(self, ask: Ask, clock: Clock, low: RunId, *, resumed: bool) -> None:
         self._ask, self._clock = ask, clock
@@ -57,11 +57,11 @@ class RunFollower:
 
     @property
     def _low(self) -> RunId:
-        """The highest id that was seen a while ago: nothing below it will still appear."""
+        """Return the highest id seen SLACK seconds ago: no new run will appear below it."""
         return self._tops[0][1]
 
     def look(self, touched: Sequence[ScheduleId], since: Instant) -> RunNews:
-        """`touched`: schedules that people did something to, a retry for example, at or after `since`."""
+        """Return the news since the last poll. `touched`: schedules changed by users (a retry, say) since `since`."""
         fresh = self._ask(above=self._low)
         alive = {run.id: run for run in self._ask(status="live").items}
         seen = [*fresh.items, *self._gone(alive), *self._before(since), *self._of(touched, since)]
@@ -82,19 +82,19 @@ class RunFollower:
         return self._ask(ids=tuple(gone)).items if gone else []
 
     def _before(self, since: Instant) -> list[Run]:
-        """What ended while nobody listened, asked once."""
+        """Return the runs that ended while the listener was disconnected; only the first call queries them."""
         if self._back is None:
             return []
         back, self._back = self._back, None
         return _finished(self._ask(above=back).items, since)
 
     def _of(self, touched: Sequence[ScheduleId], since: Instant) -> list[Run]:
-        """A run that was retried by hand may have begun and ended between two looks."""
+        """Return ended runs of these schedules: a run retried manually may have started and ended between two polls."""
         pages = (self._ask(schedule=schedule, limit=_LATEST) for schedule in touched[:_TOUCHED])
         return [run for page in pages for run in _finished(page.items, since)]
 
     def _begins(self, run: Run) -> bool:
-        """What did not run at all never began."""
+        """Return whether to report a start; a run that never started (missed, skipped) has none."""
         if run.status in LIVE:
             return run.id not in self._live
         return run.started is not None and run.id not in self._live and self._ends(run)
@@ -115,12 +115,12 @@ def _finished(runs: Iterable[Run], since: Instant) -> list[Run]:
 
 
 _WINDOW: Final = int(2 * SLACK * SECOND)
-"""How far back a look reaches: whoever wrote may be slow to commit, and its clock a little behind."""
+"""How far back a poll reads: a writer may be slow to commit, and its clock may be slightly behind."""
 _POSITION = re.compile(r"([0-9a-f]{1,15})-([0-9a-f]{1,15})")
 
 
 class Position(NamedTuple):
-    """How far somebody has heard."""
+    """Position of a listener in the feed."""
 
     instant: Instant
     run: RunId
@@ -130,7 +130,7 @@ class Position(NamedTuple):
 
 
 def position_of(text: str | None) -> Position | None:
-    """None for what no stream ever said, as for nothing."""
+    """Parse a position; return None if it is absent or not one that a stream sends."""
     match = None if text is None else _POSITION.fullmatch(text)
     return None if match is None else Position(Instant(int(match[1], 16)), RunId(int(match[2], 16)))
 
@@ -146,7 +146,7 @@ class Look(NamedTuple):
 
 
 class Follower:
-    """For one listener, and one thread at a time. `owner` None follows all owners, for an operator."""
+    """Change feed for one listener, used by one thread at a time. `owner` None means all owners, for an operator."""
 
     def __init__(
         self, scheduler: Scheduler, caller: Caller, owner: str | None, zone: str, since: Position | None = None
@@ -172,7 +172,7 @@ class Follower:
         self._told = {id: mark for id, mark in self._told.items() if mark[0] >= self._since}
         return Look(events, Position(now, self._runs.top))
 
-    # -- what people did ------------------------------------------------------------------------------------------
+    # -- schedules ------------------------------------------------------------------------------------------------
 
     def _changed(self) -> Page[Schedule]:
         query = ScheduleQuery(owner=self._owner, changed_since=self._since, limit=BATCH, count_to=0)
@@ -197,7 +197,7 @@ class Follower:
         made = fresh and definition.updated == definition.created
         return Event("schedule.created" if made else "schedule.changed", schedule_shape(schedule, self._zone))
 
-    # -- what ran -------------------------------------------------------------------------------------------------
+    # -- runs -----------------------------------------------------------------------------------------------------
 
     def _ask(self, **asked: Any) -> Page[Run]:
         return taken(self._scheduler.runs(self._caller, replace(self._query, **asked)))
@@ -214,7 +214,7 @@ class Follower:
             yield _gap("runs")
 
     def _run_data(self, run: Run, schedule: Schedule | None) -> dict[str, Any]:
-        """Without its result, which may be large: whoever wants it asks for the run."""
+        """Return the run without its result, which may be large; a client that needs it reads the run."""
         ids = {} if schedule is None else {run.schedule: schedule.definition.public_id}
         data = run_shape(run._replace(result=None), ids, self._zone)
         del data["result"]
@@ -222,7 +222,7 @@ class Follower:
 
 
 def _mark(schedule: Schedule) -> tuple[Instant, int, str]:
-    """What of a schedule differs after something that people do to it. What runs change is told with the runs."""
+    """Return what an edit, pause or other user action changes. Changes made by runs are reported with the runs."""
     state = schedule.progress.state
     lasting = ScheduleState.ACTIVE if state == ScheduleState.ENDED else state
     return schedule.definition.updated, schedule.definition.version, lasting

@@ -1,4 +1,4 @@
-"""Who calls where nobody is asked: over stdio, and over HTTP without tokens, whoever sits at this machine."""
+"""The caller where there is no authentication (stdio, HTTP without tokens): the user of this machine."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from duetime.service.services import Services
 
 
 def as_local(desk: Services) -> Call:
-    """No operator: an agent sees what belongs to its user, and asks the command line for more."""
+    """Return a call by the local owner. It is not an operator: an agent sees only what belongs to its user."""
     return Call(desk, Caller(LOCAL), desk.zone)

@@ -1,4 +1,4 @@
-"""Payloads and results fit to be shown: what stands under the name of a credential, or looks like one, is hidden."""
+"""Masking of payloads and results: hides values that look like credentials or have the name of one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from duetime.kinds.requests.masking import redacted, unredacted
 from duetime.kinds.requests.wire import CALLBACKS
 from duetime.kinds.requests.wire import KIND as REQUEST
 
-# Keeps values that were hidden from going where they were not given for.
+# -- restored credentials must not be sent to another destination ----------------------------------------------------
 
 _ADDRESSES: Final = ("url", *CALLBACKS)
-"""Parts of a request that name a place each. A callback is told the headers and the body of what it follows."""
+"""Parts of a request that hold a URL. A callback receives the headers and the body of the request it follows."""
 _WHO: Final = {"job": "task", "prompt": "agent", "notification": "topic"}
-"""The part of every other kind that says who gets the rest."""
+"""For every other kind, the part of the payload that names the recipient."""
 _URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
 _NAMED_PLACES = re.compile(
     r"(?i)(?:^|[_-])(url|uri|host|hostname|server|endpoint|address|command|destination|webhook)s?$"
@@ -30,7 +30,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """Raises InvalidInput where a payload leads elsewhere than the stored one, whose hidden values were put back."""
+    """Raise InvalidInput if a payload with restored credentials has another destination than the stored payload."""
     place = next(_other_places(kind, changed, stored), None)
     if place is not None:
         raise InvalidInput(
@@ -53,7 +53,7 @@ def _other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, An
 
 
 def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
-    """Origins of all addresses in it, and whatever stands under the name of a place."""
+    """Yield the origins of all URLs in a value, and texts whose name denotes a destination, such as `host`."""
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
@@ -70,7 +70,7 @@ def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
 
 
 def origin_of(address: Any) -> str:
-    """Scheme, host and port; of what is no address, the text itself."""
+    """Return scheme, host and port, or the text itself if it is not a URL."""
     if not isinstance(address, str):
         return ""
     try:
@@ -84,17 +84,17 @@ def origin_of(address: Any) -> str:
 MASK: Final = "***"
 _BASE64: Final = "body_base64"
 DEEPEST: Final = 60
-"""Levels of a value; what lies deeper is not shown."""
+"""Maximum nesting level of a value; deeper values are not shown."""
 
 _WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
-"""One of these is in every such name: most texts have none, and need no closer look."""
-# Every run is bounded: a text that somebody wrote for it would otherwise take minutes.
+"""Every name of a credential contains one of these; texts without any, which are most, skip the slow patterns."""
+# Quantifiers are bounded: a text crafted for the purpose could otherwise take minutes to match.
 _NAMED: Final = (
-    # `?token=…` of an address, `password=…` of a form or of a command line
+    # `?token=…` in a URL, `password=…` in a form or on a command line
     re.compile(r"(?<![\w.\[\]-])(?P<start>(?P<name>[\w.\[\]-]{1,100})=)[^&#;\s\"'<>]+"),
-    # `"password": "…"` somewhere in a text, also in one that stands in another
+    # `"password": "…"` anywhere in a text, also in JSON nested as an escaped string
     re.compile(r"(?P<start>\"(?P<name>[^\"\\]{1,100})\\{0,9}\"\s{0,9}:\s{0,9}\\{0,9}\")(?:[^\"\\]|\\{1,9}[^\"\\])+"),
-    # `X-Api-Key: …`, a header that is written out, as for a command
+    # `X-Api-Key: …`, a header in plain text, such as on a command line
     re.compile(
         r"(?i)(?<![\w-])(?P<start>(?P<name>\w{1,50}(?:-\w{1,50}){1,5}|authorization|cookie)\s{0,9}:\s{0,9})"
         r"[^\r\n\"'<>]{8,}"
@@ -103,13 +103,13 @@ _NAMED: Final = (
 _IN_TEXT: Final = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']{8,}"), rf"\1 {MASK}"),
-    # From where a word begins, but for a name before it: each start is looked at once, whatever follows.
+    # Matches only at the start of a word, after optional name parts, so that each start is tried once.
     (re.compile(r"(?<![\w-])((?:\w{0,30}-){0,3})eyJ[\w-]{8,1000}+\.[\w-]++\.[\w-]*"), rf"\1{MASK}"),
 )
 
 
 def masked(value: Any, depth: int = 0) -> Any:
-    """A copy; numbers, texts and shapes that are no secret stay as they are."""
+    """Return a copy with credentials masked; everything else, including the structure, is unchanged."""
     if depth > DEEPEST:
         return "..."
     if isinstance(value, dict):
@@ -120,7 +120,7 @@ def masked(value: Any, depth: int = 0) -> Any:
 
 
 def masked_payload(kind: str, payload: Any) -> Any:
-    """What a request hides by itself is hidden here as well; so is what a callback tells of the one it follows."""
+    """Mask a payload. For a request, also apply its own `redact` list and mask what a callback says of its request."""
     if kind != REQUEST or not isinstance(payload, dict):
         return masked(payload)
     shown = redacted(payload)
@@ -132,7 +132,7 @@ def masked_payload(kind: str, payload: Any) -> Any:
 
 
 def _told(name: str, value: Any) -> Any:
-    """Texts of JSON, opened: otherwise no name in them could be seen."""
+    """Parse payload and result, which are JSON texts, so that the names in them can be checked."""
     if name not in ("payload", "result") or not isinstance(value, str):
         return value
     opened = json.loads(value)
@@ -143,7 +143,7 @@ def _told(name: str, value: Any) -> Any:
 
 
 def _under(name: str, value: Any, depth: int) -> Any:
-    """A number is no credential: `max_tokens` may be shown."""
+    """Mask a value by its name. A number is never a credential: `max_tokens` may be shown."""
     hidden = value and isinstance(value, str | list | dict) and is_secret_name(name)
     return MASK if hidden else masked(value, depth + 1)
 
@@ -158,7 +158,7 @@ def _text(text: str, depth: int) -> str:
 
 
 def _without_named(text: str, depth: int) -> str:
-    """What is JSON is looked at as such; in any other text, what follows the name of a credential."""
+    """Mask a JSON text by its structure; in any other text, mask what follows the name of a credential."""
     inner = _json(text)
     if inner is not None:
         shown = masked(inner, depth + 1)
@@ -169,7 +169,7 @@ def _without_named(text: str, depth: int) -> str:
 
 
 def _json(text: str) -> Any:
-    """None where it is no object and no list."""
+    """Parse a JSON object or list; return None for anything else."""
     try:
         return json.loads(text) if text.lstrip().startswith(("{", "[")) else None
     except (ValueError, RecursionError):
@@ -177,7 +177,7 @@ def _json(text: str) -> Any:
 
 
 def unmasked(given: Any, stored: Any) -> Any:
-    """What somebody sends back after it was shown to them: where it still is hidden, it stays as it was stored."""
+    """Replace values that a client sends back masked, as it was shown them, with the stored values."""
     if given != stored and given == masked(stored):
         return stored
     if isinstance(given, dict) and isinstance(stored, dict):
@@ -191,7 +191,7 @@ def unmasked(given: Any, stored: Any) -> Any:
 
 
 def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
-    """Place by place; of one that grew or shrank, each that is still shown as it was, wherever it stands now."""
+    """Restore item by item; if the length changed, match masked items by what was shown, whatever their position."""
     if len(given) == len(stored):
         return [unmasked(inner, kept) for inner, kept in zip(given, stored, strict=True)]
     hidden = [(shown, kept) for kept in stored if (shown := masked(kept)) != kept]
@@ -204,7 +204,7 @@ def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
 
 
 def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
-    """The same for a payload, which `masked_payload` has shown. Raises InvalidInput where it leads elsewhere now."""
+    """Undo `masked_payload`. Raise InvalidInput if the payload now has another destination."""
     asked = given
     if kind == REQUEST and isinstance(given, dict) and isinstance(stored, dict):
         given = unredacted(given, stored)
@@ -217,14 +217,14 @@ def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
 
 
 def masked_result(kind: str, result: Any) -> Any:
-    """What came of a run. A request keeps the body that it was answered with in base64, where no name can be seen."""
+    """Mask the result of a run. A request stores the response body in base64, so it is decoded to be masked."""
     if kind == REQUEST and isinstance(result, dict) and isinstance(result.get("body"), str):
         result = {**result, "body": masked_base64(result["body"])}
     return masked(result)
 
 
 def masked_base64(encoded: str) -> str:
-    """The same for a text in base64; what is no text is shown as it is."""
+    """Mask a base64-encoded text; return binary data unchanged."""
     try:
         text = base64.b64decode(encoded, validate=True).decode()
     except ValueError:

@@ -1,7 +1,7 @@
-"""Shares of the server's threads: one owner's slow or many requests leave room for everybody else's.
+"""Limits per owner: slow or numerous requests of one owner must not starve the others.
 
-The threads that answer requests are few. A request waits until its owner has a free slot; when too many of an owner's
-requests wait, further ones are refused, so that neither memory nor patience runs out.
+There are few threads for requests. A request waits until its owner has a free slot; when too many of an owner's
+requests wait, further ones are refused, which bounds memory and waiting time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from duetime.engine.kind import LOCAL
 T = TypeVar("T")
 
 NOBODY: Final = ""
-"""Stands for all requests that nobody was authenticated for."""
+"""The owner of all unauthenticated requests."""
 SHARE: Final = 8
 SHARES: Final = {NOBODY: 4, LOCAL: 24}
-"""Of the 40 threads. The local owner runs this server and has the most; others always find some free."""
+"""Slots out of the 40 threads. The local owner runs this server and gets the most; some remain for others."""
 MOST_WAITING: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What one owner may have at a time; the local owner has more, or all of it."""
+    """What one owner may use at a time; the local owner has higher limits or none."""
 
     requests: int = SHARE
     sessions: int = 50
@@ -44,7 +44,7 @@ class TooManyRequests(Exception):
 
 
 class OwnerLimits:
-    """Used by the thread of the server's loop alone."""
+    """Request slots per owner. Use it only from the thread of the server's event loop."""
 
     def __init__(self, shares: Shares | None = None, most_waiting: int = MOST_WAITING) -> None:
         self.shares, self._most_waiting = shares or Shares(), most_waiting
@@ -53,7 +53,7 @@ class OwnerLimits:
 
     @asynccontextmanager
     async def slot(self, owner: str) -> AsyncIterator[None]:
-        """Wait for one of the owner's slots and hold it. Raise TooManyRequests where too many wait already."""
+        """Wait for one of the owner's slots and hold it. Raise TooManyRequests if too many requests already wait."""
         slots = self._slots.get(owner)
         if slots is None:
             slots = self._slots[owner] = anyio.Semaphore(SHARES.get(owner, self.shares.requests))
@@ -65,10 +65,10 @@ class OwnerLimits:
                 yield
         finally:
             self._users[owner] -= 1
-            if not self._users[owner]:  # whoever is not here costs nothing
+            if not self._users[owner]:  # owners without requests use no memory
                 del self._users[owner], self._slots[owner]
 
     async def run(self, owner: str, function: Callable[[], T]) -> T:
-        """Call a function in a thread, in one of the owner's slots."""
+        """Call a function in a thread while holding one of the owner's slots."""
         async with self.slot(owner):
             return await anyio.to_thread.run_sync(function)

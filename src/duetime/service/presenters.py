@@ -1,4 +1,4 @@
-"""One shape of a schedule and of a run for every face: plain data, instants in the reader's zone."""
+"""Views of schedules, runs and workers for all interfaces: plain data with instants in the reader's time zone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def instant_view(instant: Instant | None, zone: str) -> str | None:
 def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     definition, progress = schedule
     stored = json.loads(definition.policy)
-    policy = stored if isinstance(stored, dict) else {}  # as somebody wrote it by hand
+    policy = stored if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
     return {
         "id": definition.public_id,
         "kind": definition.kind,
@@ -62,7 +62,7 @@ def _trigger_view(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def reads_as(text: str) -> str:
-    """A stored trigger in plain English. One that cannot be read any more must still be shown, and why."""
+    """Describe a stored trigger in plain English. An unreadable trigger must still be shown, with the reason."""
     try:
         return describe(trigger_from_json(text))
     except DuetimeError as error:
@@ -109,7 +109,7 @@ def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[s
 
 
 _SILENCE = 30 * SECOND
-"""A worker is believed alive this long after its last beat, whatever its lease: more patience than any beat needs."""
+"""How long after its last heartbeat a worker counts as alive, whatever its lease: longer than any interval needs."""
 
 
 def is_alive(worker: WorkerRow, now: Instant) -> bool:
@@ -117,13 +117,13 @@ def is_alive(worker: WorkerRow, now: Instant) -> bool:
 
 
 def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> list[WorkerRow]:
-    """Those that would take what is due of this kind, or of any."""
+    """Return the live workers that claim runs of this kind, or of any kind."""
     alive = [worker for worker in workers if is_alive(worker, now)]
     return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
 
 
 class Idle(Enum):
-    """Why nothing would fire what was created."""
+    """Why a new schedule might not fire."""
 
     NOBODY = "no worker is running"
     OTHERS = "no worker takes what is of this kind"
@@ -140,7 +140,7 @@ def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None
 
 
 def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
-    """`how` says what starts a worker."""
+    """Return warnings that a schedule might not fire. `how` is the command that starts a worker."""
     match idleness(workers, now, kind):
         case Idle.NOBODY:
             return [f"no worker is running, so nothing fires yet; start one: {how}"]
@@ -152,14 +152,14 @@ def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: st
             return []
 
 
-# Long texts in lists: a list shows their beginnings, and whoever wants one whole reads that one alone.
+# -- long texts are cut in lists; reading a single item shows them in full -------------------------------------------
 
 LONGEST: Final = 16 * 1024
-"""Characters of one text that a list looks at and shows."""
+"""Maximum length in characters of one text in a list."""
 
 
 def shortened(value: Any) -> Any:
-    """A copy in which every long text is cut and says so."""
+    """Return a copy in which every long text is cut and marked as cut."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[:LONGEST]}... (cut: {len(value)} characters in all)"
     if isinstance(value, dict):
@@ -167,18 +167,18 @@ def shortened(value: Any) -> Any:
     return [shortened(inner) for inner in value] if isinstance(value, list) else value
 
 
-# Schedules, runs and messages as programs and pages see them: whole, in the words in which they are asked for.
+# -- complete views of schedules, runs and messages, in the terms that requests use ----------------------------------
 
 View = dict[str, Any]
 
 IN_SECONDS = {"backoff", "backoff_limit", "timeout", "grace"}
-"""Parts of a policy that the core counts in microseconds; people say `timeout_seconds`."""
+"""Parts of a policy that the engine stores in microseconds; interfaces use names such as `timeout_seconds`."""
 _UNSAID = {"callbacks"}
 _RENAMED = {"at": "run_at", "period_us": "seconds", "jitter_us": "jitter"}
 
 
 def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> View:
-    """`brief`: for a list, which shows only the beginnings of long texts."""
+    """Return the full view of a schedule. `brief` cuts long texts, for a list."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger)
     payload, hidden = json.loads(definition.payload), partial(masked_payload, definition.kind)
@@ -193,12 +193,12 @@ def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> Vie
 
 
 def briefly(kind: str, value: Any, hidden: Callable[[Any], Any]) -> Any:
-    """Cut before it is looked through; but a request has texts that are whole or nothing, such as base64."""
+    """Cut long texts before masking, which is cheaper; but mask a request first, since cut base64 cannot be decoded."""
     return shortened(hidden(value)) if kind == REQUEST else hidden(shortened(value))
 
 
 def trigger_shape(text: str) -> View:
-    """In the words in which a trigger is given, so that what was read can be sent back."""
+    """Return a trigger in the terms of a request, so that a client can send back what it read."""
     stored = json.loads(text)
     if not isinstance(stored, dict):
         return {"type": "unknown"}
@@ -216,7 +216,7 @@ def _seconds(microseconds: Any) -> Any:
 
 
 def policy_shape(text: str) -> View | None:
-    """Every part, the usual ones too; None where what is stored cannot be read."""
+    """Return every part of a policy, including defaults, or None if the stored policy is unreadable."""
     try:
         policy = policy_from_json(text)
     except DuetimeError:
@@ -230,7 +230,7 @@ def _policy_part(policy: Policy, name: str) -> tuple[str, Any]:
 
 
 def policy_given(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The other way round: what somebody asks for, in the core's words. Its own checks say what is out of range."""
+    """Convert a requested policy to the engine's terms (microseconds). The engine itself checks the ranges."""
     given = {}
     for name, value in asked.items():
         core = name.removesuffix("_seconds")
@@ -240,7 +240,7 @@ def policy_given(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
-    """The instant that is next, moved by hand or not, and those that the trigger has after it."""
+    """Return the next instant, which an edit may have moved, and those of the trigger after it."""
     progress = schedule.progress
     if progress.next is None or progress.state != ScheduleState.ACTIVE:
         return []
@@ -259,7 +259,7 @@ def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]
 
 
 def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: bool = False) -> list[View]:
-    """Runs know their schedule by its number; people by its id, which is asked for once for all of them."""
+    """Return views of runs. One query maps the schedules' internal numbers to the public ids that users know."""
     ids = scheduler.store.public_ids([run.schedule for run in runs])
     return [run_shape(run, ids, zone, brief=brief) for run in runs]
 
@@ -278,7 +278,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
 
 
 def message_shape(run: Run, zone: str) -> View:
-    """A notification that arrived, as the run that delivered it tells."""
+    """Return the view of a delivered notification, read from the result of its run."""
     kept = json.loads(run.result) if run.result else None
     kept = kept if isinstance(kept, dict) else {}
     return {
@@ -306,23 +306,23 @@ def worker_shape(worker: WorkerRow, now: Instant, zone: str) -> View:
     }
 
 
-# -- what fires next ----------------------------------------------------------------------------------------------
+# -- upcoming -----------------------------------------------------------------------------------------------------
 
 EACH = 3
-"""Occurrences of one schedule: a frequent one must not hide the others."""
+"""Maximum occurrences of one schedule, so that a frequent one does not hide the others."""
 
 
 def coming(
     scheduler: Scheduler, caller: Caller, until: Instant | None, count: int, owner: str | None = None
 ) -> list[tuple[Instant, Schedule]]:
     found = scheduler.coming(caller, until, count, owner)
-    with step_budget(LIST_STEPS):  # beyond it, each schedule shows the instant that is stored with it
+    with step_budget(LIST_STEPS):  # once it is spent, a schedule shows only its stored next instant
         pairs = [(instant, schedule) for schedule in found for instant in _soon(schedule, until, min(count, EACH))]
     return sorted(pairs, key=lambda pair: pair[0])[:count]
 
 
 def _soon(schedule: Schedule, until: Instant | None, count: int) -> list[Instant]:
-    """Its own next instant first, since an edit may have moved it off its rule, or it is late."""
+    """Return upcoming instants, first the stored one: an edit may have moved it off the rule, or it is overdue."""
     first = schedule.progress.next
     instants = [] if first is None else next_instants(schedule, first, count)
     return [each for each in instants if until is None or each <= until]

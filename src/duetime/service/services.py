@@ -1,4 +1,4 @@
-"""What the faces work with: the scheduler, the tasks, and an honest word on whether anything would fire."""
+"""`Services`, which every interface works with: scheduler, tasks, notifications, and warnings if nothing would fire."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetime.service.presenters import Idle, idleness
 
 
 class Inboxes(NamedTuple):
-    """For which agents a due prompt waits until one takes it, and whose heartbeat does so by itself."""
+    """Agents whose due prompts wait until one takes them, and the owner whose heartbeat takes them automatically."""
 
     names: frozenset[str] = frozenset({INBOX})
     heartbeat_of: str | None = None
@@ -40,7 +40,7 @@ class Services:
         return self._describe_tasks(caller)
 
     def warnings(self, kind: str | None = None) -> list[str]:
-        """Of nothing in particular, or for what is of this kind."""
+        """Return why schedules of this kind, or of any kind, might not fire."""
         match idleness(self.scheduler.workers(), self.scheduler.clock.now(), kind):
             case Idle.NOBODY:
                 return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
@@ -52,7 +52,7 @@ class Services:
                 return []
 
     def result_warnings(self, definition: Definition) -> list[str]:
-        """Where the result of a run is delivered to a topic that no phone shows, such as a mistyped channel."""
+        """Return warnings if run results are delivered to a topic that reaches nobody, such as a mistyped channel."""
         topic = policy_for_ending(definition.policy).deliver_to
         told = [] if topic is None else self.notifications.warnings(topic, definition.owner)
         return [f"deliver_to: {each}" for each in told]

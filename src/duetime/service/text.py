@@ -1,4 +1,4 @@
-"""Spans, counts and text of strangers in plain words, alike on a page and in a terminal."""
+"""Formatting of durations, counts and untrusted text for people, the same on pages and in terminals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
 
 def span(microseconds: int) -> str:
-    """`12 ms`, `3.4 s`, `2 h 5 min`: two units at most."""
+    """Format a duration with at most two units: `12 ms`, `3.4 s`, `2 h 5 min`."""
     if microseconds < 1000:
         return "0 ms" if microseconds <= 0 else "<1 ms"
     if microseconds < SECOND:
@@ -39,20 +39,20 @@ def relative(instant: Instant, now: Instant) -> str:
 
 
 def ahead(instant: Instant | None, now: Instant) -> str:
-    """When something is due, for what is still to come."""
+    """Format when a pending item is due, or by how much it is overdue."""
     if instant is None:
         return "-"
     return relative(instant, now) if instant >= now - SECOND else f"overdue by {relative(instant, now)[:-4]}"
 
 
 def compact(value: object) -> str:
-    """A value of JSON in one line; a text as it is."""
+    """Return a JSON value in one line, and a string as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def gist(error: str | None, report: str | None, result: Any) -> str:
-    """What a run has to say, in a line or two: why it failed, how far it is, or what came of it."""
-    if isinstance(result, dict):  # a message that arrived, an agent's answer
+    """Summarize a run: its error, its progress report, or its result."""
+    if isinstance(result, dict):  # a delivered message or an agent's answer
         texts = (result.get(name) for name in ("message", "text"))
         result = next((text for text in texts if isinstance(text, str) and text), result)
     said = error or report or result

@@ -1,4 +1,4 @@
-"""What can be set, and where from: defaults < one settings file < environment < flags."""
+"""The settings and their sources: defaults < one settings file < environment < flags."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ __all__ = [
 
 PREFIX = "DUETIME_"
 RUNS_PER_HOUR = 10_000
-"""A job and a reminder each second, and some more."""
+"""Enough for a job and a reminder every second, and some more."""
 ENVIRONMENT = "the environment"
 COMMAND_LINE = "the command line"
 _TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
 _TABLES_OF_TABLES = ("channels", "agents")
-"""What is in these has names of the owner's choice, which no variable could say."""
+"""Their entries have names that the operator chooses, so environment variables cannot set them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Durations are seconds unless their name says otherwise."""
 
-    db: str = field(default="", repr=False)  # its address may hold a password
+    db: str = field(default="", repr=False)  # a URL may contain a password
     """A path, `sqlite:///path`, `:memory:` or `postgresql://…`; empty means a file in the data folder."""
     timezone: str = ""
     """An IANA name; empty means the machine's."""
@@ -147,7 +147,7 @@ class Settings:
         return self.db or str(data_folder() / "duetime.db")
 
     def path_of_keys(self) -> Path:
-        """The secret that signs tokens, and what is known of those that were issued."""
+        """Return the folder of the secret that signs tokens and of the records of issued tokens."""
         return data_folder() / "auth"
 
     def path_of_backups(self) -> Path:
@@ -155,12 +155,12 @@ class Settings:
 
 
 def is_postgres(db: str) -> bool:
-    """Whether it is kept by a server; everything else is a file, whatever its name."""
+    """Return whether the database is on a server; everything else is a file, whatever its name."""
     return db.startswith(("postgresql://", "postgres://"))
 
 
 def local_zone(settings: Settings) -> str:
-    """The setting, else the machine's IANA zone, else UTC."""
+    """Return the configured zone, else the machine's IANA zone, else UTC."""
     if settings.timezone:
         return known_zone(settings.timezone).key
     import tzlocal
@@ -177,9 +177,9 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """Later sources win; a value that does not fit is refused with the name of its source.
+    """Load the settings. Later sources win; an invalid value is refused with the name of its source.
 
-    `folder`: the caller names it, so its file is the one to read, without anybody's trust; otherwise see `find_file`.
+    `folder`: its settings file is read without a check of trust, because the caller named it; else see `find_file`.
     """
     env = os.environ if environment is None else environment
     if folder is not None and CONFIG not in env:
@@ -205,7 +205,7 @@ def _from_file(found: Found | None, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
-    """`DUETIME_THREADS`, and `DUETIME_NOTIFICATIONS_SERVER` for what stands in a table; other names are not ours."""
+    """Read variables such as `DUETIME_THREADS`, or `DUETIME_NOTIFICATIONS_SERVER` for a table; ignore other names."""
     named = {name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)}
     known: dict[str, Any] = {name: named[name] for name in _plain_names() if name in named}
     for table, of in _TABLES.items():
@@ -216,7 +216,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def environment_names() -> frozenset[str]:
-    """Of the variables that say what is set."""
+    """Return the names of the environment variables for settings."""
     inside = (f"{table}_{name}" for table, of in _TABLES.items() for name in names_of(of))
     return frozenset(f"{PREFIX}{name.upper()}" for name in (*_plain_names(), *inside))
 

@@ -1,4 +1,4 @@
-"""From the texts and tables of a source to typed settings; what does not fit is refused with its name."""
+"""Conversion of the texts and tables of a source to typed settings; an invalid value is refused with its name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names_of(of: type) -> list[str]:
 
 
 def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None:
-    """None where there is no file. `content` is what was read of it already."""
+    """Return the values of a file, None if there is none. `content`: the content, if it was read already."""
     try:
         return tomllib.loads((path.read_bytes() if content is None else content).decode())
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None
 
 
 def fitted(settings: T, values: Mapping[str, Any], source: Source, within: str = "") -> T:
-    """A copy of a table of settings with what the source says."""
+    """Return a copy of a settings table with the values of the source."""
     of = type(settings)
     hints, names = get_type_hints(of), names_of(of)
     unknown = sorted(set(values) - set(names))
@@ -57,12 +57,12 @@ def _fit(name: str, now: Any, hint: Any, value: Any, source: Source) -> Any:
             raise ValueError(value)
         return wanted(value)
     except (TypeError, ValueError) as error:
-        shown = type(value).__name__ if "." in name else repr(value)  # tables hold tokens and addresses
+        shown = type(value).__name__ if "." in name else repr(value)  # tables contain tokens and URLs
         raise InvalidInput(f"{source}: {name} must be a {wanted.__name__}, not {shown}", field=name) from error
 
 
 def _named(name: str, hint: Any, value: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """A table of tables, such as `[channels.phone]`, or of texts, such as headers."""
+    """Convert a table of tables, such as `[channels.phone]`, or of texts, such as headers."""
     of = get_args(hint)[1]
     if of is str:
         return {key: _fit(f"{name}.{key}", "", str, each, source) for key, each in value.items()}
@@ -78,12 +78,12 @@ def _table(name: str, value: Any, source: Source) -> Mapping[str, Any]:
     return value
 
 
-# What fits by its type and would still do nothing, or nothing but harm, to every run of an agent.
+# Checks for values of the right type that would still be useless or harmful.
 
 _LONGEST = 365 * 86_400
-"""Seconds."""
+"""Longest timeout of an agent's run, in seconds."""
 _SEES_THE_DISK = "codex"
-"""In a folder it has a shell that reads every file of its user: the store, and the secret that signs tokens."""
+"""Preset that, in a folder, has a shell that can read every file of its user: the store, and the signing secret."""
 _NOT_FOR_OTHERS = (
     ".owners: codex in a folder can read every file of this user, also the secret that signs tokens, so that it is for"
     f" {LOCAL} alone; leave out `folder`, or choose another preset"

@@ -1,4 +1,4 @@
-"""Where a settings file is looked for, and what is known about the one that was found."""
+"""Locations of settings files and data, and the origin of the settings in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG = "DUETIME_CONFIG"
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return where this user's data lives unless something else is said."""
+    """Return the default folder for this user's data."""
     env = os.environ if environment is None else environment
     home = env.get("XDG_DATA_HOME") or (Path.home() / ".local" / "share")
     return Path(home) / "duetime"
@@ -34,12 +34,12 @@ def config_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def user_file(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the settings file that serves in every folder."""
+    """Return the user's own settings file, which applies in every folder."""
     return config_folder(environment) / FILE
 
 
 class Origin(NamedTuple):
-    """Where settings came from."""
+    """The origin of the settings in use."""
 
     file: str = ""
     """The absolute path of the settings file in use; empty where there is none."""
@@ -50,7 +50,7 @@ class Origin(NamedTuple):
     modules: str | None = "."
     """The folder in which named task modules are looked for, besides those that are installed; None means nowhere."""
     here: bool = False
-    """Whether the file is the one of the current folder, which is trusted then."""
+    """Whether the file is the one of the current folder; it is trusted in that case."""
 
 
 def find_file(env: Mapping[str, str]) -> tuple[Found | None, Origin]:
@@ -69,7 +69,7 @@ def find_file(env: Mapping[str, str]) -> tuple[Found | None, Origin]:
 
 
 def _own_file(env: Mapping[str, str]) -> Path | None:
-    """Return None also for a user without a home, and for a home that this user may not look into."""
+    """Return the user's own file; None also if the user has no home folder, or may not read it."""
     try:
         own = user_file(env).absolute()
         return own if own.exists() else None
@@ -84,7 +84,7 @@ def file_of(folder: Path) -> tuple[Found | None, Origin]:
 
 
 def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Read the relative paths of a file from the folder of that file, wherever the command was started."""
+    """Resolve relative paths against the folder of the settings file, wherever the command was started."""
     if folder == Path.cwd():
         return dict(values)
     fixed = dict(values)
@@ -116,4 +116,4 @@ def _joined(folder: Path, path: Any) -> Any:
 def _absolute_db(db: str, folder: Path) -> str:
     if not db or db == ":memory:" or "://" in db:
         return db
-    return _joined(folder, db)  # type: ignore[no-any-return]  # a text stays a text
+    return _joined(folder, db)  # type: ignore[no-any-return]  # a str stays a str

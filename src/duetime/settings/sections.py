@@ -11,12 +11,12 @@ from duetime.engine.ownership import ONLY_LOCAL
 LOCAL = "local"
 QSTASH = "qstash"
 STANDING = "HEARTBEAT.md"
-"""The file with the standing instructions of a heartbeat that names none."""
+"""The default file for the standing instructions of a heartbeat."""
 
 INBOX = "inbox"
-"""The name of the agent that nobody runs: its prompts wait until a connected agent takes them."""
+"""The name of the agent that is not started: its prompts wait until a connected agent takes them."""
 HEARTBEAT = "heartbeat"
-"""The name by which prompts ask for the heartbeat; no other agent has it."""
+"""The name by which prompts address the heartbeat; no other agent may have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Settings files of folders that the user has agreed to, each by its path and a hash of its content.
+"""Settings files of folders that the user trusts, each recorded by its path and a hash of its content.
 
 A folder may come from anybody: a cloned repository, an archive, a shared disk. Its settings name code to import and
-programs to start, so they count only after `duetime trust`, and again after every change.
+programs to start, so they apply only after `duetime trust`, which has to be repeated after every change.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class CannotTrust(DuetimeError):
 
 
 class Found(NamedTuple):
-    """A settings file. With its content where that was read already, so that what was checked is what is used."""
+    """A settings file, with its content if that was read already, so that what was checked is what is used."""
 
     path: Path
     content: bytes | None = None
     problem: str = ""
-    """Why nobody should trust it."""
+    """Why it must not be trusted; empty if nothing is wrong."""
 
 
 class Trusted(NamedTuple):
-    """What was recorded about one file."""
+    """The record of one trusted file."""
 
     path: Path
     digest: str
 
 
 def read_found(path: Path) -> Found | None:
-    """Read a folder's settings file once, behind its links; None where there is none."""
+    """Read a folder's settings file once, with symbolic links resolved; None if there is none."""
     try:
         real = path.resolve(strict=True)
         descriptor = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -74,13 +74,13 @@ def _problem(file: os.stat_result, folder: os.stat_result) -> str:
 
 
 class TrustedFiles:
-    """The record, one small file for each settings file, in the data folder."""
+    """The records in the data folder, one small file for each settings file."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "trusted"
 
     def refusal(self, found: Found) -> str:
-        """Return why a file is not used, as the rest of a sentence; empty where it is trusted as it stands."""
+        """Return why a file is not used, as the rest of a sentence; empty if it is trusted with this content."""
         if found.content is None or found.problem:
             return f"{found.problem or 'cannot be read'}, so it is ignored; --config FILE names a settings file"
         record = self._record(self._place(found.path))
@@ -104,7 +104,7 @@ class TrustedFiles:
         replace_private(self._place(found.path), json.dumps(record) + "\n")
 
     def remove(self, path: Path) -> bool:
-        """Return whether it was there."""
+        """Remove a record; return whether there was one."""
         try:
             self._place(path).unlink()
         except FileNotFoundError:
@@ -112,7 +112,7 @@ class TrustedFiles:
         return True
 
     def all(self) -> list[Trusted]:
-        """Return the records, by path."""
+        """Return the records, sorted by path."""
         try:
             places = list(self._folder.iterdir())
         except OSError:
@@ -123,7 +123,7 @@ class TrustedFiles:
         return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
 
     def _record(self, place: Path) -> Trusted | None:
-        """Return None for a record that cannot be read: nothing is trusted by mistake."""
+        """Return a record; None if it cannot be read, so that nothing is trusted by mistake."""
         try:
             kept = json.loads(place.read_text(encoding="utf-8"))
             return Trusted(Path(kept["path"]), str(kept["sha256"]))

@@ -1,1 +1,1 @@
-"""Where schedules and runs are kept: one flow of transactions, two mechanisms that carry it out."""
+"""Storage of schedules and runs: one transaction flow, implemented on SQLite and on PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The course of every transaction, once for all dialects: lock and load, let policy decide, write."""
+"""The flow of every store transaction, shared by all dialects: lock and load, let policy decide, write."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ from duetime.stores.stored_bytes import NeedsCount, NoRoom, add_bytes, add_bytes
 from duetime.stores.transaction import Taken, Transaction
 
 MOST_LISTED = 2_000
-"""Runs that a beat names as not begun: far more than a worker claims ahead of its threads. Of others it is unknown."""
+"""Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
-    """Where somebody else was faster with the same key, a second look finds what they made: two workers that reach a
-    limit at once give the same alert, and neither may lose its outcomes over it."""
+    """Retry once if another transaction took the same key first; the retry finds what that one created. Two workers
+    that reach a limit at once create the same alert, and neither may lose its outcomes over it."""
 
     @functools.wraps(transaction)
     def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -77,7 +77,7 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
 
 
 class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
-    """Everything of the store contract that is the same wherever the rows are kept."""
+    """The part of the store contract that does not depend on the database."""
 
     _sql: ClassVar[Mapping[str, str]]
     """The dialect's named queries."""
@@ -90,11 +90,11 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
 
     @abstractmethod
     def _texts(self, values: Sequence[str]) -> str:
-        """Several texts as one parameter."""
+        """Encode several texts as one query parameter."""
 
     @abstractmethod
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Reads, with `?` for parameters."""
+        """Run a read with `?` for parameters and return its rows."""
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -122,7 +122,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
         return self._counting(now, add)
 
     def _counting(self, now: Instant, transaction: Callable[[], Result[T]]) -> Result[T]:
-        """Repeat a transaction after summing up what an owner stores, which takes no lock."""
+        """Run a transaction; if it needs a recount, sum up what the owner stores without a lock and retry."""
         while True:
             try:
                 return transaction()
@@ -179,7 +179,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
         return self._told(result)
 
     def _told(self, result: Result[Any]) -> Result[Any]:
-        """What was refused changed nothing, and wakes nobody."""
+        """Notify the listeners of a change, but not of a refusal, which changed nothing."""
         if isinstance(result, Ok):
             self._announce()
         return result
@@ -217,7 +217,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
             if not tx.lock_worker(worker):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
-            answers = answers if now == asked else None  # they were worked out for a time that has not come
+            answers = answers if now == asked else None  # they were computed for a time that has not come yet
             settled = settle(tx, worker, now, finished, known) if finished else []
             claims, seen, postponed = take(tx, worker, now, wants, limit, answers) if wants else ([], 0, [])
             if limit is not None:
@@ -274,7 +274,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
         return [((run.due, run.id) if runs_by_due(query) else (run.id,), run) for run in rows]
 
     def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
-        """How many there are, as far as somebody wants to know, and whether that is all of them."""
+        """Return the number of matches, counted up to `most`, and whether it is exact."""
         found = self._rows(*counting)[0][0] if most else 1
         return min(found, most), found <= most
 
@@ -307,7 +307,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
     def earliest(
         self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
     ) -> DueEntry | None:
-        """In one question for all lanes: a store may be a network away."""
+        """Use one query for all lanes, because the store may be across a network."""
         if but:
             rows = self._named("earliest_but", self._texts(lanes), after, json.dumps(list(but)))
         else:

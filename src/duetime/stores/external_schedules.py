@@ -1,4 +1,4 @@
-"""Remote notifications in a store of ours: the same for every dialect."""
+"""Storage of the records of remote notifications, the same for every dialect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.engine.result import Ok, Result
 
 
 class RemoteRows(Protocol):
-    """Rows in and out, within one write transaction."""
+    """Reads and writes of these rows within one write transaction."""
 
     @abstractmethod
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -54,7 +54,7 @@ class RemoteKeeping(Remotes, ABC):
 
     @abstractmethod
     def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Reads by a named query."""
+        """Run a named query that reads."""
 
     def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
         with self._write() as tx:

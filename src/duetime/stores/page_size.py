@@ -1,4 +1,4 @@
-"""Pages of lists that end early when they grow too large, so that no list takes the memory of the process."""
+"""Pages of lists that end early when they get too large, so that no list exhausts the memory of the process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Q = TypeVar("Q", ScheduleQuery, RunQuery)
 T = TypeVar("T")
 
 CHUNK, LARGEST_CHUNK = 100, 500
-"""Rows that are read at once where a page has a limit of bytes: more, where those before were small."""
+"""Least and most rows read at once if a page has a limit in bytes: more if the rows before were small."""
 
 
 def read_page(
     query: Q, read: Callable[[Q], list[tuple[tuple[int, ...], T]]], size_of: Callable[[T], int]
 ) -> tuple[list[T], str | None]:
-    """The rows of a page, at least one, and the cursor of the next page. `read` gives one more than is asked for, if
-    there is one, each with its place in the list."""
+    """Return the rows of a page, at least one if there are any, and the cursor of the next page. `read` returns one row
+    more than asked for, if there is one, each with its position in the list."""
     items: list[T] = []
     size, asked = 0, query
     while True:
@@ -42,7 +42,7 @@ def read_page(
 
 
 def schedule_bytes(schedule: Schedule) -> int:
-    """About what it takes: characters of the texts that may be long."""
+    """Return the approximate size, from the characters of the texts that may be long."""
     definition = schedule.definition
     return 500 + len(definition.payload) + len(definition.trigger) + len(definition.policy)
 

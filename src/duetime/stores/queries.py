@@ -23,13 +23,13 @@ _FIELDS = {
 
 
 def whole_rows(statement: str) -> str:
-    """Names the columns behind `s.*` and the like: a newer schema may have more than this code reads."""
+    """Replace `s.*` and the like by column names: a newer schema may have more columns than this code reads."""
     return _WHOLE_ROW.sub(lambda found: ", ".join(f"{found[1]}.{name}" for name in _FIELDS[found[1]]), statement)
 
 
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
-    """What every dialect says alike, and what this one says in its own way."""
+    """Return the named queries: those that all dialects share, and those of this dialect."""
     folder = files("duetime.stores") / "sql"
     return {**_named(folder / "queries.sql"), **_named(folder / dialect / "queries.sql")}
 
@@ -40,12 +40,12 @@ def _named(file: Traversable) -> dict[str, str]:
 
 
 def _bare(body: str) -> str:
-    """Comments stay in the file: a statement's text is also its key in the driver's cache."""
+    """Strip the comments, because a statement's text is also its key in the driver's cache."""
     return "\n".join(line for line in body.strip().splitlines() if not line.startswith("--"))
 
 
 def load_migrations(dialect: str) -> list[tuple[int, str]]:
-    """(version, script) in order; version n turns schema n-1 into n."""
+    """Return (version, script) in order; version n turns schema n-1 into n."""
     folder = files("duetime.stores") / "sql" / dialect
     found = [
         (int(entry.name[:4]), entry.read_text(encoding="utf-8"))

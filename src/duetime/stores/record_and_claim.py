@@ -1,4 +1,4 @@
-"""How new schedules get into a transaction: those that were asked for, and those that follow the end of a run."""
+"""Steps of store transactions: creating schedules and follow-ups, recording finished runs, claiming due ones."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def key_of(draft: Draft) -> OwnerKey:
 
 
 def known_by_key(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Created]:
-    """What the drafts' keys made earlier, by a repeated request or by one whose acknowledgement was lost."""
+    """Return what the drafts' keys created earlier, by a repeated request or one whose acknowledgement was lost."""
     found = tx.by_keys([key_of(draft) for draft in drafts])
     return {key: Created(schedule, fresh=False) for key, schedule in found.items()}
 
 
 def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list[Draft]:
-    """The first draft of every key that made nothing yet."""
+    """Return the first draft of every key that has created nothing yet."""
     firsts: dict[OwnerKey, Draft] = {}
     for draft in drafts:
         if key_of(draft) not in known:
@@ -43,7 +43,7 @@ def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list
 
 
 def refuse_nul(drafts: Sequence[Draft]) -> None:
-    """One database would store them and the other cannot: what is accepted must not depend on that."""
+    """Refuse NUL characters: only one of the databases can store them, and input must not depend on that."""
     if any("\0" in value for draft in drafts for value in draft.definition if isinstance(value, str)):
         raise InvalidInput("text with NUL characters cannot be stored")
 
@@ -57,17 +57,17 @@ def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int
 
 
 def apply(tx: Transaction, writes: Writes, now: Instant) -> None:
-    """What follows a run begins in the transaction that ends it: neither is there without the other."""
+    """Apply writes and create the follow-ups in the same transaction, so that neither exists without the other."""
     tx.apply(writes, now)
     fresh = fresh_of(writes.follow_ups, known_by_key(tx, writes.follow_ups)) if writes.follow_ups else []
-    if fresh:  # an alert that was given today is known by its key, and not given again
-        fresh.sort(key=key_of)  # two that give the same ones never wait for each other in a circle
+    if fresh:  # an alert that was already given today is known by its key and not repeated
+        fresh.sort(key=key_of)  # in a fixed order: two transactions with the same follow-ups cannot deadlock
         ids = tx.new_schedule_ids(len(fresh))
         tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)])
         tx.announce()
 
 
-# The two halves of an exchange: what finished is settled, and what is due is taken, as far as its owners may.
+# The two halves of an exchange: record finished runs, and claim due ones within the limits of their owners.
 
 
 def settle(
@@ -82,8 +82,8 @@ def settle(
 
 
 def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> dict[RunId, HeldRun]:
-    """What was claimed, with what may have changed since. A definition that was edited meanwhile is for the next run:
-    this one ends by the policy that it began with."""
+    """Return the remembered claims, updated with what may have changed since. A definition edited meanwhile applies to
+    the next run: this one ends by the policy that it began with."""
     held = {}
     for holding in holdings:
         run, definition, _ = known[holding.run]
@@ -96,9 +96,9 @@ def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> 
 def not_beyond(
     server_time: Instant | None, now: Instant, wants: Sequence[ClaimRequest]
 ) -> tuple[Instant, Sequence[ClaimRequest]]:
-    """Return now and the wants as far as the store's own clock lets them go, where they are bound by it.
+    """Return now and the claim requests, limited by the store's own clock if any request is bound by it.
 
-    Now as well: a plan that is made with a later one would catch up with what has not come yet.
+    Now is limited as well: a plan made with a later time would catch up on occurrences that have not come yet.
     """
     if server_time is None or not any(want.server_bound for want in wants):
         return now, wants
@@ -123,7 +123,7 @@ def take(
     plan = plan_claims(entries, worker, now, tx.new_run_id, tx, None, answers)
     postponed = plan.postponed
     conflicts = tx.insert_runs(plan.writes.new_runs)
-    if conflicts:  # rare: the clock had been ahead
+    if conflicts:  # rare: the clock was ahead earlier
         left = {question.schedule for question in postponed}
         entries = [entry for entry in entries if entry.due.schedule not in left or entry.due.run != NO_RUN]
         plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts), answers)
@@ -135,7 +135,7 @@ def take(
 
 
 def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:
-    """Runs that were claimed and not carried out: their owners have not had them."""
+    """Return the claims that were released without being run: their owners are not charged for them."""
     pairs = zip(finished, answers, strict=True)
     return [
         known[item.run]
@@ -147,7 +147,7 @@ def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: M
 def charge(
     tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim], exempt: frozenset[str]
 ) -> None:
-    """In the order of owners, so that two workers never wait for each other's rows in a circle."""
+    """Charge owners for their claims, in sorted order, so that two workers cannot deadlock on these rows."""
     runs = Counter([claim.definition.owner for claim in claims])
     runs.subtract([claim.definition.owner for claim in given_back])
     for owner in sorted(runs.keys() - exempt):
@@ -156,11 +156,11 @@ def charge(
 
 
 NEAR = 5_000
-"""Runs before its limit from which on an owner is locked: several workers at once claim fewer than that."""
+"""An owner this many runs or fewer below its limit is locked; several workers at once claim fewer than that."""
 
 
 def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: Instant) -> list[Entry]:
-    """Owners near their limit are locked, in order, so that two workers together do not spend more than one could."""
+    """Return what owners may still run. Lock those near their limit, in order, so that two workers cannot exceed it."""
     owners = sorted({entry.definition.owner for entry in entries} - budget.exempt)
     if not owners:
         return list(entries)
@@ -176,7 +176,7 @@ def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: 
 
 
 def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[Entry]:
-    """In the order of the wants; a lane that is wanted twice gives its entries once."""
+    """Return due entries in the order of the requests; a lane requested twice yields its entries once."""
     entries: dict[DueEntry, Entry] = {}
     taken: Counter[str] = Counter()
     served: Counter[tuple[str, str]] = Counter()
@@ -207,7 +207,7 @@ def _of_lane(
 
 
 def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
-    """Without what this transaction has given to owners in other lanes."""
+    """Return the turns, less what this transaction already gave to owners in other lanes of the group."""
     less = {owner: turns.room_of(owner) - number for (group, owner), number in served.items() if group == turns.group}
     return turns._replace(most={**turns.most, **less}) if less else turns
 
@@ -223,11 +223,11 @@ def _within(entries: list[Entry], turns: Turns) -> list[Entry]:
 
 
 def _by_owner(entries: Sequence[Entry]) -> Counter[str]:
-    return Counter([entry[0][4] for entry in entries])  # by place: names cost twice as much, and every run comes here
+    return Counter([entry[0][4] for entry in entries])  # by index: names cost twice as much, and every run comes here
 
 
 def _in_turns(tx: Transaction, want: ClaimRequest, heads: Sequence[Head], turns: Turns) -> list[Entry]:
-    """Where one owner has something due, the queue alone decides; of several, each gets its part."""
+    """Take entries in queue order if one owner has all of them; of several owners, each gets a share."""
     dealt = deal(heads, want.limit, turns)
     if len(heads) == 1 or not dealt:
         return tx.due_entries(want._replace(limit=sum(dealt.values()))) if dealt else []
@@ -242,7 +242,7 @@ def _in_turns(tx: Transaction, want: ClaimRequest, heads: Sequence[Head], turns:
 
 
 def _taken(tx: Transaction, entries: Sequence[Entry], conflicts: Sequence[Run]) -> dict[ScheduleId, frozenset[Instant]]:
-    """For the schedules in conflict, every occurrence from the next one on that has a row."""
+    """Return, for the schedules in conflict, every occurrence from the next one on that has a row."""
     troubled = {run.schedule for run in conflicts}
     firsts = {entry.progress.schedule: entry.progress.next for entry in entries if entry.due.schedule in troubled}
     return {schedule: tx.taken_since(schedule, first) for schedule, first in firsts.items() if first is not None}

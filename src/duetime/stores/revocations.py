@@ -1,4 +1,4 @@
-"""Revocations and rotations in a store of ours: the same for every dialect."""
+"""Storage of revocations and of signing key rotations, the same for every dialect."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from duetime.engine.clock import HOUR, Instant
 from duetime.engine.store_revocations import Revocation, Revocations
 
 FORGOTTEN = 500
-"""Expired records that one revocation takes away at most."""
+"""Most expired records that one call of `revoke` deletes."""
 
 
 class RevocationRows(Protocol):
-    """Rows in and out, within one write transaction."""
+    """Reads and writes of these rows within one write transaction."""
 
     @abstractmethod
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -25,14 +25,14 @@ class RevocationRows(Protocol):
     def lock_owner(self, owner: str) -> None: ...
 
     def insert_revocation(self, revocation: Revocation) -> bool:
-        """False where the id is there already, or another transaction inserts it first."""
+        """Insert a revocation; False if the id exists already or another transaction inserts it first."""
         return bool(self._rows("insert_revocation", *revocation))
 
     def forget_revocations(self, now: Instant) -> None:
         self._rows("forget_revocations", now, FORGOTTEN)
 
     def rotations(self, owner: str) -> tuple[int, int, int]:
-        """Generation, begin of the hour that is counted, rotations within it."""
+        """Return the generation, the start of the hour being counted, and the rotations within it."""
         rows = self._rows("rotations", owner)
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else (0, 0, 0)
 
@@ -46,7 +46,7 @@ class RevocationKeeping(Revocations, ABC):
 
     @abstractmethod
     def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Reads by a named query."""
+        """Run a named query that reads."""
 
     def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
         with self._write() as tx:

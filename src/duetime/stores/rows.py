@@ -1,4 +1,4 @@
-"""From the columns of a query to the model, the same in every dialect."""
+"""Conversion between query columns and the model, the same in every dialect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DUE = len(DueEntry._fields)
 
 
 class LockedRun(NamedTuple):
-    """What a store says of a run that somebody claims to hold."""
+    """The current state of a run that a worker claims to hold."""
 
     run: RunId
     status: str
@@ -46,7 +46,7 @@ def holding_of(row: tuple[Any, ...]) -> LockedRun:
 
 
 def run_update(run: Run) -> tuple[Any, ...]:
-    """What of a run may change after it was made; its report is written by beats alone."""
+    """Return the columns of a run that may change after its creation; only heartbeats write its report."""
     return (
         run.status, run.attempt, run.deaths, run.fence, run.worker, run.holder, run.started, run.finished,
         run.until, run.expires, run.result, run.error, run.stop, run.id,

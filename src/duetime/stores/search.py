@@ -20,13 +20,13 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 _LIVE = ("pending", "queued", "running", "waiting")
 _UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
-# Spelled out, and as the indexes of such runs spell it: only then are they known to fit.
+# Spelled out exactly as in the partial indexes of such runs: only then can the planner use them.
 LIVE = f"status IN {_LIVE}"
 UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
 OUTGOING = "kind IN ('notification', 'request')"
-# Few, where a million schedules may be active, or a million runs may be an owner's.
-_HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - of constants alone
-_AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - of constants alone
+# Live runs are few, while a million schedules may be active and an owner may have a million runs.
+_HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
+_AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
 
 STATUSES: dict[str, str] = {
     "pending": "p.state = 'active' AND p.active = 0",
@@ -34,14 +34,14 @@ STATUSES: dict[str, str] = {
     "completed": "p.state = 'ended' AND p.last_status = 'completed'",
     "failed": (
         "(p.state = 'ended' AND (p.last_status IS NULL OR p.last_status <> 'completed')"
-        " OR p.state IN ('active', 'paused') AND p.last_status IN ('failed', 'lost'))"  # as its index spells it
+        " OR p.state IN ('active', 'paused') AND p.last_status IN ('failed', 'lost'))"  # as in its partial index
     ),
     "cancelled": "p.state = 'cancelled' AND p.active = 0",
     "paused": "p.state = 'paused' AND p.active = 0",
     "broken": "p.state = 'broken'",
     "living": "p.state IN ('active', 'paused', 'broken')",
 }
-"""What people call a schedule's status, in terms of its progress row."""
+"""The statuses of a schedule that users see, as conditions on its progress row."""
 
 
 class Where:
@@ -62,8 +62,8 @@ class Where:
 
 
 def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where:
-    """`along_queue`: the statement goes along the due queue. There, as where few schedules changed, the owner is
-    compared without an index: a database that does not know yet how much an owner has would go through all of it."""
+    """Return the conditions of a query. `along_queue`: the statement scans the due queue. There, and for changes, the
+    owner is compared without its index: a planner without statistics might scan everything that the owner has."""
     where = Where()
     if query.changed_since is not None:
         where.add("s.updated >= ?", query.changed_since)
@@ -71,7 +71,7 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     where.equal("p.kind", query.kind)
     where.equal("s.subject", query.subject)
     if query.status is None:
-        if query.changed_since is None:  # whoever asks what changed wants to hear of what was deleted
+        if query.changed_since is None:  # a caller that asks for changes also wants deletions
             where.add("p.state <> 'deleted'")
     elif query.status in STATUSES:
         where.add(STATUSES[query.status])
@@ -89,7 +89,7 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
 
 
 def _folded(text: str) -> str:
-    """ASCII alone, as both databases' lower() do here: folding more on one side would miss names that are equal."""
+    """Lowercase ASCII only, as lower() does in both databases here: folding more on one side would miss equal names."""
     return text.translate(_LOWER)
 
 
@@ -98,11 +98,11 @@ def _escape(text: str) -> str:
 
 
 NEVER = 2**62
-"""Stands for the time of a schedule that has none, so that it sorts last in every dialect."""
+"""Sort key of a schedule that has no time, so that it comes last in every dialect."""
 
 
 def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
-    """The statement of one page, one row longer than asked for, to know whether there is more."""
+    """Return the statement of one page, one row longer than asked for, to know whether there is more."""
     where = schedule_filter(query)
     direction = "DESC" if query.newest_first else "ASC"
     beyond = "<" if query.newest_first else ">"
@@ -121,7 +121,7 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
 
 
 def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
-    """Where it stands in such a list."""
+    """Return the position of a schedule in the list."""
     definition, progress = schedule
     return (progress.next or progress.through or NEVER, definition.id) if query.by_time else (definition.id,)
 
@@ -135,7 +135,7 @@ def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
 
 
 def _bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
-    """Counts one more than asked for, to know whether there are. In the order of a page, and so by the same index."""
+    """Count one row more than asked for, to know whether there are more; in page order, to use the same index."""
     return f"SELECT count(*) FROM ({rows} LIMIT ?) AS counted", [*where.values, most + 1]  # noqa: S608
 
 
@@ -161,7 +161,7 @@ def _run_kinds(where: Where, kinds: Collection[str]) -> None:
     if kinds:
         where.add(f"kind IN ({marks(kinds)})" if len(kinds) > 1 else "kind = ?", *kinds)
         if "job" not in kinds:
-            where.add("kind <> 'job'")  # as the index of the others spells it
+            where.add("kind <> 'job'")  # as in the partial index of the other kinds
 
 
 def run_filter(query: RunQuery) -> Where:
@@ -182,7 +182,7 @@ def run_filter(query: RunQuery) -> Where:
     if query.depth_below is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     if query.free_at is not None:
-        where.add("status = 'waiting'")  # spelled out: only then is the index of waiting runs known to fit
+        where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
         where.add("(holder IS NULL OR expires <= ?)", query.free_at)
         where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
     if query.holder is not None:
@@ -200,7 +200,7 @@ def runs_by_due(query: RunQuery) -> bool:
 
 
 def run_page(query: RunQuery) -> tuple[str, list[Any]]:
-    """Latest first: by id across schedules, by due instant within one. Oldest first: always by due instant."""
+    """Return a page. Latest first: by id across schedules, by due instant within one. Oldest first: by due instant."""
     where = run_filter(query)
     by_due = runs_by_due(query)
     direction, beyond = ("ASC", ">") if query.oldest_first else ("DESC", "<")
@@ -225,7 +225,7 @@ def make_cursor(*position: int) -> str:
 
 
 def read_cursor(cursor: str, length: int) -> tuple[int, int]:
-    """(instant or 0, id); refuses anything that no page handed out."""
+    """Return (instant or 0, id); refuse anything that no page returned."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         position = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
@@ -237,21 +237,21 @@ def read_cursor(cursor: str, length: int) -> tuple[int, int]:
     return (position[0] if length == 2 else 0), position[-1]
 
 
-# Lists of what will fire, in the order of starts, page by page and with every filter.
+# Lists of schedules that will fire, in the order of starts, in pages and with every filter.
 
 Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 Placed = tuple[tuple[int, ...], Schedule]
-"""A schedule and its place in a list, from which the next page goes on."""
+"""A schedule's position in a list, from which the next page continues, and the schedule."""
 
 NOBODY: Final = ""
 FEW: Final = 2_000
-"""Schedules that are quickly read and sorted. Of an owner who has more, the queue soon shows some."""
+"""Number of schedules that are cheap to read and sort. An owner with more soon appears in a scan of the queue."""
 _OWN: Final = "SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'active' LIMIT ?) AS own"
 _LATEST_JITTER: Final = DAY
 _ROWS: Final = (
     "SELECT d.at, s.*, p.* FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule"
 )
-# From each lane to the one after it: the queue may be long, and its lanes are few.
+# Skips from each lane to the next: the queue may be long, but its lanes are few.
 _LANES: Final = (
     "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM due UNION ALL"
     " SELECT (SELECT min(due.lane) FROM due WHERE due.lane > lanes.lane) FROM lanes WHERE lanes.lane IS NOT NULL)"
@@ -260,11 +260,11 @@ _LANES: Final = (
 
 
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
-    """One more than asked for, to know whether there is more."""
+    """Return one more than asked for, to know whether there is more."""
     few = query.owner is not None and ask(_OWN, (query.owner, FEW))[0][0] < FEW
     lanes = [None] if few else list(_lanes(ask, query.kind))
     pages = [firing_page(query, lane) for lane in lanes]
-    if not few and query.owner is not None:  # entries that an earlier version wrote name no owner
+    if not few and query.owner is not None:  # entries written by an earlier version have no owner
         pages += [firing_page(query, lane, NOBODY) for lane in lanes]
     found = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
     placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in found]
@@ -272,16 +272,16 @@ def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
 
 
 def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None) -> tuple[str, list[Any]]:
-    """Of one lane, along the owner's part of the queue; without a lane, of all that an owner has.
+    """Return the statement for one lane, along the owner's part of the queue; without a lane, for all of an owner.
 
-    `owner`: whose part of the queue, where it is not that of the owner who is asked for.
+    `owner`: whose part of the queue to read, if not that of the query's owner.
     """
     where = schedule_filter(query, along_queue=lane is not None)
-    where.add("d.run = 0")  # not the retries
+    where.add("d.run = 0")  # not retries
     if lane is not None:
         where.equal("d.lane", lane)
         where.equal("d.owner", query.owner if owner is None else owner)
-    if query.due_to is not None:  # the queue is read no further than jitter may put off what is due by then
+    if query.due_to is not None:  # read the queue no further than jitter can delay what is due by then
         where.add("d.at <= ?", query.due_to + _LATEST_JITTER)
     if query.cursor is not None:
         where.add("(d.at, d.schedule) > (?, ?)", *read_cursor(query.cursor, 2))

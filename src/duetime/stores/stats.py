@@ -1,4 +1,4 @@
-"""Figures of a whole store in SQL that both dialects understand."""
+"""Statistics of a whole store, in SQL that both dialects understand."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _TOOK = "finished - started"
 
 
 def _position(microseconds: str) -> str:
-    """Which of the bounds was not passed, as an expression."""
+    """Return an SQL expression for the index of the first bound that was not exceeded."""
     steps = " ".join(f"WHEN {microseconds} <= {int(bound * SECOND)} THEN {i}" for i, bound in enumerate(BOUNDS))
     return f"CASE WHEN {microseconds} IS NULL THEN {UNKNOWN} {steps} ELSE {len(BOUNDS)} END"
 
 
 def _sum(microseconds: str) -> str:
-    """PostgreSQL sums up to a type that is no integer in Python."""
+    """Return an SQL sum, cast because PostgreSQL sums to a type that is not an integer in Python."""
     return f"CAST(coalesce(sum(CASE WHEN {microseconds} > 0 THEN {microseconds} ELSE 0 END), 0) AS bigint)"
 
 
 _BEGUN = "CASE WHEN started IS NULL THEN 0 ELSE 1 END"
 _TALLY = (
-    f"SELECT kind, status, {_BEGUN}, {_position(_LATE)}, {_position(_TOOK)},"  # noqa: S608 - of constants alone
+    f"SELECT kind, status, {_BEGUN}, {_position(_LATE)}, {_position(_TOOK)},"  # noqa: S608 - only constants
     f" CAST(sum(abs(number)) AS bigint), {_sum(_LATE)}, {_sum(_TOOK)}"
     " FROM runs WHERE id > ? AND id <= ?{} GROUP BY 1, 2, 3, 4, 5"
 )
 _LIVING = f"SELECT id, kind, status, {_BEGUN} FROM runs WHERE {LIVE} LIMIT {MOST}"  # noqa: S608 - as above
 _DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LIMIT {MOST}) AS waiting"  # noqa: S608
-# Of one schedule; its order is that of the index, so that no more is read than is asked for.
+# The runs of one schedule in index order, so that no more rows are read than asked for.
 _TRACES = (
     "SELECT * FROM (SELECT schedule, due, status, started, finished FROM runs WHERE schedule = ?"
     " ORDER BY due DESC, id DESC LIMIT ?) AS latest"

@@ -1,4 +1,4 @@
-"""How much an owner may store: counted with every create, and summed up anew from time to time outside of it."""
+"""The limit on the bytes an owner stores: updated with every create, recounted now and then outside of it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from duetime.engine.policy.create import Draft
 from duetime.engine.result import Err
 
 _EACH: Final = 500
-"""Bytes of a schedule besides its payload, about."""
+"""Approximate bytes of a schedule besides its payload."""
 _STALE: Final = HOUR
-"""After so long the results of runs since, and what was deleted, are worth a look."""
+"""Age after which a total is recounted, to include the results of later runs and deletions."""
 _STALE_WHEN_FULL: Final = MINUTE
-"""Whoever deletes something to make room is served soon after."""
+"""The same for an owner over the limit, so that deleting something takes effect soon."""
 
 
 class StoredBytes(Protocol):
-    """The part of a transaction that is needed here."""
+    """The part of a transaction that this module needs."""
 
     def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
-        """The new sum, and when it was last counted."""
+        """Add to the total; return the new total and when it was last recounted."""
 
 
 class NeedsCount(Exception):
-    """What is known of an owner is too old to decide by."""
+    """The total of an owner is too old to decide by."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(owner)
@@ -33,7 +33,7 @@ class NeedsCount(Exception):
 
 
 class NoRoom(Exception):
-    """Takes back what was added, and carries the refusal."""
+    """The limit is reached. Raised to roll back the transaction; it carries the refusal."""
 
     def __init__(self, refusal: Err) -> None:
         super().__init__(refusal.message)
@@ -49,7 +49,7 @@ def add_bytes_of(tx: StoredBytes, drafts: Sequence[Draft], most: Mapping[str, in
 
 
 def add_bytes(tx: StoredBytes, owner: str, number: int, limit: int, now: Instant) -> None:
-    """Raises NoRoom, or NeedsCount: then the transaction is repeated after a count."""
+    """Add to an owner's total. Raise NoRoom, or NeedsCount: then the transaction is retried after a recount."""
     total, counted = tx.add_stored_bytes(owner, number)
     if now - counted > (_STALE_WHEN_FULL if total > limit else _STALE):
         raise NeedsCount(owner)

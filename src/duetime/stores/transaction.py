@@ -1,4 +1,4 @@
-"""What the flow asks of a dialect: one open write transaction, and what is said where a key is taken."""
+"""The write transaction that every dialect implements, and the reads that all dialects share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from duetime.stores.rows import LockedRun
 OwnerKey = tuple[str, str]
 
 FEW = 100
-"""Due entries that are quickly read to see whose they are."""
+"""Number of due entries that are cheap to read in order to find their owners."""
 
 
 def takes_turns(want: ClaimRequest) -> bool:
-    """Whether it has to be known who has something due."""
+    """Return whether the claim needs to know which owners have due entries."""
     return want.turns is not None and not want.turns.by_time
 
 
@@ -34,19 +34,19 @@ class Taken(Exception):
 
 
 class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
-    """One open write transaction. Locks of progress rows are taken in the order of their schedules."""
+    """One open write transaction. Progress rows are locked in the order of their schedules."""
 
     def new_run_id(self) -> RunId: ...
 
     def new_schedule_ids(self, count: int) -> list[ScheduleId]: ...
 
     def lock_owner(self, owner: str) -> None:
-        """Serialises creates of one owner, so that a quota is not overrun by two at once."""
+        """Serialize the transactions of one owner that take this lock, so that two at once cannot exceed a quota."""
 
     def count_living(self, owner: str, most: int) -> int: ...
 
     def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
-        """What an owner stores now, about, and when that was last counted."""
+        """Add to what an owner stores; return the approximate total and when it was last recounted."""
 
     def set_stored_bytes(self, owner: str, number: int, now: Instant) -> None: ...
 
@@ -55,40 +55,40 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
 
     def lock_worker(self, worker: WorkerId) -> bool:
-        """False when its row is gone. While it is locked, nobody can declare the worker dead."""
+        """Lock the worker's row; False if it is gone. While it is locked, nobody can declare the worker dead."""
 
     def server_time(self) -> Instant | None:
-        """The store's own clock when the worker was locked; None where it has none apart from this machine's."""
+        """Return the store's own time of `lock_worker`; None if it has no clock apart from this machine's."""
 
     def due_lanes(self, wants: Sequence[ClaimRequest]) -> Mapping[str, Sequence[Head]]:
-        """Those that hold something, each with those who have something due in it where owners take turns. What it
-        costs grows with the number of owners and not of entries. A store that is near may name all lanes."""
+        """Return the lanes with due entries, each with the owners of these where owners take turns. The cost grows with
+        the number of owners, not of entries. A store on this machine may return all lanes."""
 
     def due_entries(self, want: ClaimRequest) -> list[Entry]:
-        """By their instants alone. Locked; entries that another worker is just claiming are passed over."""
+        """Lock and return due entries by time alone; skip those that another worker is claiming."""
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
-        """The same for (owner, number, offset): so many of each, after those that this transaction has already."""
+        """Do the same for each (owner, number, offset); the offset skips what this transaction already has."""
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]: ...
 
     def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
-        """The same locks as `held`, and of the runs only what may have changed since they were claimed."""
+        """Take the same locks as `held`, but read only what may have changed since the runs were claimed."""
 
     def held_by(self, worker: WorkerId) -> list[HeldRun]: ...
 
     def run(self, run: RunId) -> Run | None: ...
 
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
-        """The runs whose occurrence has a row already; when there are any, nothing was inserted."""
+        """Insert runs; return those whose occurrence already has a row. If there are any, nothing is inserted."""
 
     def insert_schedules(self, rows: Sequence[tuple[Any, Any, Any]]) -> None: ...
 
     def apply(self, writes: Writes, now: Instant) -> None:
-        """Everything of `writes` but its new runs."""
+        """Write everything in `writes` except new runs and follow-ups."""
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
-        """Of all of these owners."""
+        """Return how many runs each of these owners has used in an hour."""
 
     def use(self, owner: str, hour: Instant, runs: int) -> None: ...
 
@@ -103,20 +103,20 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def floor(self) -> int: ...
 
     def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
-        """What its last beat listed as not begun; None when its beat moved on, or somebody else was faster."""
+        """Return what its last heartbeat listed as not begun; None if it beat since, or another process was faster."""
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
-        """What was written of each when a death was not held against it."""
+        """Return what was written for each run when a worker's death was not counted against it."""
 
     def announce(self) -> None:
-        """Other processes learn with the commit that something may have become due earlier."""
+        """Tell other processes, with the commit, that something may have become due earlier."""
 
 
-# Reads that both dialects answer by the same named queries.
+# Reads for which both dialects use the same named queries.
 
 
 class SharedReading(ABC):
-    """What is looked up in the running transaction."""
+    """Lookups within the running transaction."""
 
     @abstractmethod
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:

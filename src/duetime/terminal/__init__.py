@@ -1,1 +1,1 @@
-"""What all commands share: settings, output, questions and error messages."""
+"""Modules that all commands share: settings, output, questions and error messages."""

@@ -1,4 +1,4 @@
-"""Options of the commands that serve agents."""
+"""Helpers that all commands share: common options, opening the store, parsing values, and command lines to suggest."""
 
 from __future__ import annotations
 
@@ -28,9 +28,6 @@ Tools = Annotated[
     typer.Option("--tools", metavar="FAMILIES", help="Which tools: jobs,prompts,notifications; otherwise all."),
 ]
 
-
-# What the rooms share: common options, opening the store, reading values, and how to call Duetime.
-
 MEMORY = ":memory:"
 Db = Annotated[
     str | None,
@@ -50,7 +47,10 @@ Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="An IANA 
 def opened(
     db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False, making: bool = False
 ) -> Iterator[App]:
-    """Task modules are loaded only for a command that checks or calls tasks; only one that adds makes a new store."""
+    """Open the app for one command, and close it afterwards.
+
+    `load_tasks` is for commands that check or call tasks. `making` is for those that add: they may create the store.
+    """
     from duetime.app import build
 
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
@@ -62,7 +62,7 @@ def opened(
 
 
 def store_file(url: str) -> Path | None:
-    """Where a SQLite store is; None for any other, and for one in memory."""
+    """Return the path of a SQLite store; None for any other store, and for one in memory."""
     if ("://" in url and not url.startswith("sqlite://")) or url == MEMORY:
         return None
     return Path(url.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
@@ -77,7 +77,7 @@ def worker_warnings(app: App, db: str | None, tasks: Sequence[str] | None = None
 
 
 def program(*arguments: str) -> str:
-    """A command line that works when it is copied, also where the command is not on the path."""
+    """Return a command line that works when it is copied, even if `duetime` is not on the PATH."""
     called = Path(sys.argv[0])
     if shutil.which("duetime"):
         start = "duetime"
@@ -89,7 +89,7 @@ def program(*arguments: str) -> str:
 
 
 def again(room: App, *arguments: str) -> str:
-    """The same for another command on the same store."""
+    """Return the command line of another command on the same store."""
     settings = room.settings
     named = settings.db if "the command line" in settings.sources else ""
     return program(*arguments, *(("--db", without_password(named)) if named else ()))
@@ -106,7 +106,7 @@ def version() -> str:
 
 
 def duration(text: str, option: str) -> int:
-    """Microseconds of `30s`, `2h30m`, or words such as `90 minutes`."""
+    """Parse `30s`, `2h30m`, or words such as `90 minutes` into microseconds."""
     tidy = " ".join(text.split()).lower()
     try:
         found = read_duration(tidy)
@@ -121,12 +121,12 @@ def duration(text: str, option: str) -> int:
 
 
 def given_text(text: str) -> str:
-    """A text, or what comes over standard input where a dash stands for it."""
+    """Return the text, or standard input if the text is a dash."""
     return sys.stdin.read().rstrip("\n") if text == "-" else text
 
 
 def value_of(text: str) -> Any:
-    """JSON where it is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
+    """Return the value if the text is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):

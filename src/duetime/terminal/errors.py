@@ -1,4 +1,4 @@
-"""From the words of the core to those of the command line: options for fields, and which part of a cron is wrong."""
+"""Error messages for the command line (options for fields, the faulty part of a cron expression), and exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAME = (
     "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
     "notify_on", "overlap", "priority", "start", "timeout", "title", "topic",
 )  # fmt: skip
-# A trigger, a payload or a policy names its field; the person at the keyboard knows it by the option.
+# The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
     "run_at": "--at",
     "seconds": "--every",
@@ -64,13 +64,13 @@ def worded(error: DuetimeError, code: str) -> str:
 
 
 def in_a_file(err: Err) -> str:
-    """The same for what stands in a file, where there are no options."""
+    """Return the message for an error in a file, where there are no options."""
     message = err.message.removeprefix(f"{err.details.get('field')}: ")
     return f"{message}; {cron_fault(message.removeprefix(_CRON))}" if message.startswith(_CRON) else message
 
 
 def cron_fault(expression: str) -> str:
-    """Which field cannot be read, found by reading each one alone."""
+    """Explain which field is invalid, found by parsing each one alone."""
     parts = expression.split()
     if expression.strip().startswith("@"):
         return "there are @yearly, @monthly, @weekly, @daily and @hourly"

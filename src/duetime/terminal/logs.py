@@ -1,5 +1,8 @@
-"""Formats log records so that text of owners and agents cannot act on a terminal or imitate a record, and so that no
-credential is in them."""
+"""Log formatting and rate limiting.
+
+Text from owners and agents must not control the terminal or imitate a record, credentials must not be logged, and a
+fault or a client that repeats itself must not fill the disk.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from duetime.engine.text_escaping import clean
 
 LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INDENT = "    "
-"""Stands before every further line of a record, so that only a record's first line begins with a date."""
+"""Prefix of every further line of a record, so that only its first line begins with a date."""
 
 
 class SafeFormatter(logging.Formatter):
-    """Hides credentials, escapes control characters in every line, and indents all lines but the first."""
+    """Redacts credentials, escapes control characters in every line, and indents all lines but the first."""
 
     def __init__(self) -> None:
         super().__init__(LAYOUT)
@@ -29,12 +32,12 @@ class SafeFormatter(logging.Formatter):
 
 
 def format_the_last_resort() -> None:
-    """Packages whose loggers have no handler, such as asyncio, write through this one."""
+    """Format the fallback handler too, which writes for loggers without a handler, such as asyncio's."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(SafeFormatter())
 
 
-# Limits how often the same line is logged: a fault or a stranger that repeats itself must not fill the disk.
+# Rate limiting of repeated lines.
 
 MOST: Final = 20
 PERIOD: Final = 30.0
@@ -53,7 +56,7 @@ class _Count:
 
 
 class RepeatFilter(logging.Filter):
-    """Lines that differ in their numbers alone count as the same. What was left out is told once the period is over."""
+    """Drops lines that repeat too often, ignoring their numbers, and logs how many once the period is over."""
 
     def __init__(self, handler: logging.Handler, most: int = MOST, clock: Clock | None = None) -> None:
         super().__init__()
@@ -75,7 +78,7 @@ class RepeatFilter(logging.Filter):
         return is_written
 
     def _over(self, now: float) -> list[tuple[Key, int]]:
-        """Forget the lines whose period is over, and return those of which something was left out."""
+        """Forget the lines whose period is over, and return those with dropped records."""
         ended = [key for key, count in self._counts.items() if now - count.began >= PERIOD]
         if len(self._counts) - len(ended) >= _REMEMBERED:
             ended = list(self._counts)

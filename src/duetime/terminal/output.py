@@ -1,4 +1,4 @@
-"""What is printed: one JSON document for programs, or tables for people. Rich is loaded for people alone."""
+"""Terminal output: one JSON document for programs, or tables for people. Rich is imported only for people."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from duetime.engine.store import Page
 
 
-# Which columns of a table a terminal has room for: names that are cut to their beginnings help nobody.
+# Choice of the columns that fit the terminal: a table whose names are cut short is of no use.
 
 READABLE = 16
-"""Columns that a text needs to say something; a shorter one needs its own width."""
+"""Minimum width at which a cut text is still readable; a shorter text needs only its own width."""
 GAP = 2
-"""Between two columns, and after the last."""
+"""Spaces between two columns, and after the last."""
 
 Spare = Mapping[str, int]
-"""Columns that may be left out, the first one first, and how wide all others must be for it to stay."""
+"""Columns that may be left out, in this order, each with the width that others must at least keep for it to stay."""
 
 
 def fitting(headings: Sequence[str], widths: Sequence[int], room: int, *, whole: int, spare: Spare) -> list[int] | None:
-    """The numbers of those that are shown; None where nothing but a few lines for each row would be readable."""
+    """Return the indexes of the columns to show; None if only several lines for each row would be readable."""
     shown = list(range(len(headings)))
     for name, least in spare.items():
         if name in headings and _needed(widths, shown, whole, least) > room:
@@ -45,11 +45,11 @@ def fitting(headings: Sequence[str], widths: Sequence[int], room: int, *, whole:
 
 
 def _needed(widths: Sequence[int], shown: Sequence[int], whole: int, least: int) -> int:
-    """Where the first `whole` columns are never cut, and each other one has so much at least."""
+    """Return the total width if the first `whole` columns are never cut and each other one keeps `least`."""
     return sum(GAP + (widths[number] if number < whole else min(widths[number], least)) for number in shown)
 
 
-# Text for a terminal. Names and errors were written by agents: they are shown, never obeyed.
+# Text for a terminal. Agents write names and errors, so control characters in them are escaped.
 
 __all__ = [
     "ahead",
@@ -65,16 +65,16 @@ __all__ = [
     "span",
 ]
 LONGEST_NAME = 28
-"""Characters of a name where there is little room beside it."""
+"""Maximum length of a name where other text needs the space."""
 
 
 def escaped(document: str) -> str:
-    """JSON text in which the same characters stand as escapes; the newlines that lay it out stay."""
+    """Escape unsafe characters in JSON text, except the newlines of its layout."""
     return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _escape(match[0]), document)
 
 
 def _escape(character: str) -> str:
-    """As JSON writes it: beyond U+FFFF that is a pair of surrogates."""
+    """Return the JSON escape of a character: beyond U+FFFF, a surrogate pair."""
     pair = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{pair[start : start + 4]}" for start in range(0, len(pair), 4))
 
@@ -92,18 +92,18 @@ def local_time(instant: Instant, zone: str) -> str:
 
 
 def shortened(name: str) -> str:
-    """So that there is room for what else is to be said."""
+    """Shorten a name, so that other text fits beside it."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def counted(page: Page[Any]) -> str:
-    """How many there are in all, as far as somebody counted."""
+    """Format the total, which is a lower bound if counting stopped early."""
     return f"{page.total:,}" if page.total_exact else f"at least {page.total:,}"
 
 
 T = TypeVar("T")
 WIDE = 500
-"""Columns where nobody looks: what goes to a file or a program is never cut."""
+"""Console width for a file or a program, so that text is not cut there."""
 
 NOTHING_SPARE: Spare = {}
 
@@ -141,7 +141,7 @@ def warn(warnings: Sequence[str]) -> None:
 
 
 def progress(items: Sequence[T], doing: str) -> Iterable[T]:
-    """The same items, with a bar while they are worked off where somebody watches."""
+    """Return the items, with a progress bar over them if standard error is a terminal."""
     if not sys.stderr.isatty() or len(items) < 2:
         return items
     from rich.console import Console
@@ -152,7 +152,7 @@ def progress(items: Sequence[T], doing: str) -> Iterable[T]:
 
 @contextmanager
 def bar(doing: str) -> Iterator[Callable[[float], None]]:
-    """Takes the part that is done, from 0 to 1, and shows it where somebody watches."""
+    """Yield a function that takes the completed part, from 0 to 1, and shows it if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -165,7 +165,7 @@ def bar(doing: str) -> Iterator[Callable[[float], None]]:
 
 
 def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:
-    """The same numbers, with their sum so far where somebody watches."""
+    """Yield the numbers, and show their running total if standard error is a terminal."""
     total = 0
     for number in numbers:
         total += number
@@ -177,7 +177,7 @@ def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:
 
 
 def note(words: str) -> None:
-    """For people, beside what goes to standard output."""
+    """Print a message for people to standard error."""
     print(clean(words), file=sys.stderr)
 
 
@@ -196,14 +196,14 @@ def console() -> Console:
 
 
 def safe(text: object, style: str = "") -> Text:
-    """Text that Rich takes as it is: no markup is read from it."""
+    """Return escaped text in which Rich reads no markup."""
     from rich.text import Text
 
     return Text(clean(text), style=style)
 
 
 def block(text: str) -> Text:
-    """Text of several lines, each shown as it is."""
+    """Return escaped text that keeps its line breaks."""
     from rich.text import Text
 
     return Text("\n".join(clean(line) for line in text.splitlines()))
@@ -221,8 +221,8 @@ def table(
     fold: bool = False,
     spare: Spare = NOTHING_SPARE,
 ) -> None:
-    """Columns under headings: without those to spare where there is no room for them, and on a narrow terminal a few
-    lines for each row instead."""
+    """Print a table without the spare columns that do not fit; on a narrow terminal, print several lines for each row
+    instead."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(cell_width, column)) for column in zip(map(safe, columns), *cells, strict=True)]
     shown = fitting(columns, widths, width() + GAP, whole=whole, spare=spare)
@@ -240,13 +240,13 @@ def _text(cell: object) -> Text:
 
 
 def cell_width(cell: Text) -> int:
-    """Of its longest line."""
+    """Return the width of the longest line."""
     return max((line.cell_len for line in cell.split()), default=0)
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], *, whole: int = 1, fold: bool = False) -> Table:
-    """The first `whole` columns are never cut, the others give way to what room there is; with `fold` the last one goes
-    on in further lines instead."""
+    """Build a table in which the first `whole` columns are never cut and the others are shortened to fit. With `fold`,
+    the last one continues on further lines instead."""
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
@@ -263,8 +263,8 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], *, whole: int
 def _stacked(
     columns: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int], *, whole: int, fold: bool
 ) -> None:
-    """A line for what is never cut, one for each of the others that says something, one for all that are short; below
-    them what folds, as wide as the terminal is."""
+    """Print each row as a line for the columns that are never cut, one for each long column that is not empty, one for
+    all short ones, and the folding column at the full width of the terminal."""
     for row in rows:
         said = [each for each in range(len(columns)) if row[each].plain not in ("", "-")]
         console().print(_joined([row[0], *(row[each] for each in said if 0 < each < whole)]))
@@ -285,12 +285,12 @@ def _joined(cells: Sequence[Text]) -> Text:
 
 
 def facts(pairs: Sequence[tuple[str, object]]) -> None:
-    """Labels and what belongs to them, one below the other."""
+    """Print labels and their values, one pair per line."""
     lines([(safe(label, "dim"), value) for label, value in pairs])
 
 
 def lines(rows: Sequence[Sequence[object]]) -> None:
-    """Rows without headings; the last column takes what room is left, and folds."""
+    """Print rows without headings. The last column takes the remaining width, and folds."""
     from rich.table import Table
     from rich.text import Text
 
@@ -303,7 +303,7 @@ def lines(rows: Sequence[Sequence[object]]) -> None:
     console().print(grid)
 
 
-# Schedules and runs as the command line shows them: without credentials, which `export` alone writes out.
+# Schedules and runs with redacted credentials: only `export` writes credentials out.
 
 
 def schedule_document(schedule: Schedule, zone: str) -> dict[str, Any]:
@@ -317,5 +317,5 @@ def run_document(run: Run, zone: str) -> dict[str, Any]:
 
 
 def outcome(run: Run) -> str:
-    """Why it failed, how far it is, or what came of it."""
+    """Summarize a run: its error, its progress report or its result."""
     return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))

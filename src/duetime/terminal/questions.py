@@ -1,4 +1,4 @@
-"""Questions to whoever sits at the terminal. Where nobody does, nothing is taken for an answer."""
+"""Questions to the user at the terminal. Without a user, no answer is assumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def agreed(question: str, instead: str = "say --yes") -> bool:
 
 
 def choose(question: str, options: Mapping[str, str], default: str) -> str:
-    """One of the options, by its number or its name."""
+    """Ask for one of the options, by its number or its name."""
     names = list(options)
     print(f"\n{question}")
     for number, name in enumerate(names, 1):
@@ -37,7 +37,7 @@ def choose(question: str, options: Mapping[str, str], default: str) -> str:
 
 
 def ask(question: str, default: str, problem: Callable[[str], str | None]) -> str:
-    """A text that `problem` finds nothing wrong with."""
+    """Ask for a text until `problem` finds nothing wrong with it."""
     shown = f" [{clean(default)}]" if default else ""
     while True:
         given = _answer(f"{question}{shown}: ") or default
@@ -48,7 +48,7 @@ def ask(question: str, default: str, problem: Callable[[str], str | None]) -> st
 
 
 def ask_secret(question: str) -> str:
-    """Not shown while it is typed; empty where there is none."""
+    """Ask for a secret without echoing it. The answer may be empty."""
     import getpass
 
     try:

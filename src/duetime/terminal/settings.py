@@ -1,4 +1,4 @@
-"""The settings of one command, with a word on standard error about a settings file that is not used."""
+"""Settings of one command: `--config`, and a warning on standard error about a settings file that is ignored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VARIABLE = "DUETIME_CONFIG"
 
 
 def settings_for(flags: Mapping[str, Any] | None = None) -> Settings:
-    """Load the settings as the command line, the environment and the file in use say."""
+    """Load the settings from the command line, the environment and the settings file."""
     from duetime.settings import load_settings
 
     settings = load_settings(flags)
@@ -29,7 +29,7 @@ def settings_for(flags: Mapping[str, Any] | None = None) -> Settings:
 
 
 def take_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the other arguments, and the file that `--config FILE` names, wherever it stands before `--`."""
+    """Return the other arguments, and the file that `--config FILE` names anywhere before `--`."""
     own = list(arguments)
     end = own.index("--") if "--" in own else len(own)
     for place, word in enumerate(own[:end]):
@@ -49,7 +49,7 @@ def _named(text: str) -> str:
 
 
 class Named:
-    """Has every part of a command, and the processes that it starts, read the named file; ends with the command."""
+    """Makes a command and the processes that it starts read the named file, by a variable that is restored on exit."""
 
     def __init__(self, file: str | None) -> None:
         self._file, self._before = file, os.environ.get(VARIABLE)

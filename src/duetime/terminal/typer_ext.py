@@ -1,7 +1,7 @@
-"""Reads the values of options without pydantic.
+"""Extensions of Typer: option values are parsed without pydantic, and related options are declared together.
 
-Typer would import pydantic (a third of our start-up) to ask it about every option, given or not. Where Typer looks for
-what it made before, it finds this; a Typer that looks elsewhere falls back to its own way, and is only slower.
+Typer would import pydantic (a third of the start-up time) to convert every option, given or not. `Plain` is put where
+Typer caches its converter; a Typer version that caches it elsewhere falls back to pydantic, and is only slower.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class PlainGroup(TyperGroup):
 
 
 def single() -> typer.Typer:
-    """A room of one command. Every room has the same plain help, also where Rich could make it look otherwise."""
+    """Return a Typer app for one command. The help is always plain, even if Rich could format it."""
     return typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 def group(summary: str) -> typer.Typer:
-    """A room of several commands."""
+    """Return a Typer app for several commands."""
     return typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary)
 
 
@@ -70,7 +70,7 @@ def group(summary: str) -> typer.Typer:
 
 
 def bundled(function: Callable[..., None]) -> Callable[..., None]:
-    """Shows Typer the fields of each bundle as options of the command; the command gets the bundle."""
+    """Show Typer the fields of each dataclass parameter as options of the command, which receives the dataclass."""
     bundles: dict[str, type[Any]] = {}
     shown: list[inspect.Parameter] = []
     for parameter in inspect.signature(function, eval_str=True).parameters.values():

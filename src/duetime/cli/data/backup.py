@@ -67,7 +67,7 @@ def _free(folder: Path, name: str) -> Path:
 
 @contextmanager
 def _private() -> Iterator[None]:
-    """What is made meanwhile is for its owner alone: payloads are in it."""
+    """Make files that are created meanwhile readable only by their owner, because they contain payloads."""
     before = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Reads a crontab as cron does: comments, variables, @daily, `%`, and the user column of a system crontab."""
+"""Crontab parser that follows cron: comments, variables, @daily, `%`, and the user column of a system crontab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from duetime.engine.redaction import is_secret_name
 
-# From the text of a command to a program and its arguments, where no shell is needed to understand it.
+# Splitting of a command into a program and its arguments, where no shell is needed.
 
 _SPECIAL = {
     "|": "a pipe",
@@ -33,16 +33,16 @@ _BUILT_IN = frozenset({
 })  # fmt: skip
 _THROWN_AWAY = re.compile(r"(\s+(([12]|&)?>>?\s*/dev/null|2>&1))+\s*$")
 _LONGEST = 1000
-"""Characters of a command whose end is looked at: the pattern takes quadratic time."""
+"""Characters at the end of a command that are searched, because the pattern takes quadratic time."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 class Unusable(Exception):
-    """Why a line cannot be scheduled."""
+    """Raised with the reason why a line cannot be scheduled."""
 
 
 class NeedsShell(Unusable):
-    """Only a shell understands it."""
+    """Raised for a command that only a shell understands."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}; --shell has one read it, or put it into a script")
@@ -55,7 +55,7 @@ class Plain(NamedTuple):
 
 
 def plain_command(command: str) -> Plain:
-    """Raises NeedsShell for what only a shell understands, and Unusable for what nobody does."""
+    """Split a command. Raise NeedsShell if only a shell understands it, and Unusable if it cannot run at all."""
     kept = command[:-_LONGEST] + _THROWN_AWAY.sub("", command[-_LONGEST:])
     note = "its output is kept instead of thrown away" if kept != command.rstrip() else ""
     needs = shell_syntax(kept)
@@ -78,7 +78,7 @@ def plain_command(command: str) -> Plain:
 
 
 def shell_syntax(command: str) -> str | None:
-    """What in it a shell would act upon, outside of quotes; None where nothing is."""
+    """Describe the first syntax in the command that a shell would interpret, or return None."""
     quote, begins = "", True
     characters = iter(command)
     for character in characters:
@@ -86,7 +86,7 @@ def shell_syntax(command: str) -> str | None:
             quote = "" if character == "'" else quote
         elif character == "\\":
             if next(characters, "") in "$`" and quote:
-                return "an escape between quotes"  # which is read otherwise where no shell reads it
+                return "an escape between quotes"  # which shlex reads differently from a shell
         elif quote == '"':
             if character in "$`":
                 return _SPECIAL[character]
@@ -120,7 +120,7 @@ class Entry(NamedTuple):
     expression: str
     zone: str | None
     command: str
-    """As it stands, up to a %."""
+    """The text up to the first unescaped %."""
     argv: tuple[str, ...]
     stdin: str
     env: Mapping[str, str]
@@ -128,7 +128,7 @@ class Entry(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A line that cannot, or about which there is something to say, and what."""
+    """A line that cannot be scheduled or needs a note, with the reason."""
 
     line: int
     text: str
@@ -142,14 +142,14 @@ class Crontab(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How lines are read."""
+    """Options for reading lines."""
 
     system: bool = False
-    """A name stands between the times and the command."""
+    """A user name precedes the command."""
     user: str = ""
-    """Whose lines of a system crontab are taken."""
+    """The user whose lines of a system crontab are imported."""
     shell: bool = False
-    """A shell reads the commands that only a shell understands."""
+    """Let a shell run the commands that only a shell understands."""
 
 
 def read_crontab(text: str, way: Way) -> Crontab:
@@ -177,7 +177,7 @@ def _unquoted(value: str) -> str:
 
 
 def _about_variable(number: int, line: str, name: str, value: str, env: dict[str, str]) -> Iterator[Remark]:
-    """Keeps it for the lines that follow, and says what should be known of it."""
+    """Store a variable for the lines that follow, and yield notes about it."""
     if name in _UNUSED:
         yield Remark(number, name, _UNUSED[name])
     elif is_secret_name(name):
@@ -225,6 +225,6 @@ def _times(line: str) -> tuple[str, str]:
 
 
 def _at_percent(rest: str) -> tuple[str, str]:
-    """Up to the first bare % it is the command; what follows is its standard input, where each % begins a line."""
+    """Split at the first unescaped % into the command and its standard input, where each further % starts a line."""
     pieces = [piece.replace("\\%", "%") for piece in re.split(r"(?<!\\)%", rest)]
     return pieces[0].strip(), "".join(f"{piece}\n" for piece in pieces[1:])

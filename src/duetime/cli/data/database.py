@@ -1,4 +1,4 @@
-"""`duetime db`: the store itself: how it stands, its schema, and what of its history may go."""
+"""`duetime db`: show the status of the store, migrate its schema, and prune its history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = group("The store: its state, its schema, its history.")
 
 @contextmanager
 def _store(db: str | None) -> Iterator[Store]:
-    """As it is: nothing is brought up to date, and nothing is made."""
+    """Open the store as it is, without migrating or creating it."""
     store = open_store(settings_for({"db": db}).path_of_db(), must_exist=True)
     try:
         yield store
@@ -67,7 +67,7 @@ def _overdue(health: Health, now: Instant) -> str:
 
 
 def _schema(store: Store) -> int:
-    """0 where a database is there, and nothing of ours in it."""
+    """Return the version of the schema, or 0 for a database without our tables."""
     try:
         return store.schema()
     except StoreUnusable:
@@ -125,6 +125,6 @@ def prune(
 
 
 def _batches(store: Store, before: Instant) -> Iterator[int]:
-    """Small ones, so that no worker waits for long."""
+    """Prune in small batches, so that no worker waits for long, and yield the number of rows of each."""
     while deleted := store.prune(before, PRUNE_BATCH):
         yield deleted

@@ -89,7 +89,7 @@ def _calendar(room: App, schedules: Iterable[Schedule], days: int) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, so that a full disk does not cost the old one."""
+    """Write the file atomically, so that a full disk does not destroy the old one."""
     try:
         replace_private(path, text)
     except OSError as error:

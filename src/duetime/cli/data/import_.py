@@ -1,4 +1,4 @@
-"""`duetime import`: schedules from a crontab, or from what `duetime export` wrote. Nothing is made without --yes."""
+"""`duetime import`: schedules from a crontab or from `duetime export`. Nothing is created without --yes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def jsonl(
 
 
 def _place(db: str | None, yes: bool) -> str | None:
-    """Only to look, no store is made: one in memory takes the place of one that is not there."""
+    """Return the store to use. A dry run creates no file: it uses a store in memory where none exists."""
     file = store_file(load_settings({"db": db}).path_of_db())
     return db if yes or file is None or file.exists() else MEMORY
 
@@ -138,7 +138,7 @@ def _me() -> str:
 
 
 def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, Any]) -> list[Candidate]:
-    """The key is the line itself, so that a crontab that is imported again adds only its new lines."""
+    """Return a candidate for each line, with a key made from the line: a second import adds only new lines."""
     seen: Counter[str] = Counter()
     made = []
     for entry in entries:
@@ -162,7 +162,7 @@ def _notes(found: Crontab) -> list[Remark]:
 
 
 def _missing_module(room: App) -> list[str]:
-    """Said by the settings alone: what this command loaded for itself, no worker has."""
+    """Warn if the settings do not name the module: no worker has what this command loaded for itself."""
     if MODULE in load_settings().tasks:
         return []
     return [
@@ -172,5 +172,5 @@ def _missing_module(room: App) -> list[str]:
 
 
 def _needed(text: str) -> list[str]:
-    """Commands that were exported come with the module that runs them, as they do from a crontab."""
+    """Return the module that runs exported commands, if there are any; a crontab import loads it too."""
     return [MODULE] if f'"{NAME}"' in text else []

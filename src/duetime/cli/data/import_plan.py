@@ -1,4 +1,4 @@
-"""Bringing schedules in: each line is checked as a create would be, shown, and made only when somebody says so."""
+"""Import of schedules: each line is validated like a create, shown, and created only on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duetime.terminal.errors import in_a_file
 from duetime.terminal.output import ahead, plural
 
 BATCH = 100
-"""Schedules that share a commit."""
+"""Schedules per commit."""
 NEW, PRESENT, IMPORTED = "new", "there already", "imported"
 
 
@@ -29,15 +29,15 @@ class Candidate(NamedTuple):
     line: int
     text: str
     new: NewSchedule
-    """With a key, so that bringing in the same line twice makes one schedule."""
+    """With an idempotency key, so that importing the same line twice creates one schedule."""
     caller: Caller
     paused: bool = False
     next: Instant | None = None
-    """Where it was moved to by hand, if it was."""
+    """The next instant to restore, which somebody may have moved by hand."""
     present: Schedule | None = None
-    """The very same schedule, where it is brought back to the store that it came from."""
+    """The schedule itself, if it is imported into the store that it was exported from."""
     fits: Callable[[Draft], str | None] = lambda _draft: None
-    """What is wrong with what would be made of it."""
+    """Return what is wrong with the draft, or None."""
 
 
 class Row(NamedTuple):
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
-    """What would be made, and what would be refused."""
+    """Return what would be created and what would be refused."""
     found = Outcome([], [])
     for each in candidates:
         before = Ok(each.present) if each.present is not None else room.scheduler.made_before(each.caller, each.new)
@@ -71,7 +71,7 @@ def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
 
 
 def _draft(room: App, candidate: Candidate) -> Draft | Err:
-    """What would be made of it. What is kept elsewhere is not made here, where nobody would look for it."""
+    """Draft a schedule. A kind that is kept in another service is refused: nobody would look for it here."""
     refusal = None if room.remote is None else refusal_of(room.remote, candidate.new.kind)
     drafts = refusal or room.scheduler.drafts(candidate.caller, [candidate.new])
     if isinstance(drafts, Err):
@@ -88,7 +88,7 @@ def _reason(err: Err) -> str:
 
 
 def carried_out(room: App, found: Outcome) -> Outcome:
-    """Makes what is new, many in one commit, with a bar on a terminal; what the store refuses is told by its line."""
+    """Create new schedules in batches, with a progress bar on a terminal; report what the store refuses by its line."""
     done = Outcome([row for row in found.rows if row.status != NEW], list(found.problems))
     fresh = [row for row in found.rows if row.status == NEW]
     for batch in screen.progress(list(_batches(fresh)), "importing"):
@@ -110,7 +110,7 @@ def _line(row: Row) -> int:
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """One after the other, as long as the owner is the same."""
+    """Yield batches of consecutive rows with the same caller."""
     batch: list[Row] = []
     for row in rows:
         if batch and (len(batch) == BATCH or batch[0].candidate.caller != row.candidate.caller):
@@ -125,14 +125,14 @@ def _finished(room: App, row: Row, made: Schedule) -> Row:
     candidate, id = row.candidate, made.definition.public_id
     if candidate.next is not None and candidate.next != made.progress.next:
         moved = room.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
-        passed = candidate.next <= room.clock.now()  # while others were imported: then it goes on by its rule
+        passed = candidate.next <= room.clock.now()  # while others were imported: then it follows its rule
         made = made if isinstance(moved, Err) and passed else taken(moved)
     if candidate.paused:
         taken(room.scheduler.pause(candidate.caller, id))
     return row._replace(status=IMPORTED, next=made.progress.next, id=id)
 
 
-# -- what is shown ----------------------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------------------
 
 
 def print_outcome(room: App, found: Outcome, notes: Sequence[Remark]) -> None:

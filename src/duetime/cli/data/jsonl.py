@@ -1,4 +1,4 @@
-"""Schedules as lines of JSON: all that is needed to make them again in another store, and read back with care."""
+"""Schedules as lines of JSON: written with all that another store needs to create them, and validated when read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from duetime.service.presenters import trigger_shape
 
 FORMAT = 1
 _MADE_BY_US = "~"
-"""How keys begin that no caller chose."""
+"""Prefix of keys that no caller chose."""
 
 
 def line_of(schedule: Schedule) -> str:
@@ -49,7 +49,7 @@ def _utc(instant: Instant | None) -> str | None:
     return None if instant is None else iso_local(instant, "UTC")
 
 
-# -- back -------------------------------------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read(room: App, text: str) -> tuple[list[Candidate], list[Remark]]:
@@ -99,7 +99,7 @@ def _difference(draft: Draft, trigger: dict[str, Any]) -> str | None:
 
 
 def _policy_left(document: dict[str, Any]) -> dict[str, Any]:
-    """Of what may run so many times, what is left."""
+    """Return the policy with `max_runs` reduced to the runs that are left."""
     policy = dict(document["policy"])
     if policy.get("max_runs") is not None:
         policy["max_runs"] = max(1, policy["max_runs"] - int(document["runs"]))
@@ -107,19 +107,19 @@ def _policy_left(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _key(document: dict[str, Any]) -> str:
-    """Its own; else one by which the same line is known again."""
+    """Return the schedule's own key, or else one that identifies the line when it is imported again."""
     own = document["key"]
     return str(own) if own is not None else f"export:{document['id']}:{document['created']}"[:200]
 
 
 def _origin(room: App, caller: Caller, document: dict[str, Any]) -> Schedule | None:
-    """The very schedule, in the store that it was exported from."""
+    """Return the schedule itself, if this is the store that it was exported from."""
     found = room.scheduler.find(caller, str(document["id"]), document["kind"])
     return found if found is not None and _utc(found.definition.created) == document["created"] else None
 
 
 def _still_to_come(document: dict[str, Any], now: Instant) -> Instant | None:
-    """Its next instant, which somebody may have moved off its rule."""
+    """Return the next instant, which somebody may have moved off its rule, if it is in the future."""
     if document["next"] is None or document["paused"] or document["trigger"]["type"] == "once":
         return None
     following = instant_of(datetime.fromisoformat(document["next"]))

@@ -1,4 +1,4 @@
-"""`duetime dead`: what failed for good or was lost, until somebody has it tried again or forgets it."""
+"""`duetime dead`: runs that failed for good or were lost, until somebody retries or dismisses them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def forget(
     _tell("forgotten", "Forgotten", "forgotten", done, refused, [], json_)
 
 
-# -- one or all -----------------------------------------------------------------------------------------------------
+# -- helpers --------------------------------------------------------------------------------------------------------
 
 
 def _query(kind: str | None) -> RunQuery:
@@ -112,7 +112,7 @@ def _where(room: App) -> str:
 
 
 def _idle(room: App, db: str | None, kinds: Iterable[str]) -> list[str]:
-    """Said once, however many kinds there are that nobody takes."""
+    """Return warnings about kinds that no worker takes, each only once."""
     told = [warning for kind in kinds for warning in worker_warnings(room, db, kind=kind)]
     return list(dict.fromkeys(told))
 
@@ -120,7 +120,7 @@ def _idle(room: App, db: str | None, kinds: Iterable[str]) -> list[str]:
 class Dealt(NamedTuple):
     done: list[int]
     kinds: set[str]
-    """Of those."""
+    """Kinds of the runs in `done`."""
     refused: list[tuple[int, Err]]
 
 
@@ -156,7 +156,7 @@ def _what_to_do(room: App, letters: list[tuple[Run, Schedule | None]]) -> str:
 
 
 def _every(room: App, query: RunQuery) -> list[int]:
-    """As they were at the beginning: what fails again meanwhile is not tried a second time."""
+    """Return all runs before any is changed, so that one that fails again meanwhile is not retried a second time."""
     found: list[int] = []
     query = replace(query, limit=PAGE, count_to=0)
     while True:

@@ -1,4 +1,4 @@
-"""`duetime explain`: what an expression says, how often it fires, and what clocks do to it. Opens no store."""
+"""`duetime explain`: what an expression means, how often it fires, and what clock changes do. Opens no store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.typer_ext import PlainCommand, single
 
 MOST = 10_000
-"""Occurrences that are counted; an expression that fires more often in a year is said to."""
+"""Maximum occurrences that are counted; for an expression that fires more often, the output says "more than"."""
 
 app = single()
 

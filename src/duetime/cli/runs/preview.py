@@ -27,7 +27,7 @@ Dst = Annotated[
 ]
 
 NARROW = 72
-"""Columns below which there is no room for universal time."""
+"""Columns below which there is no space for UTC."""
 
 app = single()
 
@@ -61,16 +61,16 @@ def show_next(
 class Understood(NamedTuple):
     trigger: Trigger
     warnings: list[str]
-    """How it was read where it could have been meant otherwise, and what may surprise."""
+    """How an ambiguous expression was read, and what may surprise."""
     zone: str
     now: Instant
 
 
 def understood(expression: str, tz: str | None, dst: str) -> Understood:
-    """What an expression means, here and now."""
+    """Return what an expression means now, in the given or the local zone."""
     now = SystemClock().now()
     zone = known_zone(tz).key if tz else local_zone(settings_for())
-    with step_budget(CREATION_STEPS):  # what is refused here is refused at its creation, and the other way round
+    with step_budget(CREATION_STEPS):  # the limit of a create, so that both refuse the same expressions
         trigger, notes = _trigger_in(expression, zone, now, dst)
         return Understood(trigger, notes + warnings_for(trigger, now), zone, now)
 
@@ -93,7 +93,7 @@ def _shown(local: Any) -> str:
 
 
 def read_expression(text: str) -> tuple[str, dict[str, Any]]:
-    """Which trigger a person means, and its configuration."""
+    """Return the type of trigger that the text means, and its configuration."""
     tidy = " ".join(text.split())
     lower = tidy.lower()
     if not tidy:

@@ -1,4 +1,4 @@
-"""`duetime run`: single runs of every kind, whoever carries them out."""
+"""`duetime run`: list, show and stop single runs of every kind."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.tables import print_runs, said_of
 from duetime.terminal.typer_ext import PlainCommand, group
 
-# One run, of whatever kind: found by its number, shown with what it was about, and as programs read it.
+# Finding one run of any kind by its number, and showing it as text or JSON.
 
 KINDS = ("job", "prompt", "notification", "request")
 Kind = Annotated[
     str | None, typer.Option("--kind", metavar="KIND", help="job, prompt, notification or request; otherwise all.")
 ]
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
-"""Schedules of which nothing runs any more."""
+"""States of schedules that never run again."""
 
 
 def known_kind(kind: str | None) -> str | None:
@@ -52,7 +52,7 @@ def found_run(room: App, id: int, where: str) -> Run:
 
 
 def over(schedule: Schedule | None) -> str | None:
-    """Why nothing of it can run again, where that is so."""
+    """Return the state because of which a schedule can never run again, or None."""
     state = ScheduleState.DELETED if schedule is None else schedule.progress.state
     return state if state in OVER else None
 

@@ -1,4 +1,4 @@
-"""What happens in a store, as it happens: a line for every run that ends, is tried again, or takes its time."""
+"""Live output of what happens in a store: a line for every run that ends, is retried, or takes long."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from duetime.terminal import output as screen
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 
 PAGE = 500
-"""Runs that one look takes in; of more than that, made since the last one, the oldest are only counted."""
+"""Runs that are read per refresh. If more were created since the last one, the oldest are only counted."""
 LONG = 1 * SECOND
-"""A run that takes longer than this is said to be running."""
+"""A run that takes longer than this is reported as running."""
 MORE = "more"
 NAME = 16
-"""Columns that a name has at least, so that what is said of most stands in one line below the other."""
+"""Minimum width of a name, so that what follows is aligned in most lines."""
 ROOMY = 100
-"""Columns from which there is room for how long a run took, beside what came of it."""
+"""Width from which there is space for a run's duration beside its outcome."""
 
 
 class Tail:
-    """Looks at the new and the living runs again and again, and tells which of them have news."""
+    """Polls new and live runs, and reports which of them changed."""
 
     def __init__(self, room: App, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
         self._room, self._kinds, self._long = room, kinds, long
@@ -35,7 +35,7 @@ class Tail:
         self._open: set[RunId] = set()
         self._top = room.store.newest_run()
         self.unseen = 0
-        """How many were too many to be looked at one by one, since somebody last asked."""
+        """Number of runs that were not read because there were too many, since the caller last reset it."""
         self.news()
 
     def news(self) -> list[tuple[str, Run]]:
@@ -52,7 +52,7 @@ class Tail:
         return changed
 
     def _look(self) -> dict[RunId, Run]:
-        """What is new, what lives (an old run too, when somebody had it tried again), and what lived a moment ago."""
+        """Return new runs, live runs (also an old one that is retried), and runs that were live at the last call."""
         before, self._top = self._top, self._room.store.newest_run()
         fresh = self._runs(RunQuery(above=before, limit=PAGE)) if self._top > before else []
         if len(fresh) == PAGE:
@@ -65,14 +65,14 @@ class Tail:
         return taken(self._room.scheduler.runs(LOCAL, replace(query, kinds=self._kinds, count_to=0))).items
 
     def lately(self, number: int) -> list[tuple[str, Run]]:
-        """The last ones that have ended or live, oldest first, as if they had just been seen."""
+        """Return the last runs that have something to report, oldest first, as if they had just been seen."""
         now = self._room.clock.now()
         words = [(_word(run, now, self._long), run) for run in reversed(self._runs(RunQuery(limit=number)))]
         return [(word, run) for word, run in words if word is not None]
 
 
 def _word(run: Run, now: Instant, long: int) -> str | None:
-    """What there is to say about a run; nothing while it only stands in line."""
+    """Return the event to report for a run, or None while it only waits in the queue."""
     if run.status == RunStatus.RUNNING:
         return "running" if run.started is not None and now - run.started > long else None
     if run.status == RunStatus.PENDING:
@@ -81,7 +81,7 @@ def _word(run: Run, now: Instant, long: int) -> str | None:
 
 
 class Stream:
-    """Prints the news; on a terminal a last line below them says what comes next."""
+    """Prints changes; on a terminal, a last line below them shows what comes next."""
 
     def __init__(
         self, room: App, *, json_: bool, bar: bool, kinds: tuple[str, ...] = (), long: int = LONG, last: int = 0

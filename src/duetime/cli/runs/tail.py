@@ -1,4 +1,4 @@
-"""`duetime tail`: what fires, ends, fails or is tried again, as it happens and whoever does it."""
+"""`duetime tail`: show live which runs start, end, fail or are retried, whichever process runs them."""
 
 from __future__ import annotations
 

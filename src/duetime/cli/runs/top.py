@@ -1,4 +1,4 @@
-"""`duetime top`: workers, what runs, what comes next and what failed, looked at again and again."""
+"""`duetime top`: workers, running and upcoming work, and failures, refreshed until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-# What `duetime top` shows: read from the store at one moment, then laid out for a terminal of any size.
+# Content: read from the store at one moment, then laid out for a terminal of any size.
 
 MOST = 50
-"""Rows of one part: more than any screen has."""
+"""Maximum rows of one part: more than any screen has."""
 _RESERVED = 14
-"""Lines that headings, the first line and the blanks between the parts take."""
+"""Lines for headings, the first line and the blank lines between the parts."""
 _FEWEST = 1
 NARROW = 72
-"""Columns of a screen below which what is said least often gives way to what is said most."""
+"""Width of a screen below which less important columns are left out."""
 
 
 class Part(NamedTuple):
     title: str
     nothing: str
-    """Said where there are no rows."""
+    """Text that is shown where there are no rows."""
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
 
@@ -94,7 +94,7 @@ def _run_shape(run: Run, zone: str) -> dict[str, Any]:
 
 
 def laid_out(frame: Frame, lines: int) -> RenderableType:
-    """So many lines at most: each part gives up rows before any of them disappears."""
+    """Lay out a frame in at most `lines` lines: each part gives up rows before any part disappears."""
     from rich.console import Group
     from rich.text import Text
 
@@ -110,14 +110,14 @@ def laid_out(frame: Frame, lines: int) -> RenderableType:
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
-    """A narrow screen has room for when, what and the last word alone."""
+    """Return a table; a narrow screen only has space for the first two columns and the last one."""
     if screen.width() >= NARROW:
         return screen.grid(columns, rows)
     return screen.grid([*columns[:2], columns[-1]], [[*row[:2], row[-1]] for row in rows])
 
 
 def _shares(wanted: Sequence[int], lines: int) -> list[int]:
-    """What rows each part gets: as many as it has, else an equal share of what the shorter ones leave."""
+    """Return the rows for each part: as many as it has, or else an equal share of what the shorter ones leave."""
     left = max(lines - _RESERVED, len(wanted) * _FEWEST)
     shares = [0] * len(wanted)
     for place, number in enumerate(sorted(range(len(wanted)), key=lambda each: wanted[each])):
@@ -153,7 +153,7 @@ def _workers(frame: Frame) -> Part:
 
 
 def _lanes(worker: WorkerRow) -> str:
-    """The kinds that it takes; that each has lanes of its own for what is delicate is no news."""
+    """Return the kinds that a worker takes, without the separate lanes within a kind, which every worker has."""
     return ", ".join(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
 
 
@@ -187,7 +187,7 @@ def _failed(frame: Frame) -> Part:
 
 
 ENDLESS = 10_000
-"""Lines where nobody looks: what goes to a file is never left out."""
+"""Maximum lines without a terminal: nothing is left out of a file."""
 
 app = single()
 
@@ -226,7 +226,7 @@ def _watch(room: App, console: Console, button: StopButton, interval: float) -> 
 
 
 def _print_again(room: App, console: Console, button: StopButton, interval: float) -> None:
-    """A terminal that cannot move its cursor gets one below the other."""
+    """Print frames one below the other, for a terminal that cannot move its cursor."""
     while True:
         console.print(laid_out(frame_of(room), console.height))
         if button.asked.wait(interval):

@@ -1,4 +1,4 @@
-"""What to paste into which client. HTTP carries the local token; stdio needs none."""
+"""Configuration to paste into each MCP client. HTTP uses the local token; stdio needs none."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from duetime.engine.errors import InvalidInput
 
 NAME = "duetime"
 MCP_REMOTE = "mcp-remote@0.15.1"
-"""One version that was looked at: it is handed the token, and without a version each start may fetch another one."""
+"""Pinned to a version that was reviewed: it receives the token, and unpinned each start could fetch another one."""
 ALL = "all"
-"""Stands for every client."""
+"""Selects every client."""
 
 
 class Reach(NamedTuple):
-    """How a client gets here."""
+    """How a client connects to this server."""
 
     url: str
     token: str | None
     command: Sequence[str]
-    """What a client starts for stdio: absolute, since a desktop application has a path of its own."""
+    """Command that a client starts for stdio. It is absolute, because a desktop application has its own PATH."""
     header: Sequence[str] = ()
-    """What prints the header with the token, for a client that asks a program for it."""
+    """Command that prints the header with the token, for a client that gets it from a program."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -51,8 +51,8 @@ def _started(reach: Reach) -> dict[str, Any]:
 
 
 def _claude_code(reach: Reach) -> str:
-    """A command line stays in the history of a shell, so that the token is none of it: Claude Code asks for the header
-    whenever it connects."""
+    """Return a command without the token, because shells keep a history: Claude Code runs a helper that prints the
+    header whenever it connects."""
     entry = {"type": "http", "url": reach.url}
     if reach.token is not None:
         entry["headersHelper"] = shlex.join(reach.header)
@@ -60,7 +60,8 @@ def _claude_code(reach: Reach) -> str:
 
 
 def _claude_desktop(reach: Reach) -> str:
-    """It starts programs only; `mcp-remote` carries HTTP. On Windows a blank inside an argument would split it."""
+    """Use `mcp-remote` for HTTP, because Claude Desktop only starts programs. The arguments contain no space, which
+    would split them on Windows."""
     args = ["-y", MCP_REMOTE, reach.url]
     if reach.token is None:
         return _servers("mcpServers", {"command": "npx", "args": args}, wide=True)
@@ -130,7 +131,7 @@ def known_client(name: str) -> Client:
 
 
 def instructions(reach: Reach) -> str:
-    """For all clients: a heading, what to paste, and in one line how to do without a server."""
+    """Return for every client a heading, what to paste, and one line for stdio, which needs no server."""
     parts = [
         f"{client.title}: {client.where}\n{_short(client.http(reach))}\n  or, over stdio: {client.stdio(reach)}\n"
         for client in CLIENTS.values()
@@ -139,6 +140,6 @@ def instructions(reach: Reach) -> str:
 
 
 def _short(text: str) -> str:
-    """JSON in one line: seven clients have to fit on a screen."""
+    """Indent the text, with JSON on one line: seven clients have to fit on a screen."""
     lines = [json.dumps(json.loads(text))] if text.startswith("{") else text.splitlines()
     return "\n".join(f"  {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""The schedules of the demo: each shows one thing, and most fire within seconds."""
+"""The schedules of the demo: each shows one feature, and most fire within seconds."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ SAMPLES = (
 
 
 def demo_settings(settings: Settings, db: str | None) -> Settings:
-    """A store of its own in a folder of its own, unless one is named on the command line; and the sample tasks."""
+    """Return settings with the sample tasks and, unless the command line names a store, a separate one."""
     if db is None:
         Path(DB).parent.mkdir(exist_ok=True)
     return replace(settings, db=db or DB, tasks=(*settings.tasks, MODULE))
 
 
 def plant(room: App) -> list[Schedule]:
-    """Makes the samples, or finds them: their keys keep a second demo from making them again."""
+    """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
     news = [
         NewSchedule(
             each.kind, each.name, *each.trigger, each.payload, each.policy,

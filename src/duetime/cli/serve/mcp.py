@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from duetime.settings import Settings
 
 PATIENCE = 0.1
-"""Seconds for what runs to end when the client goes."""
+"""Seconds that running work has to finish after the client disconnects."""
 
 DEADLINE = 0.7
-"""Seconds after which the process ends, whatever still hangs: a client that waits in vain kills."""
+"""Seconds after which the process exits even if something hangs: a client that waits too long kills it."""
 
 app = single()
 
@@ -41,7 +41,7 @@ def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
             "This speaks MCP over stdin and stdout, for a client that starts it; people want `duetime serve`.",
             file=sys.stderr,
         )
-    gc.disable()  # a fifth of the time until the first answer would go into looking for garbage that is not there
+    gc.disable()  # garbage collection would take a fifth of the time until the first answer, and find nothing
     from duetime.mcp.stdio import claim
 
     wire = claim()
@@ -52,7 +52,7 @@ def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
 
 
 def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
-    """Imports here, where a signal is heard already: the SDK takes a second."""
+    """Serve until the input ends. Imports are here, after signals are handled, because the SDK takes a second."""
     from functools import partial
 
     from duetime.app import build, mcp_face
@@ -61,7 +61,7 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     from duetime.mcp.stdio import serve_stdio
 
     _log_to_standard_error()
-    if RUN_FOLDER in os.environ:  # where its worker found its settings and tasks
+    if RUN_FOLDER in os.environ:  # where the run's worker found its settings and tasks
         os.chdir(os.environ[RUN_FOLDER])
     settings = _with_nothing_of_the_folder(settings_for(flags))
     room = build(settings)
@@ -70,14 +70,14 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     face, watcher = mcp_face(settings.tools, _identify(room, stand_in))
     gc.freeze()
     gc.enable()
-    if RUN_TOKEN not in os.environ:  # a server for one run of an agent goes with it: it takes on no work
+    if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
         stand_in.start()
     serve_stdio(face, watcher, wire)
 
 
 def _with_nothing_of_the_folder(settings: Settings) -> Settings:
-    """A client starts this in whatever folder is open: unless that is trusted, nothing is read from it by a name that
-    was said elsewhere."""
+    """Unless the current folder is trusted, read nothing from it by relative paths that were set elsewhere: a client
+    starts this in whatever folder is open."""
     from dataclasses import replace
 
     from duetime.kinds.prompts.access import RUN_FOLDER
@@ -86,7 +86,7 @@ def _with_nothing_of_the_folder(settings: Settings) -> Settings:
     origin, heartbeat = settings.origin, settings.heartbeat
     if origin.here or RUN_FOLDER in os.environ:
         return settings
-    instructions = str(config_folder() / heartbeat.instructions)  # an absolute one stays as it is
+    instructions = str(config_folder() / heartbeat.instructions)  # an absolute path stays as it is
     modules = None if origin.modules == "." else origin.modules
     return replace(
         settings, origin=origin._replace(modules=modules), heartbeat=replace(heartbeat, instructions=instructions)
@@ -111,7 +111,7 @@ def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
 
 
 def _for_a_run(room: App, desk: Services, token: str) -> Callable[[], Call]:
-    """The agent that a prompt woke: with its owner and depth, and as long as its run is under way."""
+    """Identify the agent that a prompt started, with its owner and depth, as long as its run is in progress."""
     import mcp_types as types
     from mcp.shared.exceptions import MCPError
 
@@ -140,9 +140,9 @@ def _log_to_standard_error() -> None:
 
 
 class Leaving:
-    """Ends the process once and soon, whoever asks for it: a signal, or the end of the input.
+    """Ends the process once and quickly, on a signal or at the end of the input.
 
-    The thread that reads the input cannot be interrupted, and a task may hang; neither is waited for.
+    It waits neither for the thread that reads the input, which cannot be interrupted, nor for a task that hangs.
     """
 
     def __init__(self) -> None:
@@ -154,13 +154,13 @@ class Leaving:
         self._parts = (room, stand_in)
 
     def on_signals(self) -> None:
-        """Clients send SIGINT and, shortly after, SIGTERM: the second one changes nothing."""
+        """Handle SIGINT and SIGTERM. Clients send one shortly after the other; the second one has no effect."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self._asked.set())
 
     def now(self) -> None:
         self._asked.set()
-        threading.Event().wait()  # for the other thread to end the process
+        threading.Event().wait()  # until the other thread ends the process
 
     def _wait(self) -> None:
         self._asked.wait()

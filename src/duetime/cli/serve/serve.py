@@ -79,24 +79,24 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
         try:
             tokens = None if no_auth else tokens_of(settings, store=room.store)
             if tokens is not None:
-                tokens.local()  # made by now, so that it is there for whoever is told to use it
+                tokens.local()  # create it before anybody is told to use it
             log_to(demonstration.LOG if demo else None)
             _log_the_server()
             http = HttpServer(web(room, tokens, _own_names(settings.host)), bound, connection_limits(settings))
-            if tokens is not None:  # without tokens nobody could tell an agent's run from a person
-                room.access.url = settings.url or f"{url_of(bound)}/mcp"  # others may reach it by another name
+            if tokens is not None:  # without tokens, an agent's run could not be told from a person
+                room.access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
             return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
         finally:
             room.close()
 
 
 def _own_names(host: str) -> tuple[str, ...]:
-    """An address that is listened on may be called by its name; one that means all of them is no name."""
+    """Return the address as an accepted host name, unless it is a wildcard address."""
     return () if host in ("0.0.0.0", "::", "") else (host,)  # noqa: S104 - compared, not bound
 
 
 def _log_the_server() -> None:
-    """What the web server and the SDK have to say goes where our own messages go."""
+    """Send log messages of the web server and the SDK to the same handlers as ours."""
     ours = logging.getLogger("duetime")
     for name in ("uvicorn", "mcp", "asyncio"):
         logger = logging.getLogger(name)
@@ -138,7 +138,7 @@ def _serve(room: App, http: HttpServer, introduce: Callable[[], None], demo: boo
     return FAILED if left else OK
 
 
-# -- what to paste -------------------------------------------------------------------------------------------------
+# -- client configuration ------------------------------------------------------------------------------------------
 
 
 def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:

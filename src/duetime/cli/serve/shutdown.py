@@ -1,4 +1,4 @@
-"""How a long-running command is stopped: the first signal drains, the second one leaves at once."""
+"""Stopping of long-running commands: the first signal drains, the second one exits at once."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from duetime.engine.worker.threads import Engine
 
 LOOK = 0.2
-"""Seconds between two looks at the store while it is shown live."""
+"""Seconds between two reads of the store while it is shown live."""
 
 
 class StoppedAtOnce(KeyboardInterrupt):
-    """The second signal."""
+    """Raised by the second signal."""
 
 
 class Flag:
-    """Raised by a signal, waited for by the main thread. An Event would not do: a signal that comes while the thread is
-    inside its `wait` finds its lock held by the very code that it interrupts, and would wait for ever."""
+    """Set by a signal handler and waited for by the main thread. An Event would deadlock: its `set` needs the lock that
+    the interrupted `wait` may be holding."""
 
     def __init__(self) -> None:
         self._raised = False
@@ -48,7 +48,7 @@ class Flag:
 
     def wait(self, timeout: float) -> bool:
         if not self._raised:
-            poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+            poll = select.poll()  # unlike `select`, it accepts descriptors beyond 1023
             poll.register(self._here, select.POLLIN)
             poll.poll(timeout * 1000)
         return self._raised
@@ -59,7 +59,7 @@ class Flag:
 
 
 class StopButton:
-    """The first signal asks, the second one interrupts whatever is being waited for."""
+    """Signal handler: the first signal requests a stop, the second one interrupts whatever is being waited for."""
 
     def __init__(self) -> None:
         self.asked = Flag()
@@ -81,7 +81,7 @@ class StopButton:
 
 
 def log_to(path: str | None) -> None:
-    """Traces of failed tasks are for the operator: on standard error, or in a file beside a demo."""
+    """Log to standard error, or to a file for the demo: tracebacks of failed tasks are for the operator."""
     if path is not None:
         Path(path).parent.mkdir(exist_ok=True)
     handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
@@ -108,7 +108,7 @@ def drain(engine: Engine, settings: Settings, stream: Stream | None, json_: bool
 
 
 def leave_at_once(engine: Engine, stream: Stream | None) -> NoReturn:
-    """Nothing is waited for, not even threads; what was running is taken over when the lease is over."""
+    """Exit without waiting, not even for threads; another worker takes over running work when the lease expires."""
     if stream is not None:
         stream.close()
     left = len(engine.worker.hands)

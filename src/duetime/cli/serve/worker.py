@@ -24,7 +24,7 @@ from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
-# What a worker says when it begins and when it has stopped.
+# Messages at start and stop.
 
 
 def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
@@ -58,7 +58,7 @@ def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
 
 
 def _when(schedule: Schedule, zone: str) -> str:
-    """A sample that somebody paused, cancelled or deleted stays so."""
+    """Return when a sample fires, or its state if somebody paused, cancelled or deleted it."""
     state = schedule.progress.state
     resting = state in (ScheduleState.PAUSED, ScheduleState.CANCELLED, ScheduleState.DELETED)
     return state if resting else str(schedule_view(schedule, zone)["reads_as"]).split(" (")[0]

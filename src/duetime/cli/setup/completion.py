@@ -1,4 +1,4 @@
-"""`duetime completion`: what a shell reads so that Tab completes commands and options."""
+"""`duetime completion`: print the script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")], json_: Json = False
 ) -> None:
     """Print what a shell has to read to complete commands and options."""
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # it has no other door
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # exported nowhere else
 
     if shell not in _HOW:
         raise InvalidInput(f"SHELL: there is no {shell!r}; there are {', '.join(_HOW)}")

@@ -1,4 +1,4 @@
-"""`duetime doctor`: is everything there and well, and what to do where it is not."""
+"""`duetime doctor`: check the installation, and say how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     if usable:
         try:
             yield from store_checks(settings, registry, SystemClock())
-        except InvalidInput as error:  # what is named in the settings cannot be built: no worker would start either
+        except InvalidInput as error:  # something in the settings is unusable: no worker would start either
             yield Check("fail", "settings", failure_of(error).message)
         except DuetimeError as error:
             yield Check("fail", "store", failure_of(error).message)

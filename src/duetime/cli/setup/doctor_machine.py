@@ -21,7 +21,7 @@ from duetime.terminal.output import clean
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")
 SAFE_SQLITE = (3, 51, 3)
-"""From here on SQLite is free of the rare loss of commits when a WAL file is reset under several connections."""
+"""First version of SQLite without the rare loss of commits when a WAL file is reset under several connections."""
 NETWORK = {
     "nfs",
     "nfs4",
@@ -37,7 +37,7 @@ NETWORK = {
     "vboxsf",
 }
 OPERATOR = frozenset({"backup_database", "prune_history"})
-"""Tasks that every worker knows by itself, once it has a store."""
+"""Tasks that every worker registers itself once it has a store."""
 LITTLE_SPACE = 100 * 1024 * 1024
 
 
@@ -89,7 +89,7 @@ def _zone(settings: Settings) -> Check:
 
 
 def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
-    """The tasks that can be loaded, and a line for each module."""
+    """Return the tasks that can be loaded, and a check for each module."""
     checks = []
     for module in settings.tasks:
         try:
@@ -111,7 +111,7 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
 
 
 def store_file_checks(url: str) -> Iterator[Check]:
-    """For SQLite: is there a file, on a disk that keeps its promises, with room to write?"""
+    """Check for SQLite whether the file exists, and whether its disk is reliable (no network) and has free space."""
     path = store_file(url)
     if path is None:
         return
@@ -137,7 +137,7 @@ def store_file_checks(url: str) -> Iterator[Check]:
 
 
 def file_system(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str | None:
-    """The type of the file system; None where the machine does not say."""
+    """Return the type of the file system, or None if the machine does not tell."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Checks of the settings file: one that is not used, and one that others can read or change."""
+"""Checks of the settings file (ignored, or readable or writable by others) and of the secret that signs tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PASSWORD = re.compile(r"//[^/@\s:]{0,256}:[^/@\s]{1,256}@")
 
 
 def settings_file_checks(settings: Settings) -> Iterator[Check]:
-    """Nothing of a file that is not trusted is read or run."""
+    """Check the settings file. One that is not trusted is only reported: nothing of it is read or run."""
     if settings.origin.ignored:
         yield Check("warn", "settings", clean(settings.origin.ignored))
     if settings.origin.file and os.name == "posix":
@@ -26,7 +26,7 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
 
 
 def _exposed(path: Path) -> Iterator[Check]:
-    """By what the file says itself, whatever the environment and the command line say besides."""
+    """Check the file by its own content, regardless of the environment and the command line."""
     try:
         settings = load_settings(environment={CONFIG: str(path)})
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -56,11 +56,11 @@ def secrets_in(settings: Settings) -> list[str]:
     return [clean(name) for name, there in (*plain, *channels, *agents) if there]
 
 
-# What `duetime doctor` says of tokens: whether the nodes of one store trust each other's.
+# Tokens: whether the nodes that share a store accept each other's.
 
 
 def token_checks(settings: Settings) -> Iterator[Check]:
-    """Revocations are in the store, which all nodes share; the secret is not, and has to be given to each."""
+    """Check the secret. Revocations are in the store, which all nodes share, but each has to be given the secret."""
     if VARIABLE in os.environ:
         yield Check("ok", "tokens", f"signed with {VARIABLE}; what is revoked is kept in the store, for all nodes")
     elif is_postgres(settings.path_of_db()):

@@ -1,4 +1,4 @@
-"""Checks of a store that answers: its schema, its clock, its workers, and what does not go well."""
+"""Checks of a reachable store: its schema, its clock, its workers, and schedules with problems."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from duetime.terminal.schedules.kind_view import JOB, NOTIFICATION, PROMPT
 
 SKEW = 1 * SECOND
 LOOKED_AT = 1000
-"""Jobs whose tasks are looked up: enough to notice what is missing, in a moment."""
+"""Jobs whose tasks are looked up: enough to notice missing tasks, and still fast."""
 
 COMMAND, COMMAND_MODULE = "run_command", "duetime.kinds.command"
-"""What lines of a crontab become; the module registers itself when it is imported, which is for the settings to say."""
+"""The task that crontab lines become, and its module, which registers it only if the settings import it."""
 
 
 def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
@@ -128,7 +128,7 @@ def _named(page: Page[Schedule]) -> str:
 
 
 def _command(page: Page[Schedule], verb: str) -> str:
-    """In the room of each kind; requests have none, and are seen in the dashboard."""
+    """Return the commands for the kinds on the page; requests have none, and are shown in the dashboard."""
     kinds = {item.definition.kind for item in page.items}
     rooms = [f"`{words.room} {verb}`" for words in (JOB, PROMPT, NOTIFICATION) if words.kind in kinds]
     return " or ".join(rooms or ["the dashboard"])

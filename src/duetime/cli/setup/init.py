@@ -1,4 +1,4 @@
-"""`duetime init`: a few questions, and a `duetime.toml` that answers them."""
+"""`duetime init`: ask a few questions, and write the answers to `duetime.toml`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def init(
 
 
 def _place(user: bool) -> Path:
-    """A file of this folder is changed, and so trusted, only by somebody who trusts what it says already."""
+    """Return the file to change. Changing the file of this folder trusts it, so its old content must be trusted."""
     if user:
         return user_file()
     if os.environ.get(CONFIG):
@@ -107,7 +107,7 @@ def _place(user: bool) -> Path:
 
 
 def _only(path: Path) -> dict[str, str]:
-    """The file alone: what stands in the environment is not for the file."""
+    """Return an environment with this file alone, so that other variables do not end up in the file."""
     return {CONFIG: str(path.absolute())}
 
 
@@ -121,7 +121,7 @@ def _read(path: Path) -> str:
 
 
 def _may_replace(path: Path, before: str, changes: dict[toml_text.Path, Any], json_: bool) -> bool:
-    """Asks where something else stands in the file; what is only added takes nothing away."""
+    """Ask before replacing values in the file; additions need no confirmation."""
     replaced = [".".join(name) for name in changes if _stands(tomllib.loads(before), name)]
     if not replaced:
         return True
@@ -147,7 +147,7 @@ def _changed(path: Path, before: str, changes: dict[toml_text.Path, Any]) -> str
 
 
 def _write(path: Path, text: str) -> None:
-    """Beside the old one first, and checked there: a file that cannot be used never takes its place."""
+    """Write a new file beside the old one and check it there, so that an unusable file never replaces it."""
     made = path.with_name(f"{path.name}.new")
     try:
         made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -165,13 +165,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def _trust(path: Path, made: Path) -> None:
-    """Before it takes its place: in a folder where it cannot be trusted, nothing is written."""
+    """Trust the file before it is moved into place: in a folder where that is impossible, nothing is written."""
     found = read_found(made)
     assert found is not None  # it was written a moment ago
     TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
 
 
-# -- what people should know now --------------------------------------------------------------------------------------
+# -- summary and next steps -------------------------------------------------------------------------------------------
 
 
 def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, json_: bool) -> None:
@@ -216,7 +216,7 @@ def _addresses(settings: Settings) -> dict[str, str]:
 
 
 def _topic(settings: Settings, changes: Mapping[toml_text.Path, Any]) -> str:
-    """Where a first message shows that it works: the channel that was just set up, if one was."""
+    """Return the topic for a first test message: the channel that was just set up, if there is one."""
     new = (path[1] for path in changes if path[0] == "channels")
     return next(new, REMINDERS if settings.notifications.server else next(iter(settings.channels), REMINDERS))
 

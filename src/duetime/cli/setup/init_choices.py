@@ -1,4 +1,4 @@
-"""What `duetime init` is told: by flags, or by answers to questions. Each question begins with what is set already."""
+"""Choices for `duetime init`, from flags or from questions. The default of each question is the present setting."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from duetime.terminal.questions import ask, ask_secret, choose
 PUBLIC = "https://ntfy.sh"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 12
-"""Of 31 letters each: more than anybody can try on a server that limits requests, and still typed into a phone."""
+"""Characters, out of 31: too many combinations to try on a server with rate limits, yet easy to type on a phone."""
 
 
 class Choices(NamedTuple):
-    """None leaves a setting as it is."""
+    """New values of settings; None leaves a setting as it is."""
 
     server: str | None = None
     prefix: str | None = None
@@ -34,7 +34,7 @@ class Choices(NamedTuple):
     agent: str | None = None
 
     def changes(self, settings: Settings) -> dict[Path, Any]:
-        """By the names of the settings; only what differs from what is set."""
+        """Return the values that differ from the present settings, by the names of the settings."""
         wanted: dict[Path, Any] = {}
         if self.zone is not None and self.zone != settings.timezone:
             wanted["timezone",] = self.zone
@@ -55,7 +55,7 @@ class Choices(NamedTuple):
 
 
 def _elsewhere(server: str, before: str) -> bool:
-    """A token was given for one server; no other one may see it."""
+    """Check whether this is another server, which must not see the token that was given for the first one."""
     new, old = urlsplit(server), urlsplit(before)
     return (new.scheme, new.netloc.lower()) != (old.scheme, old.netloc.lower())
 
@@ -166,7 +166,7 @@ def _which_agent(settings: Settings) -> str | None:
     return choose("Which agent should a due prompt wake?", options, default)
 
 
-# -- what is wrong with an answer -------------------------------------------------------------------------------------
+# -- validation -------------------------------------------------------------------------------------------------------
 
 
 def _server_problem(server: str, prefix: str = "", token: str = "") -> str | None:

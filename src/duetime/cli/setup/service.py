@@ -33,7 +33,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 _HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
 KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-"""What a service has to know of this environment, besides the settings: where programs and where its own data are."""
+"""Variables of this environment that a service needs besides the settings: for finding programs and its own data."""
 
 
 class NoManager(DuetimeError):
@@ -130,8 +130,8 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
 
 
 def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
-    """`--quiet`, so that no token ends up in a journal. The settings file is named: whoever installs a service has
-    agreed to it, and a change of it needs no further word."""
+    """Return the command of the service. `--quiet` keeps tokens out of the journal. The settings file is named, because
+    whoever installs a service trusts it, including later changes."""
     named = [part for each in tasks or () for part in ("--tasks", each)]
     given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
     return [sys.executable, "-P", "-m", "duetime", "serve", "--quiet", *_given("--config", file or None), *given]
@@ -142,7 +142,7 @@ def _given(option: str, value: object) -> list[str]:
 
 
 def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Unit:
-    """`given` are settings that must not stand in a command line."""
+    """Return the unit for this system. `given` are settings that must not appear in a command line."""
     kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
     private = PrivateFile(config_folder() / "service.env", {**_settings_here(), **(given or {})})
     try:
@@ -156,7 +156,7 @@ def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Uni
 
 
 def _settings_here() -> dict[str, str]:
-    """What this environment sets. The secret that signs tokens is left out: the data folder has one."""
+    """Return the settings of this environment, without the secret that signs tokens: the data folder has one."""
     return {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
 
 
@@ -169,7 +169,7 @@ def _need(unit: Unit) -> None:
 
 
 def _write(unit: Unit) -> None:
-    """For its owner alone."""
+    """Write the files, readable only by their owner."""
     try:
         unit.path.parent.mkdir(parents=True, exist_ok=True)
         if unit.private.variables:

@@ -1,4 +1,4 @@
-"""The files that have a system keep `duetime serve` running, and the commands that load them."""
+"""Service files with which systemd or launchd keeps `duetime serve` running, and the commands that load them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGENT = "dev.duetime.serve"
 
 
 class Unit(NamedTuple):
-    """A file, and how its manager is told about it."""
+    """A service file, and the commands that tell its service manager about it."""
 
     manager: str
     path: Path
@@ -22,26 +22,26 @@ class Unit(NamedTuple):
     load: Sequence[Sequence[str]]
     unload: Sequence[Sequence[str]]
     renew: Sequence[Sequence[str]]
-    """What comes before loading where the file was there before; it may fail."""
+    """Commands to run before loading if the file existed already; they may fail."""
     forget: Sequence[Sequence[str]]
-    """What comes after the file was removed; it may fail."""
+    """Commands to run after the file was removed; they may fail."""
     state: Sequence[str]
     after: str
-    """What people should know once it is installed."""
+    """What users should know once it is installed."""
     private: PrivateFile
-    """What the service is told besides; empty where there is nothing."""
+    """Further environment variables of the service, if any."""
 
 
 class PrivateFile(NamedTuple):
-    """Variables that may hold secrets: in a file of their own, which only its owner can read. The file of the service
-    is printed, and its commands can be seen by everybody on the machine."""
+    """Variables that may hold secrets, in a separate file that only its owner can read: the service file is printed,
+    and its commands are visible to everybody on the machine."""
 
     path: Path
     variables: Mapping[str, str]
 
     @property
     def text(self) -> str:
-        """As both systemd and a shell read it."""
+        """The content, in a syntax that both systemd and a shell read."""
         return "".join(f"{name}={_quoted(value)}\n" for name, value in self.variables.items())
 
 
@@ -87,7 +87,7 @@ def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str,
 
 
 _WITH_VARIABLES = ("/bin/sh", "-c", 'set -a; . "$0"; exec "$@"')
-"""launchd reads no environment file; a shell does, and becomes the program."""
+"""Wrapper for launchd, which reads no environment file: a shell reads it, and then executes the program."""
 
 
 def launchd_agent(command: Sequence[str], folder: Path, environment: Mapping[str, str], private: PrivateFile) -> Unit:
@@ -119,7 +119,7 @@ def launchd_agent(command: Sequence[str], folder: Path, environment: Mapping[str
 
 
 def _systemd_word(text: str, *, variables: bool = True) -> str:
-    """Between quotes; `%` begins a specifier everywhere, `$` a variable in commands."""
+    """Quote and escape a word: `%` begins a specifier everywhere, `$` a variable in commands."""
     quoted = _systemd_path(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{quoted.replace("$", "$$") if variables else quoted}"'
 

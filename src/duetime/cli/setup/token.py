@@ -1,4 +1,4 @@
-"""`duetime token`: who may call over HTTP. A token is printed once, where it was asked for, and kept nowhere."""
+"""`duetime token`: manage the tokens for HTTP. An issued token is printed once and not stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, group
 
 PROGRAM = "program"
-"""What a token is for that no browser and no calendar holds."""
+"""The purpose that is shown for a token that is for no browser and no calendar."""
 
 app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
@@ -43,7 +43,7 @@ def _tokens() -> Iterator[tuple[Tokens, str]]:
 
 
 def _topics_of(owner: str) -> str:
-    """What an owner subscribes to on the ntfy server, where its topics are not those of `local`."""
+    """Return the address to which an owner other than `local` subscribes on the ntfy server."""
     from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
 
     given = load_settings().notifications

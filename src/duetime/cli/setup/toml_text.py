@@ -1,4 +1,4 @@
-"""Changes single values in a TOML text and leaves every other line, comments included, as somebody wrote it."""
+"""Editing of single values in a TOML text that leaves every other line, comments included, unchanged."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _HEADER = re.compile(r"\s*\[")
 
 
 class CannotChange(Exception):
-    """The text is written in a way that lines alone cannot change, such as with tables in one line."""
+    """Raised for a text that cannot be edited line by line, such as one with inline tables."""
 
 
 def with_values(text: str, changes: Mapping[Path, Any]) -> str:
-    """The same text with these values, each named by its tables and its key. Parsed again, it says just that."""
+    """Return the text with these values, each named by its tables and its key. The result is parsed and verified."""
     wanted = tomllib.loads(text)
     lines = text.splitlines()
     for path, value in changes.items():
@@ -58,7 +58,7 @@ def _put(lines: list[str], table: Path, key: str, value: Any) -> None:
 
 
 def _span(lines: Sequence[str], table: Path) -> tuple[int, int] | None:
-    """Where the values of a table stand: after its header, before the next one."""
+    """Return the range of lines with the values of a table: after its header, before the next one."""
     headers = [number for number, line in enumerate(lines) if _HEADER.match(line) and _table_of(line) is not None]
     starts = [(-1, ()), *((number, _table_of(lines[number])) for number in headers)]
     ends = [*headers, len(lines)]
@@ -69,7 +69,7 @@ def _span(lines: Sequence[str], table: Path) -> tuple[int, int] | None:
 
 
 def _table_of(line: str) -> Path | None:
-    """The tables that a header names; None where the line is no header, such as the rest of a list."""
+    """Return the tables that a header names, or None if the line is no header, such as the rest of a list."""
     try:
         found: Any = tomllib.loads(line)
     except tomllib.TOMLDecodeError:
@@ -78,11 +78,11 @@ def _table_of(line: str) -> Path | None:
     while isinstance(found, dict) and len(found) == 1:
         ((name, found),) = found.items()
         names.append(name)
-    return tuple(names) if found == {} else ("",)  # [[lists of tables]] are never changed here
+    return tuple(names) if found == {} else ("",)  # [[arrays of tables]] are never changed here
 
 
 def _length(lines: Sequence[str], key: str) -> int:
-    """How many lines a value takes whose key stands in the first one; 0 when another key does, or none."""
+    """Return the number of lines of the value whose key is in the first one; 0 for another key or none."""
     if "=" not in lines[0]:
         return 0
     for number in range(1, len(lines) + 1):

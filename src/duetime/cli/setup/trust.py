@@ -1,4 +1,4 @@
-"""`duetime trust`: agree to the settings file of a folder as it stands now."""
+"""`duetime trust`: trust the settings file of a folder with its present content."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _settings_of(found: Found) -> Settings:
 
 
 def _powers(settings: Settings) -> list[str]:
-    """What deserves a look before one agrees: where data go, and what is run."""
+    """Return the settings to review before trusting a file: where data goes, and what is run."""
     notified = settings.notifications
     said: list[tuple[str, Any]] = [
         ("tasks", settings.tasks),

@@ -1,4 +1,4 @@
-"""The stretch of time that a timeline shows: its bins, and its axis on the viewer's clock."""
+"""The time window of a timeline: its bins, and its axis in the viewer's zone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duetime.engine.times.zones import known_zone
 
 
 class Zoom(NamedTuple):
-    """How much lies ahead, how much of the past stands beside it, and how fine it is."""
+    """How much of the future and of the past is shown, and how wide the bins are, in microseconds."""
 
     name: str
     words: str
@@ -19,7 +19,7 @@ class Zoom(NamedTuple):
     behind: int
     step: int
     tick: int
-    """Seconds of the wall clock between two labels."""
+    """Seconds of wall-clock time between two labels."""
 
 
 ZOOMS: Final = {
@@ -35,12 +35,12 @@ USUAL: Final = "24h"
 
 
 LETTER: Final = 6.5
-"""Pixels of a letter of the axis, about."""
+"""Approximate width of a letter on the axis, in pixels."""
 
 
 class Tick(NamedTuple):
     at: float
-    """In hundredths of the whole width."""
+    """Percentage of the whole width."""
     words: str
     major: bool
 
@@ -50,10 +50,10 @@ class Day(NamedTuple):
     width: float
     words: str
     odd: str
-    """`23 hours` or `25 hours`, where clocks change; else nothing."""
+    """`23 hours` or `25 hours` when the clocks change, else empty."""
 
     def has_room(self, pixels: int, words: str) -> bool:
-        """Whether a label fits below it, in a drawing so many pixels wide."""
+        """Return whether a label fits below the day, in a drawing of this width."""
         return LETTER * len(words) + 8 <= pixels * self.width / 100
 
 
@@ -82,7 +82,7 @@ class Window(NamedTuple):
     # -- the axis -------------------------------------------------------------------------------------------------
 
     def days(self, now: Instant) -> list[Day]:
-        """Whole days on the viewer's clock, cut at both ends; midnight itself may be left out, or a day."""
+        """Return the days in the viewer's zone, cut at both ends. A clock change may skip midnight or a whole day."""
         edges = [_begin_of_day(_day_of(self.start, self.zone), self.zone)]
         days = []
         while edges[-1] < self.end:
@@ -102,8 +102,8 @@ class Window(NamedTuple):
         return [Tick(self.place(each), *_hour(each, self.zone, self.zoom.tick)) for each in shown]
 
     def _walls(self, every: int) -> Iterator[Instant]:
-        """Instants at which the wall clock shows a multiple of so many seconds, beginning with the day's first. An
-        hour that comes twice is there twice, one that is left out is not."""
+        """Yield the instants at which the wall clock shows a multiple of `every` seconds, from the start of the day.
+        An hour that is repeated is yielded twice, one that is skipped is not."""
         clock = wall_clock(self.zone)
         t = clock.first_reach(_day_of(self.start, self.zone) * DAY_SECONDS)
         end = self.end // SECOND
@@ -117,8 +117,8 @@ class Window(NamedTuple):
 
 
 def window(zoom: Zoom, zone: str, now: Instant, start: Instant | None = None) -> Window:
-    """Begins on a step of the viewer's wall clock: of now the following one, so that all that lies ahead is in it (what
-    comes at noon every day, a few minutes after noon) and a little less of the past."""
+    """Return a window that starts on a step of the viewer's wall clock. Without `start`, round up: everything within
+    `ahead` is then shown (a daily noon job, a few minutes after noon), and a little less of the past."""
     wanted = (now - zoom.behind + zoom.step if start is None else start) // SECOND
     offset, step = wall_clock(zone).stretch(wanted).offset, zoom.step // SECOND
     begin = Instant(((wanted + offset) // step * step - offset) * SECOND)
@@ -147,6 +147,6 @@ def _odd(length: int) -> str:
 
 
 def _hour(instant: Instant, zone: str, tick: int) -> tuple[str, bool]:
-    """Every third label has room on a phone; of those that are half a day apart, none."""
+    """Return a label, and whether it is major: every third fits on a phone; of labels half a day apart, none."""
     moment = datetime_of(instant).astimezone(known_zone(zone))
     return f"{moment:%H:%M}", tick < DAY_SECONDS // 2 and (moment.hour * 3600 + moment.minute * 60) % (3 * tick) == 0

@@ -1,7 +1,7 @@
-"""How much is due when: occurrences counted into bins, at a cost that has a bound however many there are.
+"""Counts occurrences in bins, at a bounded cost however many there are.
 
-What repeats more often than the bins are wide is counted by division where the trigger allows it. Everything else is
-walked, each schedule so many steps at most; what lies beyond is estimated from its pace so far, and marked as such.
+Intervals that are short compared with the bins are counted by division. All other triggers are iterated, for a limited
+number of steps per schedule; what lies beyond is estimated from the rate so far, and marked as an estimate.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import TooManySteps, step_budget
 
 STEPS: Final = 200_000
-"""Of all walks together."""
+"""Steps of all schedules together."""
 FEWEST, MOST = 32, 5_000
-"""Steps of one walk."""
+"""Minimum and maximum steps of one schedule."""
 
 
 @dataclass
@@ -34,10 +34,10 @@ class Row:
     name: str
     kind: str
     bins: Counter[int] = field(default_factory=Counter)
-    """Of what is to come."""
+    """Future occurrences by bin."""
     past: dict[int, Counter[str]] = field(default_factory=dict)
     about: bool = False
-    """Its numbers are an estimate."""
+    """Whether the counts are an estimate."""
 
     @property
     def total(self) -> int:
@@ -63,7 +63,7 @@ class Density:
         for schedule in schedules:
             definition, progress = schedule
             alike = (definition.trigger, definition.policy, progress.next, progress.run_count)
-            if alike not in known:  # thousands that fire together cost one walk
+            if alike not in known:  # thousands that fire together are counted once
                 known[alike] = _counted(schedule, self.window, now, share)
             bins, about = known[alike]
             if bins:
@@ -84,7 +84,7 @@ class Density:
         return any(row.about for row in self.rows.values())
 
     def totals(self) -> tuple[list[Counter[str]], list[Counter[str]]]:
-        """For every bin: what is to come by kind, what was by outcome."""
+        """Return for every bin the future occurrences by kind, and the past ones by status."""
         coming = [Counter[str]() for _ in range(self.window.bins)]
         past = [Counter[str]() for _ in range(self.window.bins)]
         for row in self.rows.values():
@@ -95,13 +95,13 @@ class Density:
         return coming, past
 
     def busiest(self, count: int) -> list[Row]:
-        """Those with the most occurrences, in the order in which they first appear."""
+        """Return the rows with the most occurrences, in the order in which they first appear."""
         rows = sorted(self.rows.values(), key=lambda row: -row.total)[:count]
         return sorted(rows, key=lambda row: (row.first, row.name))
 
 
 def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tuple[Counter[int], bool]:
-    """What a schedule has ahead in a window, and whether that is an estimate."""
+    """Count the future occurrences of a schedule in a window; also return whether that is an estimate."""
     first = schedule.progress.next
     try:
         trigger = trigger_from_json(schedule.definition.trigger)
@@ -111,7 +111,7 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
     due = None if first is None else max(first, now)  # one that is overdue is due now
     if due is None or due >= window.end:
         return Counter(), False
-    after = max(due, Instant(window.start - 1))  # in a later window the first may come at its very begin
+    after = max(due, Instant(window.start - 1))  # an occurrence may be at the very start of a later window
     bins = Counter({window.bin_of(due): 1} if due >= window.start else {})
     if most is None and isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
         return bins + _divided(trigger, window, after), False
@@ -150,7 +150,7 @@ def _walked(
 
 
 def _estimate(bins: Counter[int], window: Window, after: Instant, pace: float) -> None:
-    """Evenly over the rest, as it went so far."""
+    """Fill the remaining bins evenly, at the rate so far."""
     done = 0
     begin = window.bin_of(after)
     for bin in range(begin, window.bins):
@@ -161,7 +161,7 @@ def _estimate(bins: Counter[int], window: Window, after: Instant, pace: float) -
 
 
 def _spread(run: Run, window: Window) -> Counter[int]:
-    """A run where it was due; a range of missed ones over all of its bins."""
+    """Count a run where it was due; spread a range of missed ones over all of its bins."""
     number = abs(run.number) if run.last is not None else 1
     low, high = window.bin_of(run.due), window.bin_of(run.last if run.last is not None else run.due)
     wide = high - low + 1

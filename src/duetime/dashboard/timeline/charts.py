@@ -1,6 +1,6 @@
-"""Numbers for small drawings: bars, strips and sparklines, placed in hundredths of the width and in pixels of height.
+"""Coordinates of small charts: bars, strips and sparklines, in percent of the width and in pixels of height.
 
-Text keeps its size however wide the drawing is, and no style has to be written into the page.
+With these units text keeps its size at any width, and pages need no inline styles.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ OUTCOMES: Final = (
     "failed",
     "lost",
 )
-"""From the foot of a bar upwards: what needs attention stands on top."""
+"""Order within a bar from the bottom up: what needs attention is on top."""
 FEW, LOWEST = 30, 4
-"""Up to how many a bar is as tall as they are many, and how many at least fill the height."""
+"""The largest count on a linear scale, and the smallest count that may fill the height."""
 GAP: Final = 0.12
 LEAST: Final = 3.0
-"""Pixels of anything that is there at all."""
+"""Minimum height of a bar, in pixels."""
 
 
 class Piece(NamedTuple):
@@ -74,7 +74,7 @@ class Scale(NamedTuple):
         return room * math.log10(1 + number) / math.log10(1 + self.most)
 
     def levels(self) -> list[Level]:
-        """A few round numbers, as far as they are reached."""
+        """Return a few round numbers, up to the largest count."""
         if not self.by_powers:
             marks = [number for number in (1, 2, 5, 10, 20) if self.most / 5 <= number <= self.most]
         else:
@@ -90,7 +90,7 @@ class Chart(NamedTuple):
 
 
 def chart(density: Density, height: int, now: Instant) -> Chart:
-    """As tall as they are many; where one would dwarf the others, on a scale of powers of ten."""
+    """Build a bar chart. Its scale is logarithmic where a large count would dwarf the others, else linear."""
     coming, past = density.totals()
     most = max((ahead.total() + before.total() for ahead, before in zip(coming, past, strict=True)), default=0)
     scale, view = Scale(most, height), density.window
@@ -116,7 +116,7 @@ def _pieces(parts: Iterable[tuple[str, int]], total: int, tall: float, height: i
 
 
 def place(window: Window, first: int, last: int | None = None) -> tuple[float, float]:
-    """Where a bin stands, or a row of them."""
+    """Return the left edge and the width of a bin, or of a range of bins."""
     end = window.begin_of((first if last is None else last) + 1)
     left, right = window.place(window.begin_of(first)), min(100.0, window.place(end))
     return left, round(max(0.1, right - left - GAP), 3)
@@ -129,7 +129,7 @@ def bin_words(window: Window, first: int, last: int, before: Counter[str], ahead
     return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(told)}"
 
 
-# -- one schedule in a line -----------------------------------------------------------------------------------------
+# -- strip of one schedule ------------------------------------------------------------------------------------------
 
 
 class Mark(NamedTuple):
@@ -137,13 +137,13 @@ class Mark(NamedTuple):
     width: float
     name: str
     strength: int
-    """1 to 4: how crowded it is."""
+    """1 to 4, by the number of occurrences."""
     words: str
 
 
 @dataclass
 class _Stretch:
-    """Bins in a row that look alike."""
+    """Consecutive bins that look alike."""
 
     first: int
     last: int
@@ -153,7 +153,7 @@ class _Stretch:
 
 
 def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
-    """Neighbours that look alike are one."""
+    """Build the marks of one schedule; adjacent bins that look alike share a mark."""
     nothing = Counter[str]()
     drawn = [(bin, _worst(seen), seen, nothing) for bin, seen in sorted(row.past.items())]
     drawn += [(bin, row.kind, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
@@ -195,7 +195,7 @@ class Spark(NamedTuple):
 
 
 def sparks(traces: Sequence[Trace], now: Instant, zone: str) -> Spark:
-    """Oldest at the left; as tall as a run was long, among its like. What did not run has a low mark."""
+    """Build a sparkline, oldest run at the left. Height shows the duration; what did not run has a low mark."""
     latest = list(reversed(traces[:SPARKS]))
     spans = [each.finished - each.started for each in latest if each.started is not None and each.finished is not None]
     longest = max(spans, default=0) or 1

@@ -1,4 +1,4 @@
-"""The past and what is to come along one axis: bars for all schedules together, a line for each of the busiest."""
+"""The timeline page: past and future on one axis, as bars for all schedules and a strip for each of the busiest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHADES: Final = (
     ("failed or lost", ("failed", "lost")),
     ("skipped or cancelled", ("skipped", "cancelled")),
 )
-"""Outcomes that share a colour, and what that colour says."""
+"""Meaning of each colour, and the statuses that share it."""
 
 
 class Shade(NamedTuple):
@@ -72,7 +72,7 @@ def timeline_page(visit: PageRequest) -> Response:
 
 
 def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
-    """Of what is there."""
+    """Return legend entries for what is present."""
     entries = [Shade(names[0], words, sum(before[name] for name in names)) for words, names in _SHADES]
     entries += [Shade(kind, f"{kind}s ahead", ahead[kind]) for kind in KINDS]
     return [entry for entry in entries if entry.number]
@@ -83,14 +83,14 @@ def _ahead(drawn: Chart, now: Instant) -> list[Bar]:
 
 
 def _start(visit: PageRequest) -> Instant | None:
-    """Whole seconds since 1970; anything else means now."""
+    """Parse `from` as whole seconds since 1970; anything else means now."""
     text = visit.asked("from")
     fits = text.isascii() and text.isdigit() and len(text) <= 12
     return Instant(min(int(text), LAST_SECOND - 40 * 86_400) * SECOND) if fits else None
 
 
 def _starts(view: Window) -> dict[str, int]:
-    """Where the neighbours begin, and the other zooms around the same middle."""
+    """Return the starts of the adjacent windows, and of the other zooms around the same middle."""
     middle = (view.start + view.end) // 2
     moved = {"earlier": view.moved(-view.zoom.ahead), "later": view.moved(view.zoom.ahead)}
     around = {zoom.name: Instant(max(0, middle - _whole(zoom) // 2)) for zoom in ZOOMS.values()}

@@ -1,1 +1,1 @@
-"""Decisions as pure functions: rows in, `Writes` out. Stores carry them out and never decide."""
+"""Decisions as pure functions: rows in, `Writes` out. Stores apply them and never decide."""

@@ -1,4 +1,4 @@
-"""When a failed attempt is tried again, and the hash that spreads work without randomness."""
+"""Backoff between attempts, and the hash that spreads work without randomness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MASK = (1 << 64) - 1
 
 
 def spread(first: int, second: int, width: int) -> int:
-    """A number in [0, width) that is the same for the same inputs: a repeated claim must not see another instant."""
+    """Return a number in [0, width), the same for the same inputs: a repeated claim must not see another instant."""
     if width <= 0:
         return 0
     mixed = (first * 0x9E3779B97F4A7C15 + second) & _MASK
@@ -18,7 +18,7 @@ def spread(first: int, second: int, width: int) -> int:
 
 
 def backoff(policy: Policy, run: int, failures: int, asked: int = 0) -> int:
-    """Doubles with every failure up to a limit, spread over the upper half; never less than the receiver asked for."""
+    """Return the delay, doubled with every failure up to a limit and spread over its upper half; at least `asked`."""
     doubled: int = min(policy.backoff_limit, policy.backoff << min(failures - 1, 40))
     half = doubled // 2
     return max(asked, half + spread(run, failures, doubled - half + 1))

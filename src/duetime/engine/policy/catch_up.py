@@ -15,9 +15,9 @@ from duetime.engine.triggers.step_budget import TooManySteps, remembered, step_b
 
 MOST_COUNTED = 1000
 COUNT_STEPS = 30_000
-"""For counting the occurrences that were missed."""
+"""Step budget for counting the occurrences that were missed."""
 NEWEST_STEPS = 60_000
-"""For finding the occurrences that catch up."""
+"""Step budget for finding the occurrences to catch up on."""
 
 
 class Found(NamedTuple):
@@ -29,12 +29,12 @@ class Found(NamedTuple):
 
 @remembered(65_536)
 def next_instant(trigger: str, after: Instant) -> Instant | None:
-    """Memoised: a hundred thousand schedules that share a midnight cost one computation."""
+    """Return the next instant, memoised: a hundred thousand schedules that share a midnight cost one computation."""
     return trigger_from_json(trigger).next_after(after)
 
 
 def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Found:
-    """`held`: how long its entry was put off on purpose, by jitter or by a limit; that is not being late."""
+    """Find what runs and what was missed. `held`: how long jitter or a limit delayed the entry; that is not late."""
     following = next_instant(trigger_text, due)
     trigger = trigger_from_json(trigger_text)
     superseded = following is not None and following <= now
@@ -55,8 +55,8 @@ def _catch_up(trigger: Trigger, policy: Policy, due: Instant, now: Instant) -> F
 
 
 def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tuple[Instant, ...]:
-    """The last occurrences up to the newest one: looked for ever further back, until there are enough. Where that
-    takes too many steps, those that were found; the others count as missed."""
+    """Return the last occurrences up to the newest one, searching ever further back until there are enough. If that
+    takes too many steps, return those that were found; the others count as missed."""
     found: tuple[Instant, ...] = (newest,)
     back, begin = SECOND, newest
     try:
@@ -68,7 +68,7 @@ def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tupl
     except TooManySteps:
         begin = due
     found = found or (newest,)
-    moved = begin < due < found[0] and len(found) < limit  # off the rule, which therefore does not contain it
+    moved = begin < due < found[0] and len(found) < limit  # moved off the rule, which therefore does not contain it
     return (due, *found) if moved else found
 
 
@@ -80,13 +80,13 @@ def _between(trigger: Trigger, after: Instant, until: Instant) -> Iterator[Insta
 
 
 def _span(trigger: Trigger, due: Instant, until: Instant) -> Span | None:
-    """The occurrences from `due` to `until`, which may be none."""
+    """Return the occurrences from `due` to `until`, or None if there are none."""
     return span_between(trigger, due, until) if until >= due else None
 
 
 @remembered(1_024)
 def missed_span(trigger: str, due: Instant, until: Instant) -> Span:
-    """The occurrences from `due` to `until`; memoised for a transaction that is repeated."""
+    """Return the occurrences from `due` to `until`; memoised for a transaction that is repeated."""
     return span_between(trigger_from_json(trigger), due, until)
 
 
@@ -97,7 +97,7 @@ def span_between(trigger: Trigger, due: Instant, until: Instant) -> Span:
 
 
 def _number(trigger: Trigger, due: Instant, until: Instant) -> int:
-    """How many occurrences a range has; less than 0 for "at least", where counting on would take too long."""
+    """Return how many occurrences a range has; negative for "at least", where counting on would take too long."""
     if isinstance(trigger, IntervalTrigger):  # one division
         count = 1 + trigger.count(due, until, MOST_COUNTED)
         return -MOST_COUNTED if count > MOST_COUNTED else count
@@ -112,14 +112,14 @@ def _number(trigger: Trigger, due: Instant, until: Instant) -> int:
 
 
 def without(found: Found, trigger: Trigger, taken: Collection[Instant]) -> Found:
-    """The same, less the occurrences that have a row already."""
+    """Leave out the occurrences that have a row already."""
     run = tuple(due for due in found.run if due not in taken)
     missed = None if found.missed is None else span_without(found.missed, trigger, taken)
     return found._replace(run=run, missed=missed)
 
 
 def span_without(span: Span, trigger: Trigger, taken: Collection[Instant]) -> Span | None:
-    """A range is stored under its first instant, so that one has to be free."""
+    """Leave out occurrences that have a row. A range is stored under its first instant, so that one must be free."""
     first: Instant | None = span.first
     while first is not None and first in taken:
         first = trigger.next_after(first)

@@ -1,4 +1,4 @@
-"""What people and agents do to a schedule: pause, resume, cancel, delete, edit, run now, retry."""
+"""Operations on a schedule by people and agents: pause, resume, cancel, delete, edit, run now, retry."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.D
 
 
 class Change(NamedTuple):
-    """What a changing decision is given: the locked rows, the instant, and a way to look further."""
+    """The input of a decision about a change: the locked rows, the instant, and a reader for further rows."""
 
     schedule: Schedule
     now: Instant
     reader: Reader
     new_id: NewId
     depth: int = 0
-    """Of whoever asks: 0 for a person, more for a run of an agent."""
+    """The caller's depth: 0 for a person, more for an agent's run."""
 
     @property
     def set_off(self) -> Definition:
-        """The definition of what is set off: as deep as if whoever asks had made it, for two runs that wake each other
-        would have no end otherwise."""
+        """The definition, at least as deep as if the caller had created it: otherwise two runs that start each other
+        would never end."""
         definition = self.schedule.definition
         return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
 
@@ -63,7 +63,7 @@ def done(writes: Writes, value: Any = None) -> Decision:
 
 
 def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
-    """A stored trigger or policy that cannot be read any more is an answer too, not a fault of whoever asks."""
+    """Return an error if a stored trigger or policy cannot be read any more: that is not the caller's fault."""
 
     @wraps(decide)
     def answered(*given: P.args, **named: P.kwargs) -> Decision:
@@ -80,7 +80,7 @@ def not_possible(verb: str, state: str) -> Err:
 
 
 def _touch(writes: Writes, change: Change) -> None:
-    """What people did to it is found by when they did it, though nothing that they wrote changed."""
+    """Bump `updated` so that the change is found by its time, though the content stays the same."""
     writes.definitions.append(change.set_off._replace(updated=change.now))
 
 
@@ -99,7 +99,7 @@ def pause(change: Change) -> Decision:
 
 @as_stored
 def resume(change: Change) -> Decision:
-    """Goes on from now; one row says what did not run meanwhile."""
+    """Continue from now; one row records what did not run meanwhile."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.ACTIVE:
         return done(Writes())
@@ -114,14 +114,14 @@ def resume(change: Change) -> Decision:
 
 
 def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
-    """Account for what is due and will not run, and go on with the first occurrence after now."""
+    """Record what is due and will not run, and continue with the first occurrence after now."""
     definition, progress = change.schedule
     if progress.next is None or progress.next > change.now:
         return progress
     accounted = _account(writes, change, reason)
     try:
         following = next_instant(definition.trigger, change.now)
-    except InvalidInput:  # what comes next is not known; the row keeps this occurrence from being accounted for twice
+    except InvalidInput:  # the next instant is unknown; the row keeps this occurrence from being recorded twice
         return accounted
     return accounted._replace(
         next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
@@ -129,7 +129,7 @@ def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
 
 
 def _account(writes: Writes, change: Change, reason: str) -> Progress:
-    """One row that says what will not run any more: the occurrences from the next one until now."""
+    """Write one row for what will not run any more: the occurrences from the next one until now."""
     definition, progress = change.schedule
     if progress.next is None or progress.next > change.now:
         return progress
@@ -138,7 +138,7 @@ def _account(writes: Writes, change: Change, reason: str) -> Progress:
         span: Span | None = missed_span(definition.trigger, progress.next, change.now)
         taken = change.reader.taken_since(definition.id, progress.next)
         span = span_without(span, trigger, taken) if span is not None and taken else span
-    except InvalidInput:  # a trigger that cannot be read tells no more than this one
+    except InvalidInput:  # an unreadable trigger tells no more than this one occurrence
         taken = change.reader.taken_since(definition.id, progress.next)
         span = None if progress.next in taken else Span(progress.next, progress.next, -1)
     if span is None:
@@ -148,7 +148,7 @@ def _account(writes: Writes, change: Change, reason: str) -> Progress:
 
 
 def _enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
-    """Everything that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
+    """Enqueue all that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
     policy = policy_from_json(definition.policy)
     if progress.next is not None:
         trigger = trigger_from_json(definition.trigger)
@@ -164,7 +164,7 @@ def _enqueue(writes: Writes, change: Change, definition: Definition, progress: P
 
 
 def cancel(change: Change) -> Decision:
-    """The schedule is over; what has not started never will, and what runs is asked to stop."""
+    """End the schedule: cancel runs that have not started, and ask running ones to stop."""
     progress = change.schedule.progress
     if progress.state == ScheduleState.CANCELLED:
         return done(Writes())
@@ -176,10 +176,10 @@ def cancel(change: Change) -> Decision:
 
 
 def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
-    """Leaves a tombstone, which keeps the id from being used again and the history readable; of the payload it has no
-    more than the parts that are to be `remembered`.
+    """Leave a tombstone, which keeps the id from being reused and the history readable; it keeps only the `remembered`
+    parts of the payload.
 
-    Its idempotency key is free again: whoever repeats the create wants a schedule, not the memory of one.
+    The idempotency key is free again: whoever repeats the create wants a schedule, not the record of a deleted one.
     """
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
@@ -194,7 +194,7 @@ def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
 def _parts(payload: str, names: Sequence[str]) -> str:
     try:
         given = json.loads(payload)
-    except (ValueError, RecursionError):  # what cannot be read has to be deletable too
+    except (ValueError, RecursionError):  # an unreadable schedule must be deletable too
         given = None
     if not isinstance(given, dict):
         return NO_PAYLOAD
@@ -234,12 +234,12 @@ class Edit(NamedTuple):
     policy: str | None = None
     next: Instant | None = None
     version: int | None = None
-    amid_runs: bool = False  # also while runs are under way; what is left of them follows the new values
+    amid_runs: bool = False  # also while runs are active; what is left of them follows the new values
 
 
 @as_stored
 def edit(change: Change, patch: Edit) -> Decision:
-    """Only what is pending can be edited: from its claim a run is running."""
+    """Edit a schedule that is broken or has no active or queued run, unless `amid_runs` permits it."""
     definition, progress = change.schedule
     busy = (progress.active or progress.queued) and not patch.amid_runs
     if progress.state in _OVER or (busy and progress.state != ScheduleState.BROKEN):
@@ -254,7 +254,7 @@ def edit(change: Change, patch: Edit) -> Decision:
     edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
     writes = Writes(definitions=[edited])
     in_line = progress.state != ScheduleState.BROKEN
-    if in_line:  # its runs stay where they are: a receiver may have said when, or a person asked for one amid a pause
+    if in_line:  # keep the entries of runs: a receiver may have set the time, or a person asked for one during a pause
         writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
     else:
         writes.due_gone_of.append(definition.id)
@@ -286,7 +286,7 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
 
 @as_stored
 def fire(change: Change) -> Decision:
-    """Run now, beside the trigger: the overlap policy decides as for any other occurrence."""
+    """Run now, in addition to the trigger: the overlap policy decides as for any other occurrence."""
     definition, progress = change.schedule
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
         return not_possible("run", progress.state)
@@ -317,7 +317,7 @@ _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
 
 @as_stored
 def retry(change: Change, run: Run) -> Decision:
-    """The same run once more, with the same id, so that a receiver can tell."""
+    """Start the same run again, with the same id, so that a receiver can detect it."""
     definition, progress = change.schedule
     if run.status not in _AGAIN:
         return not_possible("retried", run.status)
@@ -337,8 +337,8 @@ def retry(change: Change, run: Run) -> Decision:
         expires=None,
     )
     ended_at = change.now if run.finished is None else run.finished
-    # How it ended stands in the run's own row, which the retry will overwrite. That it is kept also shows from now on
-    # that somebody brought this run back.
+    # The run's own row holds how it ended, and the retry will overwrite that. Keeping it as an attempt also shows from
+    # now on that somebody retried this run.
     life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
     writes = Writes(runs={run.id: pending}, attempts=[life_before])
     writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
@@ -349,7 +349,7 @@ def retry(change: Change, run: Run) -> Decision:
 
 
 def dismiss(change: Change, run: Run) -> Decision:
-    """A failed run that nobody needs to look at any more. It stays what it is; a retry takes this back."""
+    """Mark a failed run that nobody needs to look at any more. Its status stays; a retry reverts this."""
     if run.status not in (RunStatus.FAILED, RunStatus.LOST):
         return not_possible("dismissed", run.status)
     dismissed = run._replace(stop=1)
@@ -357,7 +357,7 @@ def dismiss(change: Change, run: Run) -> Decision:
 
 
 def cancel_run(change: Change, run: Run) -> Decision:
-    """One run alone: ended when it has not begun, asked to stop when it has."""
+    """Cancel one run: end it if it has not begun, ask it to stop if it has."""
     definition, progress = change.schedule
     if run.status not in LIVE:
         return not_possible("cancelled", run.status)
@@ -376,13 +376,13 @@ def cancel_run(change: Change, run: Run) -> Decision:
 
 @as_stored
 def rewind(change: Change) -> Decision:
-    """After the clock had been ahead: the next instant is counted from now, and the unique key decides what ran."""
+    """Compute the next instant from now after the clock had been ahead; the unique key decides what already ran."""
     definition, progress = change.schedule
     if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
         return done(Writes())
     trigger = trigger_from_json(definition.trigger)
     following = next_instant(definition.trigger, change.now)
-    progress = progress._replace(through=None, gap=None)  # an open range does not go on at an earlier instant
+    progress = progress._replace(through=None, gap=None)  # an open range cannot continue at an earlier instant
     writes = Writes()
     if following is not None and progress.next is not None:
         entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, following)

@@ -1,4 +1,4 @@
-"""Waiting runs change hands: somebody takes one for a while, and says what became of it."""
+"""Decisions about waiting runs: a holder takes one under a lease, and reports its outcome."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from duetime.engine.policy.writes import Writes
 from duetime.engine.result import Err
 
 LEFT = "whoever took it ended without finishing it"
-"""Why a run waits again that was given back by nobody in particular."""
+"""Why a run waits again if its holder ended and gave no reason."""
 
 
 def was_left(run: Run) -> bool:
-    """By whoever had it last, who is over and did not say why: it is handed over alone the next time, so that one
-    of several cannot keep the others from being done."""
+    """Return whether its last holder ended without giving a reason. Such a run is handed over alone the next time, so
+    that one of several cannot keep the others from being done."""
     return run.error == LEFT
 
 
@@ -28,20 +28,20 @@ def not_yours(run_id: int) -> Err:
 
 
 def hold_of(run: Run) -> str:
-    """Which taking of a run is meant: agents that share a token share a holder, and only this tells them apart."""
+    """Identify one checkout of a run: agents that share a token share a holder, and only this tells them apart."""
     return f"hold_{run.id}_{run.fence}"
 
 
 def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> Decision:
-    """For `lease` microseconds, or as long as the schedule's own timeout says; never for less than `least`."""
+    """Take a run for `lease` microseconds, or for its schedule's timeout if set; never for less than `least`."""
     definition, progress = change.schedule
-    if change.depth and definition.depth >= change.depth:  # made deeper since it was found
+    if change.depth and definition.depth >= change.depth:  # its depth was raised since it was found
         return not_possible("taken", "as deep as what the run schedules that asks for it")
     if progress.state != ScheduleState.ACTIVE:
         return not_possible("taken", progress.state)
     if run.until is not None and run.until <= change.now:
         return not_possible("taken", "overdue")
-    if _lapsed(run, change.now):  # a worker would free it too, but nobody has to wait for one
+    if _lapsed(run, change.now):  # a worker would free it too, but there is no need to wait for one
         run = run._replace(holder=None, expires=None)
     length = max(policy_for_ending(definition.policy).timeout or lease, least)
     decision = hold(change, run, holder, Instant(change.now + length))
@@ -53,7 +53,7 @@ def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> D
 
 @as_stored
 def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
-    """Somebody takes a waiting run: from now on only they may finish it, until it expires."""
+    """Give a waiting run to a holder: from now on only they may finish it, until it expires."""
     definition, _ = change.schedule
     if run.status != RunStatus.WAITING or run.holder is not None:
         return not_possible("taken", run.status)
@@ -69,22 +69,22 @@ def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
 
 
 def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision:
-    """Without `hold` the holder alone is the proof: a late answer to an earlier taking by the same holder then counts
-    for the present one, which is the same work for the same party."""
+    """Finish a taken run. Without `hold` the holder alone is the proof: a late answer to an earlier checkout by the
+    same holder then counts for the present one, which is the same work for the same party."""
     if _lapsed(run, change.now) or hold not in (None, hold_of(run)):
         return not_yours(run.id)
     return finish_held(change, run, holder, Finished(run.id, run.fence, outcome, None, change.now))
 
 
 def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision:
-    """The end of a run that was taken: the holder and its fence prove that it still is theirs."""
+    """End a taken run: the holder and its fence prove that it is still theirs."""
     if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
         return not_yours(run.id)
     definition, progress = change.schedule
     writes = Writes()
     policy = policy_for_ending(definition.policy)
     writes.due_gone.append(run_entry(definition, policy, run, change.now))
-    if isinstance(item.outcome, Returned) and run.until is None:  # to where it waited: it need not be let in again
+    if isinstance(item.outcome, Returned) and run.until is None:  # back to waiting: it need not be admitted again
         error = item.outcome.reason or run.error
         back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
         writes.runs[run.id] = back._replace(holder=None, expires=None)

@@ -1,4 +1,4 @@
-"""From due entries to started runs: catch-up, overlap, limits and the next instant, decided at the claim."""
+"""Claims: due entries become started runs. Catch-up, overlap, limits and the next instant are decided here."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from duetime.engine.triggers.step_budget import LOCKED_STEPS, MOST_POSTPONED, Ou
 __all__ = ["LEAD", "Claim", "ClaimPlan", "Entry", "mark_broken", "plan_claims"]
 
 
-# Looking a member up in its enumeration takes as long as a call, and every claim comes here.
+# Bound once: looking up an enum member costs as much as a call, and every claim comes here.
 _ACTIVE = ScheduleState.ACTIVE
 
 
 class Entry(NamedTuple):
-    """A due entry as a store hands it over, its progress row locked."""
+    """A due entry as a store loads it, with its progress row locked."""
 
     due: DueEntry
     definition: Definition
@@ -55,7 +55,7 @@ class Claim(NamedTuple):
 
 
 Taken = Mapping[ScheduleId, frozenset[Instant]]
-"""Occurrences that have a row already: they advance without a run."""
+"""Occurrences that have a row already: the schedule advances past them without a run."""
 
 
 @dataclass(slots=True)
@@ -66,11 +66,11 @@ class ClaimPlan:
     reader: Reader
     taken: Taken = field(default_factory=dict)
     answers: Answers = field(default_factory=dict)
-    """What was worked out beforehand, outside the transaction."""
+    """Trigger evaluations that were computed beforehand, outside the transaction."""
     writes: Writes = field(default_factory=Writes)
     claims: list[Claim] = field(default_factory=list)
     postponed: list[Question] = field(default_factory=list)
-    """What takes more steps than a transaction has: these entries stay in the queue until they are answered."""
+    """Evaluations that need more steps than a transaction has: their entries stay in the queue until answered."""
 
 
 def plan_claims(
@@ -82,9 +82,9 @@ def plan_claims(
     taken: Taken | None = None,
     answers: Answers | None = None,
 ) -> ClaimPlan:
-    """Total: an entry that cannot be planned breaks its schedule visibly, and the batch goes on."""
+    """Plan every entry: one that cannot be planned visibly breaks its schedule, and the batch goes on."""
     plan = ClaimPlan(worker, now, new_id, reader, taken or {}, answers or {})
-    if taken is not None:  # rare, and what is asked depends on the transaction: each answer has its full budget
+    if taken is not None:  # rare, and the question depends on the transaction: each evaluation has its full budget
         _plan_all(plan, entries, None)
         return plan
     with step_budget(LOCKED_STEPS, OutOfSteps) as budget:
@@ -98,7 +98,7 @@ def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | N
         try:
             policy, found = _read(plan, entry, progress)
         except TRANSIENT:
-            raise  # the whole batch is tried again: the row is not to blame
+            raise  # the whole batch is retried: the row is not to blame
         except OutOfSteps:
             plan.postponed.append(_question(entry, progress))
             if budget is not None and len(plan.postponed) < MOST_POSTPONED:
@@ -124,14 +124,14 @@ def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
 
 
 def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Found | None]:
-    """Everything that the row's texts can make fail, before anything is decided; the store is not asked in here."""
+    """Parse everything in the row that can fail, before anything is decided; the store is not queried here."""
     policy = policy_from_json(entry.definition.policy)
     if entry.due.run != NO_RUN or progress.state != _ACTIVE or progress.next is None:
         return policy, None
     due, text = progress.next, entry.definition.trigger
     found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
     if found is None:
-        held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # `_held`, written out
+        held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # `_held`, inlined
         found = occurrences(text, policy, due, progress.through, held, plan.now)
     taken = plan.taken.get(progress.schedule)
     return policy, without(found, trigger_from_json(text), taken) if taken else found
@@ -147,8 +147,8 @@ def _question(entry: Entry, progress: Progress) -> Question:
 
 
 def _held(entry: Entry, progress: Progress, due: Instant) -> int:
-    """Return how long an entry was put off on purpose. One that was left in the queue until its instant, because its
-    schedule is busy, is decided a moment after it, and that is not being late either."""
+    """Return how long an entry was delayed on purpose. One that was left in the queue until its instant, because its
+    schedule is busy, is decided a moment later, which is not lateness either."""
     waited = LEAD if progress.active or progress.queued else 0
     return entry.due.at - due + waited
 
@@ -175,7 +175,7 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
 
 
 def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
-    """What happens nearly always, written out: one row instead of three copies of it."""
+    """Start the only run. Nearly every claim is this case, so it builds one row instead of three copies."""
     definition, following = entry.definition, found.following
     _put_in_hand(plan, entry, found.run[0])
     plan.writes.progress[definition.id] = Progress(
@@ -190,7 +190,7 @@ def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, be
 def _admit(
     plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress, before: Progress
 ) -> Progress:
-    """One occurrence that may run: start it, let it stand in line, or skip it visibly."""
+    """Admit one occurrence that may run: start it, queue it, or skip it visibly."""
     if progress.queued == 0 and progress.active == 0:
         return _start(plan, entry, due, progress)
     if policy.overlap == Overlap.ALLOW and before.queued == 0:
@@ -217,7 +217,7 @@ def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> P
 
 
 def _enter(plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress) -> Progress:
-    """One entry starts one run: further ones go through the queue, so that a worker gets no more than it asked for."""
+    """Enqueue a further run: one entry starts one run, so that a worker gets no more than it asked for."""
     run = new_run(plan.new_id(), entry.definition, due, RunStatus.PENDING)
     plan.writes.new_runs.append(run)
     plan.writes.due_new.append(run_entry(entry.definition, policy, run, plan.now))
@@ -225,7 +225,7 @@ def _enter(plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress
 
 
 def _skip(plan: ClaimPlan, definition: Definition, due: Instant, progress: Progress, reason: str) -> Progress:
-    """Skips in a row share one row, so that a fast trigger behind a slow run does not flood the history."""
+    """Skip an occurrence. Consecutive skips share a row, lest a fast trigger behind a slow run flood the history."""
     if progress.gap is not None:
         plan.writes.extensions.append(Extension(progress.gap, due, 1))
         return progress
@@ -242,7 +242,7 @@ def _miss(plan: ClaimPlan, definition: Definition, missed: Span, progress: Progr
 
 
 def _claim_run(plan: ClaimPlan, entry: Entry, policy: Policy) -> None:
-    """A run that exists already: a retry, one given back, one started by hand, or a waiting one whose time is up."""
+    """Claim an existing run: a retry, a returned one, one started manually, or a waiting one whose time is up."""
     run = entry.run
     if run is None:
         return
@@ -269,8 +269,8 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
 
 
 def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
-    """A holder that did not finish in time gives the run back to the others; without a holder its patience is over.
-    Where both come together, as for a webhook that never answers, it was an attempt like any other."""
+    """Release a run whose holder did not finish in time, for others to take; without a holder, its deadline has passed.
+    If both coincide, as for a webhook that never answers, it was an attempt like any other."""
     at = max(entry.due.at, plan.now)  # entries are claimed a little ahead of their instant
     if run.holder is not None and (run.until is None or run.until > at):
         plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)

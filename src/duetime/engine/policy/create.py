@@ -1,4 +1,4 @@
-"""The first rows of a schedule."""
+"""Creation of the first rows of a schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.engine.triggers import trigger_from_json
 
 
 class Draft(NamedTuple):
-    """A validated schedule without its number; `{id}` in its public id stands for the number to come."""
+    """A validated schedule that has no id yet; `{id}` in its public id stands for that id."""
 
     definition: Definition
     first: Instant

@@ -1,7 +1,7 @@
-"""What a claim has to know of its trigger, so that an expensive answer is worked out outside the transaction.
+"""The trigger evaluation that a claim needs, separate so that an expensive one runs outside the transaction.
 
 A claim evaluates triggers within the store's transaction, with few steps for each. An entry that needs more stays in
-the queue; the worker works its answer out without holding a lock and hands it to the next exchange.
+the queue; the worker evaluates it without holding a lock and passes the answer to the next exchange.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LEAD = Instant(SECOND // 10)
 """How far ahead of its instant an occurrence may be claimed."""
 
 ROUND_STEPS: Final = 30_000
-"""Steps after which a worker turns to its next exchange, with what it has worked out so far."""
+"""Steps after which a worker continues with its next exchange and the answers it has so far."""
 
 
 class Question(NamedTuple):
-    """Which occurrences of a due entry run and which were missed."""
+    """The question which occurrences of a due entry run and which were missed."""
 
     schedule: ScheduleId
     version: int
@@ -45,13 +45,13 @@ Answers = dict[ScheduleId, Answer]
 
 def occurrences(trigger: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant) -> Found:
     if through is not None and due <= through <= now + LEAD:
-        # Dealt with. A `through` from a clock that was ahead proves nothing: there the unique key decides.
+        # Already handled. A `through` from a clock that was ahead proves nothing: there the unique key decides.
         return Found((), None, through, next_instant(trigger, max(now, through)))
     return find(trigger, policy, due, now, held)
 
 
 def found_before(question: Question, answers: Answers) -> Found | None:
-    """What was worked out, unless the schedule changed since; raises what is wrong with its trigger."""
+    """Return the answer found earlier, unless the schedule changed since; raise what is wrong with its trigger."""
     answer = answers.get(question.schedule)
     if answer is None or answer.question != question:
         return None
@@ -61,7 +61,7 @@ def found_before(question: Question, answers: Answers) -> Found | None:
 
 
 def evaluate(questions: Sequence[Question], now: Instant) -> Answers:
-    """At least one; the others as far as a round goes. The next exchange asks again for those that are left."""
+    """Answer at least one question, and more within one round. The next exchange asks again for the rest."""
     answers: Answers = {}
     with step_budget(ROUND_STEPS + EVALUATION_STEPS) as taken:
         for question in questions:

@@ -1,4 +1,4 @@
-"""Refuse options that are valid one by one and together would never let anything run."""
+"""Check for options that are valid one by one but together would never let anything run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way in which a run ends, so that every ending counts, releases and closes alike."""
+"""The only way to end a run, so that every ending updates counts, releases queued runs and ends schedules alike."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from duetime.engine.policy.options import Overlap, Policy
 from duetime.engine.policy.rows import earliest_start, ended, run_entry
 from duetime.engine.policy.writes import Writes
 
-# Looking a member up in its enumeration takes as long as a call, and every run ends here.
+# Bound once: looking up an enum member costs as much as a call, and every run ends here.
 _COMPLETED = RunStatus.COMPLETED
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 
 
 class Reader(Protocol):
-    """What a decision may look up in the running transaction; only rare paths do."""
+    """Lookups that a decision may make in the current transaction; only rare paths do."""
 
     def oldest_queued(self, schedule: ScheduleId) -> Run | None: ...
 
     def live_runs(self, schedule: ScheduleId) -> list[Run]: ...
 
     def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
-        """The occurrences at or after `first` that have a row already."""
+        """Return the occurrences at or after `first` that have a row already."""
 
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        """The first microsecond at or after `wanted` that no manual run of this schedule has."""
+        """Return the first microsecond at or after `wanted` that no manual run of this schedule has."""
 
     def last_attempt(self, run: RunId) -> int:
-        """The number of the latest attempt of a run that is kept beside its own row; 0 where there is none."""
+        """Return the number of a run's latest attempt that is kept beside its own row; 0 if there is none."""
 
 
 class HeldRun(NamedTuple):
@@ -42,7 +42,7 @@ class HeldRun(NamedTuple):
 
 
 def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
-    """`closed` is the run in its final status; it was counted as active until now."""
+    """End a run. `closed` is the run in its final status; it was counted as active until now."""
     progress = writes.progress_of(held.progress)
     failures, last_error = progress.failures, closed.error
     if closed.status == _COMPLETED:
@@ -51,7 +51,7 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         failures += 1
     last_run = progress.last_run if closed.started is None else closed.started
     paused = failures > progress.failures and is_failing(policy, progress, failures)
-    progress = Progress(  # written out: `_replace` costs twice as much, and every run ends once
+    progress = Progress(  # `_replace` costs twice as much, and every run ends once
         progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
         progress.run_count, progress.active - 1, progress.queued, progress.gap, closed.status, last_run, last_error,
         failures, progress.note,
@@ -70,8 +70,8 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
 def pause_and_tell(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str, now: Instant
 ) -> Progress:
-    """By Duetime itself: nothing more of the schedule starts until a person resumes it, and so a person has to hear of
-    it. Said once, for what is paused does not come here again."""
+    """Pause a schedule automatically and alert its owner: nothing more starts until a person resumes it, so a person
+    has to know. Sent once, since a paused schedule does not come here again."""
     writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), now, policy.deliver_to))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
@@ -80,7 +80,7 @@ def pause_and_tell(
 def release(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
 ) -> Progress:
-    """The oldest run in line may start at its instant, once its schedule is active and nothing stands before it."""
+    """Let the oldest queued run start at its instant, if its schedule is active and no active run blocks it."""
     free = progress.active == 0 or policy.overlap == Overlap.ALLOW
     if progress.state != ScheduleState.ACTIVE or not progress.queued or not free:
         return progress
@@ -94,7 +94,7 @@ def release(
 
 
 def _next_in_line(writes: Writes, schedule: ScheduleId, reader: Reader) -> Run | None:
-    """The oldest queued run as this batch leaves it; the store still shows what the batch began with."""
+    """Return the oldest queued run as this batch leaves it; the store still shows the state before the batch."""
     run = reader.oldest_queued(schedule)
     if run is not None and run.id not in writes.runs:
         return run

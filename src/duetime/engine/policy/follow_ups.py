@@ -1,4 +1,4 @@
-"""What begins when a run ends: the message that tells about it, the callbacks that its maker asked for, an alert."""
+"""Schedules that a run's end creates: the message about it, the callbacks that were asked for, an alert."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from duetime.engine.policy.options import Callback, NotifyOn, Policy, callback_p
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 
 LONGEST = 4000
-"""Characters of a result or an error that a message quotes; a channel may cut it further."""
+"""Maximum characters of a result or an error that a message quotes; a channel may cut it further."""
 
 GONE = "~gone-"
-"""How the key of a schedule begins that was deleted."""
+"""Key prefix of deleted schedules."""
 NO_PAYLOAD = "null"
-"""What is usually kept of its payload."""
+"""What is usually kept of a deleted schedule's payload."""
 
 _HEARD = {
     RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS),
     RunStatus.FAILED: (NotifyOn.FAILURE, NotifyOn.ALWAYS),
     RunStatus.LOST: (NotifyOn.FAILURE, NotifyOn.ALWAYS),
 }
-"""Endings that somebody may want to hear of; what a person cancelled is known to them."""
+"""Endings that somebody may want to hear of; whoever cancelled a run knows about it."""
 
 
 def is_failing(policy: Policy, progress: Progress, failures: int) -> bool:
-    """Nothing speaks for the next occurrence of a recurring schedule after so many failures in a row."""
+    """Return whether a recurring schedule has failed so often in a row that its next occurrence should not run."""
     recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
     return recurs and 0 < policy.pause_after <= failures
 
@@ -44,7 +44,7 @@ def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -
         title, text, tag = _headline(run), _told(run), _tag(run)
         yield _message(definition.owner, _key(run), policy.deliver_to, title, text, now, tag, went_well=went_well)
     for number, callback in enumerate(policy.callbacks):
-        if callback.on in heard and not definition.key.startswith(GONE):  # what it would tell of is not kept
+        if callback.on in heard and not definition.key.startswith(GONE):  # the payload that it would report is not kept
             yield _callback(definition, run, f"{_key(run)}:{number}", callback, now)
 
 
@@ -54,17 +54,17 @@ def failing(definition: Definition, run: Run, note: str) -> Alert:
 
 
 def alert(owner: str, told: Alert, now: Instant, topic: str | None = None) -> Draft:
-    """Where it goes unless a schedule says otherwise: to the owner's topic for what needs a person."""
+    """Draft an alert: it goes to the owner's topic for alerts unless a schedule names another."""
     return _message(owner, f"~{told.key}", topic or ALERTS, told.title, told.text, now, went_well=False)
 
 
 def _key(run: Run) -> str:
-    """A run that is tried again by hand ends again, under another fence."""
+    """Return the key of a run's end. A run that is retried manually ends again, under another fence."""
     return f"~run:{run.id}.{run.fence}"
 
 
 def _tag(run: Run) -> str:
-    """By which whoever reads the message can ask for the run: channels show tags, or pass them on."""
+    """Return the tag by which a reader of the message can look up the run: channels show tags, or pass them on."""
     return f"run-{run.id}"
 
 
@@ -83,7 +83,7 @@ def _told(run: Run) -> str:
 
 
 def result_text(result: str | None) -> str:
-    """A result as a person reads it: the text itself where there is one."""
+    """Return a result as people read it: the text itself if there is one."""
     value = _parsed(result)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         value = value["text"]
@@ -141,7 +141,7 @@ def _draft(
     policy: Policy,
     now: Instant,
 ) -> Draft:
-    """Keys that begin with ~ are ours: no owner can have taken one. Ids are unguessable, like all of their kind."""
+    """Draft a one-off. Keys that begin with ~ are reserved: no owner can have one. Ids are unguessable."""
     definition = Definition(
         id=ScheduleId(0),
         public_id=f"msg_{secrets.token_hex(16)}",

@@ -1,4 +1,4 @@
-"""The policy of one schedule: what people may set, its defaults, and its stored form."""
+"""The policy of one schedule: its options, their defaults, and its stored form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NotifyOn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """Work of another kind that follows the end of a run; it is told what it follows."""
+    """Work of another kind that starts when a run ends; it receives the details of that run."""
 
     on: str
     kind: str
@@ -45,7 +45,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Durations are microseconds."""
+    """The options of a schedule. Durations are in microseconds."""
 
     catch_up: str = CatchUp.ONCE
     catch_up_limit: int = 100
@@ -59,9 +59,9 @@ class Policy:
     max_runs: int | None = None
     grace: int = 1 * MINUTE
     pause_after: int = 10
-    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never."""
+    """Consecutive failures after which a recurring schedule is paused and its owner alerted; 0 means never."""
     deliver_to: str | None = None
-    """The topic that hears how each run ended."""
+    """The topic that is told how each run ended."""
     notify_on: str = NotifyOn.ALWAYS
     callbacks: tuple[Callback, ...] = ()
 
@@ -82,7 +82,7 @@ _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
 
 def make_policy(given: Mapping[str, Any]) -> Policy:
-    """A policy from what a caller gave; an absent or null entry keeps its default."""
+    """Build a policy from what a caller gave; an absent or null entry keeps its default."""
     values = {name: value for name, value in given.items() if value is not None}
     for name, value in values.items():
         _check(name, value)
@@ -124,7 +124,7 @@ def _callbacks(given: Any) -> tuple[Callback, ...]:
 
 
 def _callback(given: Any) -> Callback:
-    """Made by kinds, never typed by people: what does not fit was edited by hand."""
+    """Check one callback. Kinds create these, never users: one that does not fit was edited in the database."""
     if isinstance(given, Callback):
         return given
     try:
@@ -136,24 +136,24 @@ def _callback(given: Any) -> Callback:
     fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
     if not fits or made.on not in list(NotifyOn):
         raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks")
-    callback_policy(made)  # a run must be able to end: whatever is wrong with it has to come out here
+    callback_policy(made)  # a run must be able to end, so an invalid policy has to be found here
     return made
 
 
 def callback_policy(callback: Callback) -> Policy:
-    """Raises InvalidInput."""
+    """Return the policy of a callback. Raises InvalidInput."""
     return make_policy({"max_attempts": ATTEMPTS, **callback.policy})
 
 
 def policy_to_json(policy: Policy) -> str:
-    """Only what differs from the defaults, so that most schedules store `{}`."""
+    """Serialize only what differs from the defaults, so that most schedules store `{}`."""
     changed = {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != _DEFAULTS[name]}
     return json.dumps(changed, sort_keys=True, separators=(",", ":"), default=asdict)
 
 
 @lru_cache(maxsize=4096)
 def policy_from_json(text: str) -> Policy:
-    """Checked like any input: what somebody wrote into the database by hand must fail here and not in mid-decision."""
+    """Parse and check a stored policy: one edited in the database must fail here, not in the middle of a decision."""
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):
@@ -168,7 +168,7 @@ CAUTIOUS = Policy(at_most_once=True)
 
 @lru_cache(maxsize=4096)
 def policy_for_ending(text: str) -> Policy:
-    """A run must be able to end whatever its policy says; one that cannot be read starts nothing again."""
+    """Return a policy in any case, because a run must be able to end; an unreadable one restarts nothing."""
     try:
         return policy_from_json(text)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""How much one owner may run in an hour. What is beyond it is held back, visibly, and not dropped."""
+"""The limit of runs per owner and hour. Runs beyond it are visibly held back and not dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetime.engine.policy.writes import Writes
 
 
 class Budget(NamedTuple):
-    """How many runs an owner may have in an hour."""
+    """The number of runs that an owner may have in an hour."""
 
     limit: int
     exempt: frozenset[str] = frozenset()
@@ -28,8 +28,8 @@ def hour_of(now: Instant) -> Instant:
 def hold_back(
     entries: Sequence[Entry], used: Mapping[str, int], limit: int, now: Instant
 ) -> tuple[list[Entry], Writes]:
-    """The entries that their owners may still run, and the writes that move the others to the next hour. Owners that
-    `used` does not name have no limit."""
+    """Return the entries that their owners may still run, and the writes that move the others to the next hour. Owners
+    that `used` does not name have no limit."""
     spent = Counter(used)
     admitted: list[Entry] = []
     writes = Writes()
@@ -47,7 +47,7 @@ def hold_back(
 
 
 def _starts(entry: Entry) -> bool:
-    """Whether a run may come of it: not of a hold that expires, nor of an occurrence that will be skipped."""
+    """Return whether the entry may start a run: not if a hold expires, nor if the occurrence will be skipped."""
     if entry.due.run != NO_RUN:
         return entry.run is not None and entry.run.status == RunStatus.PENDING
     busy = entry.progress.active > 0

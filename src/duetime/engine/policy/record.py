@@ -1,4 +1,4 @@
-"""From outcomes to records."""
+"""Recording of outcomes: a run ends, waits, is retried or is returned to the queue."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from duetime.engine.policy.rows import earliest_start, run_entry
 from duetime.engine.policy.writes import Writes
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
-# Looking a member up in its enumeration takes as long as a call, and every run comes here.
+# Bound once: looking up an enum member costs as much as a call, and every run comes here.
 _RUNNING, _COMPLETED = RunStatus.RUNNING, RunStatus.COMPLETED
 
 
 class Finished(NamedTuple):
-    """What a worker says of a run it holds; the fence proves that it still does."""
+    """A worker's report on a run it holds; the fence proves that it still does."""
 
     run: RunId
     fence: int
@@ -35,7 +35,7 @@ class Finished(NamedTuple):
 class Answer(StrEnum):
     RECORDED = "recorded"
     ALREADY = "already"  # recorded by an earlier write whose acknowledgement was lost
-    STALE = "stale"  # the run is somebody else's by now
+    STALE = "stale"  # the run belongs to somebody else by now
 
 
 _RECORDED = Answer.RECORDED
@@ -83,14 +83,14 @@ def settle(writes: Writes, held: HeldRun, item: Finished, now: Instant, reader: 
     elif isinstance(outcome, Returned):
         _give_back(writes, held, run, outcome, now, reader)
     elif isinstance(outcome, Failed | Retry):
-        # An attempt was made: the patience of earlier give-backs is over, and a later one begins its own.
+        # An attempt was made: the deadline of earlier returns is void, and a later return sets its own.
         _retry_or_fail(writes, held, run._replace(until=None), outcome, now, reader)
     else:
         assert_never(outcome)
 
 
 def _completed(run: Run, started: Instant | None, finished: Instant, result: str | None) -> Run:
-    """Return the row of a run that did what it should; written out, since `_replace` costs twice as much."""
+    """Return the row of a completed run, without `_replace`, which costs twice as much."""
     return Run(
         run.id, run.schedule, run.cause, run.due, _COMPLETED, run.attempt, run.deaths, run.fence, run.worker,
         run.holder, started, finished, run.until, run.expires, result, None, run.report, run.stop, run.last,
@@ -99,7 +99,7 @@ def _completed(run: Run, started: Instant | None, finished: Instant, result: str
 
 
 def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
-    """Until when it may be given back for such a reason is kept with the run: workers come and go meanwhile."""
+    """Return a run to the queue. The deadline for such returns is kept with the run: workers come and go meanwhile."""
     until = held.run.until
     if outcome.patience is not None:
         until = Instant(now + outcome.patience) if until is None else until
@@ -110,7 +110,7 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
     at = max(Instant(now + outcome.after), earliest_start(held.definition, run))
     go_on(writes, held, back, at, now, reader)
-    if outcome.alert is not None:  # its owner hears of it, once
+    if outcome.alert is not None:  # its owner is alerted, once
         _say_why(writes, held, outcome.alert.text)
         deliver_to = policy_for_ending(held.definition.policy).deliver_to
         writes.follow_ups.append(alert(held.definition.owner, outcome.alert, now, deliver_to))
@@ -119,7 +119,7 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
 
 
 def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
-    """Neither a worker nor an attempt: whoever takes it starts the attempt."""
+    """Let a run wait without a worker or a counted attempt: whoever takes it starts the attempt."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
     if state in _GONE or run.stop:
@@ -157,8 +157,8 @@ def _retry_or_fail(
 
 
 def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
-    """Back into the queue while the schedule is active; parked while it is paused, unless somebody asked for this very
-    run; over when it was cancelled."""
+    """Put a run back into the queue while its schedule is active; park it while that is paused, unless somebody asked
+    for this very run; end it if the schedule was cancelled."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
     if state in _GONE or run.stop:
@@ -172,13 +172,13 @@ def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, re
 
 
 def _by_hand(run: Run, reader: Reader) -> bool:
-    """Run now, or retried, by somebody who would otherwise never hear of it again. A retry counts its attempts from one
-    again, so that those of the life before are ahead of it."""
+    """Return whether somebody ran or retried it manually, who would otherwise never hear of it again. A retry counts
+    its attempts from one again, so stored attempts of the time before have equal or higher numbers."""
     return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
 
 
 def _say_why(writes: Writes, held: HeldRun, note: str) -> None:
-    """The schedule tells why it waits, until it is taken up again; of one that is over there is nothing to tell."""
+    """Note on an active schedule why its run waits, until it starts; one that is over needs no note."""
     progress = writes.progress_of(held.progress)
     if progress.state == ScheduleState.ACTIVE:
         writes.progress[progress.schedule] = progress._replace(note=note)

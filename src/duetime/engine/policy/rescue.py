@@ -1,8 +1,8 @@
-"""What becomes of the runs that a dead worker held: given back, ended as lost, or kept from killing a further process.
+"""Decisions about a dead worker's runs: returned, ended as lost, or kept from killing a further process.
 
-The last beat of a worker lists the runs in its hands that had not begun. One of them has most likely nothing to do with
-the death: it returns at once, and the death is not held against it. It may have begun after that beat all the same, so
-this is done twice in a row at most. All other runs are suspects from then on; `core.suspects` says how they return.
+The last heartbeat of a worker lists its runs that had not begun. Such a run most likely has nothing to do with the
+death: it returns at once, and the death does not count against it. It may have begun after that heartbeat all the same,
+so this is done twice in a row at most. All other runs become suspects; `worker.suspects` says how they return.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from duetime.engine.policy.rows import earliest_start
 from duetime.engine.policy.writes import Writes
 
 MOST_DEATHS = 3
-"""A run that this many processes died with, and the last of them with no other suspect, is not started again."""
+"""A run with this many deaths, the last of them with no other suspect, is not started again."""
 MOST_SPARED = 2
-"""Times in a row that a run which had not begun returns without a death counted."""
+"""How often in a row a run that had not begun is returned without counting a death."""
 _BASE = 4
 
 
 class Excuses:
-    """Which runs of a dead worker had not begun at its last beat, and how often that has saved each of them before.
+    """Which runs of a dead worker had not begun at its last heartbeat, and how often each was spared before.
 
-    The second is a number in the run's row: how often, beside the fence of the time before, so that it counts only
-    where nothing happened to the run in between. It is written and read here alone.
+    The latter is a number in the run's row: how often, combined with the fence of the last time, so that it counts only
+    if nothing happened to the run in between. Only this class computes and interprets it.
     """
 
     def __init__(self, not_begun: Collection[RunId] = (), spared: Mapping[RunId, int] | None = None) -> None:
@@ -39,7 +39,7 @@ class Excuses:
         return run.id in self._not_begun and self._times(run) < MOST_SPARED
 
     def used(self, run: Run) -> int:
-        """What to write when a run is spared once more."""
+        """Return the number to write when a run is spared once more."""
         return (run.fence + 1) * _BASE + self._times(run) + 1
 
     def _times(self, run: Run) -> int:
@@ -56,7 +56,7 @@ def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: 
     alone = sum(row.run.deaths > 0 for row in blamed) <= 1
     for row in held:
         if policy_for_ending(row.definition.policy).at_most_once:
-            _lose(writes, row, now, reader)  # it may have begun since: never twice
+            _lose(writes, row, now, reader)  # it may have begun since, and must never run twice
         elif excuses.hold_for(row.run):
             writes.spared[row.run.id] = excuses.used(row.run)
             _spare(writes, row, now, reader)
@@ -94,7 +94,7 @@ def _died_with(held: HeldRun, error: str) -> Run:
 
 
 def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: Reader) -> None:
-    """Its schedule is paused too: the next occurrence would only kill again."""
+    """Fail the run and pause its schedule: the next occurrence would only kill another worker."""
     policy = policy_for_ending(held.definition.policy)
     error = f"quarantined: {run.deaths} workers died while they held it"
     closed = run._replace(status=RunStatus.FAILED, finished=now, error=error)

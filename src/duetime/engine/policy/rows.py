@@ -1,4 +1,4 @@
-"""How the rows of a decision are made: a started run, a range that did not run, the next entry of a trigger."""
+"""Builders for the rows of a decision: a started run, a range that did not run, the next entry of a trigger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duetime.engine.policy.backoff import spread
 from duetime.engine.policy.options import Policy
 from duetime.engine.triggers import Trigger, trigger_from_json
 
-# Looking a member up in its enumeration takes as long as a call, and every run comes here.
+# Bound once: looking up an enum member costs as much as a call, and every run comes here.
 _RUNNING, _TRIGGER = RunStatus.RUNNING, Cause.TRIGGER
 
 
@@ -54,7 +54,7 @@ def new_run(
 
 
 def claimed_run(run: RunId, definition: Definition, due: Instant, worker: WorkerId, started: Instant) -> Run:
-    """Make the row of an occurrence that begins with its claim, as nearly all do; by place, which costs half."""
+    """Make the row of an occurrence that starts with its claim, as nearly all do; positional arguments cost half."""
     return Run(
         run, definition.id, _TRIGGER, due, _RUNNING, 1, 0, 1, worker, None, started, None, None, None, None, None,
         None, 0, None, 1, definition.kind, definition.owner, definition.name,
@@ -72,11 +72,11 @@ def start_of(definition: Definition, trigger: Trigger, due: Instant) -> Instant:
 
 def earliest_start(definition: Definition, run: Run) -> Instant:
     """Return the instant before which a run must not start, however early it was claimed."""
-    if run.cause != Cause.TRIGGER:  # asked for at once; what its instant has beyond that only tells it from others
+    if run.cause != Cause.TRIGGER:  # wanted at once: its instant was moved only to be unique
         return Instant(0)
     try:
         return start_of(definition, trigger_from_json(definition.trigger), run.due)
-    except InvalidInput:  # a run must be able to go on and to end, whatever became of its trigger
+    except InvalidInput:  # a run must be able to continue and to end, whatever happened to its trigger
         return run.due
 
 
@@ -87,13 +87,13 @@ def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due:
 
 
 def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
-    """A run that a process died with is a suspect: its lane lets workers hold few of them at a time."""
+    """Make the due entry of a run. One that a process died with is a suspect: workers hold few of these at a time."""
     lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
     return DueEntry(lane, at, definition.id, run.id, definition.owner)
 
 
 def ended(progress: Progress) -> Progress:
-    """An active schedule that has nothing left to run is over."""
+    """End an active schedule that has nothing left to run."""
     if progress.next is not None or progress.active or progress.queued:
         return progress
     if progress.state == ScheduleState.ACTIVE:

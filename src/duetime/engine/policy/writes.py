@@ -1,4 +1,4 @@
-"""What a decision wants written. Stores apply it in one transaction and never look inside."""
+"""The rows that a decision wants written. Stores apply them in one transaction and never interpret them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Extension(NamedTuple):
 
 @dataclass(slots=True)
 class Writes:
-    """Progress is keyed by schedule, so that several decisions about one schedule in a batch build on each other."""
+    """Rows to write. Progress is keyed by schedule: several decisions about one in a batch build on each other."""
 
     new_runs: list[Run] = field(default_factory=list)
     runs: dict[RunId, Run] = field(default_factory=dict)
@@ -32,17 +32,17 @@ class Writes:
     definitions: list[Definition] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     due_gone: list[DueEntry] = field(default_factory=list)
-    """Entries that leave the queue; matched by schedule and run."""
+    """Entries to remove from the queue; matched by schedule and run."""
     due_gone_of: list[ScheduleId] = field(default_factory=list)
-    """Schedules all of whose entries leave the queue."""
+    """Schedules all of whose entries are removed from the queue."""
     due_new: list[DueEntry] = field(default_factory=list)
     spared: dict[RunId, int] = field(default_factory=dict)
-    """Runs that a worker's death is not held against, with what `policy.rescuing` wants to know of it next time."""
+    """Runs that a worker's death does not count against, with the number that `policy.rescue` reads the next time."""
     follow_ups: list[Draft] = field(default_factory=list)
-    """One-off schedules that begin with this decision, such as the message that tells how a run ended."""
+    """One-off schedules that this decision creates, such as the message that tells how a run ended."""
 
     def withdraw(self, schedule: ScheduleId) -> None:
-        """Nothing of this schedule stays in the queue, not even what was decided a moment ago."""
+        """Remove everything of this schedule from the queue, even what was decided a moment ago."""
         self.due_gone_of.append(schedule)
         self.due_new = [entry for entry in self.due_new if entry.schedule != schedule]
 

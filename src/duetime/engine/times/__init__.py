@@ -1,4 +1,4 @@
-"""Times people write, read in a zone, and instants shown to them."""
+"""Parsing of times that people write, in a time zone, and formatting of instants."""
 
 from duetime.engine.times.format import clock_local, format_local, iso_local
 from duetime.engine.times.parser import LONGEST_DURATION, read_duration, read_time, unreadable

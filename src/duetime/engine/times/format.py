@@ -1,4 +1,4 @@
-"""Instants as people read them: always with the year, always in a zone."""
+"""Formatting of instants for people, always with the year and in a time zone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 
 
 def format_local(instant: Instant, zone: str) -> str:
-    """`Feb 10, 2026 3:00 PM PST`: for people, always with the year and the zone's abbreviation."""
+    """Format as `Feb 10, 2026 3:00 PM PST`: for people, always with the year and the zone's abbreviation."""
     local = datetime_of(instant).astimezone(known_zone(zone))
     hour = local.hour % 12 or 12
     half = "AM" if local.hour < 12 else "PM"
@@ -18,12 +18,12 @@ def format_local(instant: Instant, zone: str) -> str:
 
 
 def clock_local(instant: Instant, zone: str) -> str:
-    """`Feb 10, 2026 15:00 PST`: the same beside what else schedules say, which is on a clock of 24 hours."""
+    """Format as `Feb 10, 2026 15:00 PST`: on the 24-hour clock, like other texts about schedules."""
     local = datetime_of(instant).astimezone(known_zone(zone))
     month, clock = _MONTH_NAMES[local.month - 1], f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
     return f"{month} {local.day}, {local.year} {clock} {local.tzname()}"
 
 
 def iso_local(instant: Instant, zone: str) -> str:
-    """ISO 8601 with offset; microseconds only when there are any."""
+    """Format as ISO 8601 with offset; microseconds only if there are any."""
     return datetime_of(instant).astimezone(known_zone(zone)).isoformat()

@@ -1,4 +1,4 @@
-"""The vocabulary of dates and times: what each phrase says, before it is placed on a wall clock."""
+"""The grammar of dates and times: what each phrase says, before it is placed on a wall clock."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _ISO = re.compile(rf"{_ISO_DATE}(?:[T ][\d:.,]+ ?(?:Z|[+-][\d:]+)?)?", re.IGNORE
 
 
 class DateWords(NamedTuple):
-    """A day; `floating` is what it was found by when it was not given in full. If the time on that day is
-    over, `retry_days` later is meant, or the same date in a later year.
+    """A day; `floating` says how it was derived if it was not given in full. If the time on that day is past,
+    the day `retry_days` later is meant, or with `yearly` the same date in a later year.
     """
 
     day: date
@@ -49,7 +49,7 @@ class ClockWords(NamedTuple):
 
 
 def read_iso(text: str) -> tuple[datetime, bool] | None:
-    """An ISO 8601 time, and whether it was a date alone."""
+    """Parse an ISO 8601 time; also return whether it was only a date."""
     if not _ISO.fullmatch(text):
         return None
     try:
@@ -60,7 +60,7 @@ def read_iso(text: str) -> tuple[datetime, bool] | None:
 
 
 def read_relative(text: str) -> int | None:
-    """Microseconds from now, for "in 2 hours", "in 1 day 3 hours", "90 minutes from now"."""
+    """Return microseconds from now, for "in 2 hours", "in 1 day 3 hours", "90 minutes from now"."""
     from_now = text.removesuffix(" from now")
     if not (text.startswith("in ") or from_now != text) or not _RELATIVE.fullmatch(from_now):
         return None
@@ -73,7 +73,7 @@ def read_relative(text: str) -> int | None:
 
 
 def read_clock(text: str) -> ClockWords | None:
-    """A time of day; a bare number is none, for it could be anything."""
+    """Parse a time of day; a bare number is not one, because it could mean anything."""
     named = {"noon": 12 * 3600, "midday": 12 * 3600, "midnight": 0}.get(text)
     if named is not None:
         return ClockWords(named)
@@ -139,7 +139,7 @@ def _month(name: str) -> int | None:
 
 
 def coming_date(today: date, month: int, day: int) -> DateWords | None:
-    """The next such date; 29 February waits for its year."""
+    """Return the next such date; 29 February waits for a leap year."""
     for year in range(today.year, min(today.year + 9, 10_000)):
         found = _day(year, month, day)
         if found and found.day >= today:

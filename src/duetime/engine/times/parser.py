@@ -1,4 +1,4 @@
-"""Reads a time or a duration from text; no text can make an instant that could not be shown."""
+"""Parses a time or a duration from text; every instant that it returns can be displayed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall
 from duetime.engine.times.zones import known_zone
 
 LONGEST_DURATION: Final = 36_525 * DAY_SECONDS * SECOND
-"""A hundred years."""
+"""A hundred years, in microseconds."""
 
 _LONGEST_TEXT = 100
 _DURATION = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
@@ -26,7 +26,7 @@ def unreadable(text: object) -> UnreadableTime:
 
 
 def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
-    """Reads what a person or an agent wrote as a time in `zone`."""
+    """Parse what a person or an agent wrote as a time in `zone`."""
     clock = wall_clock(known_zone(zone).key)
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise unreadable(text)
@@ -39,7 +39,7 @@ def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
 
 
 def read_duration(text: object) -> int:
-    """Microseconds of `30m`, `2h30m`, `1d10h30m50s`: units in this order, each at most once."""
+    """Return the microseconds of `30m`, `2h30m`, `1d10h30m50s`: units in this order, each at most once."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if not text or match is None:
         raise UnreadableTime(_bad_duration(text), field="duration")

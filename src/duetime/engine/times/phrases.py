@@ -1,4 +1,4 @@
-"""Phrases such as "friday 9am" placed on a zone's wall clock, with a word where clocks change."""
+"""Phrases such as "friday 9am", placed on a zone's wall clock, with a note if clocks change then."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _ABBREVIATION = re.compile(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", r
 
 
 class ReadTime(NamedTuple):
-    """An instant, and a note when something had to be assumed. Whether it is past, the caller asks."""
+    """An instant, and a note if something had to be assumed. The caller checks whether it is past."""
 
     instant: Instant
     note: str | None = None
     whole_day: bool = False
-    """No time was given, so that the instant is the beginning of what is meant."""
+    """True if no time was given, so that the instant is the beginning of the day that is meant."""
 
     def last(self, zone: str) -> Instant:
-        """Where it says how far something goes: of a day without a time, its end."""
+        """Return the instant as the end of a range: for a day without a time, the end of that day."""
         if not self.whole_day:
             return self.instant
         clock, t = wall_clock(zone), self.instant // SECOND
@@ -46,7 +46,7 @@ def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime
 
 
 def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) -> ReadTime | None:
-    """Reads back what `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
+    """Parse what `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
     if abbreviation in ("UTC", "GMT", "Z") and (found := _phrase(text, "UTC", wall_clock("UTC"), now)):
         return found
     found = _phrase(text, zone, wall_clock(zone), now)
@@ -59,7 +59,7 @@ def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) ->
 
 
 def _second_showing(instant: Instant, clock: WallClock) -> Instant:
-    """In a repeated hour, the same wall-clock time again; else the same instant."""
+    """Return, in a repeated hour, when the same wall-clock time comes again; else the same instant."""
     t = instant // SECOND
     _, hi, offset, _ = clock.stretch(t)
     back = offset - clock.stretch(hi).offset
@@ -81,7 +81,7 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
 
 
 def _splits(text: str) -> list[tuple[str, str]]:
-    """Every way to cut the text into a day and a time, in either order."""
+    """Return every way to split the text into a day and a time, in either order."""
     words = text.split(" ")
     cuts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
     pairs = [*cuts, *((later, earlier) for earlier, later in cuts)]
@@ -95,7 +95,7 @@ def _bare(words: str) -> str:
 
 
 def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
-    """A weekday, a bare time or a date without a year means the next one that is not over."""
+    """Return an instant; a weekday, a bare time or a date without a year means the next one that is not past."""
     placed = place(words.day, of_day, zone, clock)
     if placed and placed.instant <= now and words.retry_days:
         placed = place(shifted(words.day, words.retry_days), of_day, zone, clock)
@@ -108,7 +108,7 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
-    """A wall-clock time as an instant, with a word about it when clocks change there."""
+    """Return a wall-clock time as an instant, with a note if clocks change then."""
     local = (day - _EPOCH_DAY).days * DAY_SECONDS + of_day.second
     if not 0 <= local <= LATEST // SECOND:
         return None

@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Stretch(NamedTuple):
-    """From `lo` until before `hi` the clock is `offset` ahead; before `lo` it had shown up to `reached`."""
+    """From `lo` until before `hi` the clock is `offset` ahead; before `lo` it had shown times up to `reached`."""
 
     lo: int
     hi: int
@@ -58,7 +58,7 @@ class WallClock:
         return self._blocks[key][-1]
 
     def first_reach(self, local: int) -> int:
-        """The first t at which the wall clock shows `local` or later: right after the gap, if skipped."""
+        """Return the first t at which the wall clock shows `local` or later: right after the gap, if skipped."""
         t = local - _LOOKBACK
         while True:
             lo, hi, offset, _ = self.stretch(t)
@@ -68,7 +68,7 @@ class WallClock:
             t = hi
 
     def resolve(self, local: int) -> Resolved:
-        """What a person means by a wall-clock time: past a gap by the gap's length, in a fold the first."""
+        """Return what a person means by a wall-clock time: in a gap, later by its length; in a fold, the first one."""
         t = self.first_reach(local)
         lo, hi, offset, _ = self.stretch(t)
         if t + offset > local:
@@ -81,7 +81,7 @@ class WallClock:
         return Resolved(t, "plain")
 
     def changes(self, after: int, until: int) -> Iterator[Change]:
-        """Every change of the offset in (after, until]."""
+        """Yield every change of the offset in (after, until]."""
         t, before = after, self._offset(after)
         while t < until:
             ahead = min(t + _PROBE, until)

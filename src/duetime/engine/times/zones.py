@@ -1,4 +1,4 @@
-"""Names of time zones: only IANA names are taken, and a wrong one is answered with the nearest right ones."""
+"""Names of time zones: only IANA names are accepted, and the error for another one suggests similar names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from duetime.engine.errors import UnknownZone
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
-# "right/…" counts leap seconds, the others mean whatever this machine is set to: nothing to rest on.
+# "right/…" counts leap seconds, and the others depend on how this machine is set up: neither is reliable.
 _UNUSABLE = re.compile(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
 _LONGEST = 64
 _NO_ZONE_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def known_zone(name: object) -> ZoneInfo:
-    """The zone of an IANA name, or UnknownZone with suggestions."""
+    """Return the zone of an IANA name, or raise UnknownZone with suggestions."""
     if not isinstance(name, str):
         raise UnknownZone(f"timezone must be text such as Europe/Berlin, not {type(name).__name__}.", field="timezone")
     return _zone(name)
@@ -41,7 +41,7 @@ def _unknown(name: str) -> str:
 
 
 def suggestions(name: str) -> list[str]:
-    """At most three IANA names that look like this one; a bare city counts as well as the full name."""
+    """Return at most three IANA names that look like this one; a bare city counts as well as the full name."""
     names = _names()
     wanted = name.strip().lower().replace(" ", "_")
     close = difflib.get_close_matches(wanted, names, n=6, cutoff=0.75)
@@ -49,12 +49,12 @@ def suggestions(name: str) -> list[str]:
 
 
 def preload() -> None:
-    """Read the list of names and every zone now: later there may be no descriptor left to read a file with."""
+    """Read the list of names and every zone now: later there may be no file descriptor left to read them."""
     for name in sorted(set(_names().values())):
         try:
             known_zone(name)
         except (UnknownZone, OSError):
-            continue  # it is read again by whoever needs it
+            continue  # it is read again when it is needed
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""When a schedule is due: once, at intervals, by cron, or by a recurrence rule, each in a time zone."""
+"""Triggers, which say when a schedule is due: once, at intervals, by cron or by recurrence rule, in a time zone."""
 
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.base import Trigger

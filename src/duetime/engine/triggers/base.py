@@ -1,4 +1,4 @@
-"""What every trigger is: a frozen value that answers which instant comes next."""
+"""Base classes of triggers: frozen values that compute the next occurrence after an instant."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall
 from duetime.engine.triggers.step_budget import EVALUATION_STEPS, budgeted, spend, step_budget, take_step
 
 BEFORE_ALL: Final = Instant(-1)
-"""Instants begin at the epoch; anything earlier is read as just before it."""
+"""Just before the epoch, at which instants begin; any earlier instant is treated as this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
-    """Occurrences between `start` and `end`, both included; `jitter` is carried along, never applied here."""
+    """Occurrences between `start` and `end`, both included; `jitter` is only stored, never applied here."""
 
     type: ClassVar[str]
     timezone: str
@@ -28,14 +28,14 @@ class Trigger(ABC):
 
     @abstractmethod
     def _following(self, instant: Instant) -> Instant | None:
-        """The first occurrence strictly after `instant`, bounds aside."""
+        """Return the first occurrence strictly after `instant`, regardless of `start` and `end`."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, object]:
-        """Plain data from which `trigger_from_dict` makes an equal trigger."""
+        """Return plain data from which `trigger_from_dict` makes an equal trigger."""
 
     def next_after(self, instant: Instant) -> Instant | None:
-        """The first occurrence strictly after `instant`, or None when there is no further one."""
+        """Return the first occurrence strictly after `instant`, or None if there is no further one."""
         if not take_step():
             with step_budget(EVALUATION_STEPS):
                 return self.next_after(instant)
@@ -48,7 +48,7 @@ class Trigger(ABC):
 
     @budgeted
     def latest(self, after: Instant, until: Instant) -> Instant | None:
-        """The last occurrence in (after, until], by bisection: cheap however many lie in between."""
+        """Return the last occurrence in (after, until], by bisection: cheap however many lie in between."""
         found = self.next_after(after)
         if found is None or found > until:
             return None
@@ -64,7 +64,7 @@ class Trigger(ABC):
 
     @budgeted
     def count(self, after: Instant, until: Instant, cap: int = 1000) -> int:
-        """How many occurrences lie in (after, until]; beyond `cap` the answer is cap + 1."""
+        """Return how many occurrences lie in (after, until]; beyond `cap` the answer is cap + 1."""
         counted = 0
         found = self.next_after(after)
         while found is not None and found <= until and counted <= cap:
@@ -73,16 +73,16 @@ class Trigger(ABC):
         return counted
 
 
-# Triggers that read the wall clock: a pattern of local times becomes instants, daylight saving included.
+# Wall-clock triggers: patterns of local times, converted to instants with daylight saving time.
 
 _FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
 
 
 @dataclass(frozen=True, kw_only=True)
 class WallTrigger(Trigger):
-    """Two readings of a local time. Fixed: it happens when the wall clock first shows it or has passed it, so
-    a time in the gap comes right after it and a repeated hour counts once. Following: it happens whenever the
-    wall clock shows it, so a skipped time never comes and a repeated one comes twice.
+    """A trigger by local time, read in one of two ways. Fixed: it fires when the wall clock first shows or passes
+    the time, so a time in a gap fires right after it and a repeated hour counts once. Following (`follows`): it
+    fires whenever the wall clock shows the time, so a skipped time never fires and a repeated one fires twice.
     """
 
     clock: WallClock = field(init=False, repr=False, compare=False)
@@ -90,7 +90,7 @@ class WallTrigger(Trigger):
 
     @abstractmethod
     def next_local(self, local: int) -> int | None:
-        """The first local time of the pattern at or after `local`, in wall-clock seconds."""
+        """Return the first local time of the pattern at or after `local`, in wall-clock seconds."""
 
     def _open_clock(self) -> None:
         object.__setattr__(self, "clock", wall_clock(self.timezone))
@@ -125,7 +125,7 @@ class WallTrigger(Trigger):
         return None
 
 
-# How instants and the common fields look inside a stored trigger.
+# Serialization of instants and of the fields that all triggers share.
 
 
 def instant_text(instant: Instant) -> str:
@@ -137,12 +137,12 @@ def instant_from(text: object, field: str) -> Instant:
         try:
             return instant_of(datetime.fromisoformat(text))
         except ValueError:
-            pass  # refused below, like everything else that is no such text
+            pass  # rejected below, like all other malformed text
     raise InvalidTrigger(f"{field} must be an ISO 8601 time in UTC.", field=field)
 
 
 def common_dict(trigger: Trigger) -> dict[str, object]:
-    """The fields that all types share; what is not set is left out, so equal triggers have equal text."""
+    """Return the fields that all types share; unset fields are left out, so equal triggers have equal text."""
     common: dict[str, object] = {"type": trigger.type, "timezone": trigger.timezone}
     if trigger.start is not None:
         common["start"] = instant_text(trigger.start)

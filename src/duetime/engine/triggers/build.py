@@ -1,4 +1,4 @@
-"""Builds a trigger from what a caller gave, or says which field is wrong and what would be right."""
+"""Builds a trigger from a caller's configuration, or reports which field is wrong and what would be right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duetime.engine.triggers.rrule_parser import normal_rule
 from duetime.engine.triggers.serialization import Common, read_dst, unknown_type
 from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
 
-# Single fields of a trigger's configuration, checked; every refusal names its field.
+# Validation of single configuration fields; every error names its field.
 
 Config = Mapping[str, object]
 
@@ -41,7 +41,7 @@ def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | No
 
 
 def bound(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
-    """Start or end; an end that is a date alone includes that day."""
+    """Return the start or end; an end that is only a date includes that day."""
     instant = time_of(config, field, zone, now)
     value = config.get(field)
     if instant is None or field != "end" or not isinstance(value, str) or not _DATE_ALONE.fullmatch(value):
@@ -53,7 +53,7 @@ def bound(config: Config, field: str, zone: str, now: Instant) -> Instant | None
 
 
 def local_second(config: Config, field: str, zone: str, now: Instant) -> int:
-    """A wall-clock time in whole seconds; now when it is not given."""
+    """Return a wall-clock time in whole seconds; now if none is given."""
     instant = time_of(config, field, zone, now)
     t = (now if instant is None else instant) // SECOND
     return t + wall_clock(zone).stretch(t).offset
@@ -99,7 +99,7 @@ def jitter(config: Config) -> int:
 
 
 def _microseconds(amount: float, unit: int) -> int:
-    """Whole numbers stay exact; fractions are rounded to the microsecond."""
+    """Convert to microseconds. Whole numbers stay exact; fractions are rounded."""
     return amount * unit if isinstance(amount, int) else round(min(amount, 1e12) * unit)
 
 
@@ -107,7 +107,7 @@ _SHARED: Final = ("timezone", "start", "end", "jitter")
 
 
 def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> Trigger:
-    """A trigger that will fire at least once; `zone` is meant where the config names none."""
+    """Build a trigger that fires at least once; `zone` applies if the config names none."""
     builder = _BUILDERS.get(type) if isinstance(type, str) else None
     if builder is None:
         raise unknown_type(type)
@@ -154,7 +154,7 @@ def _once(config: Config, shared: Common, now: Instant) -> Trigger:
 
 
 def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
-    """Counted from now, unless an anchor is given; with a start alone, the first occurrence is the start."""
+    """Build a trigger that counts from now, unless an anchor is given; with only a start, it first fires then."""
     length = period(config)
     anchor = time_of(config, "anchor", shared["timezone"], now)
     if anchor is None:

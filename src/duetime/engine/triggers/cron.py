@@ -1,4 +1,4 @@
-"""Cron expressions, stepped with bit sets."""
+"""Cron triggers, evaluated with bit sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cronsim import CronSim
 
 
-# A cron expression as bit sets. cronsim reads and checks the text; here that becomes numbers.
+# Cron expressions as bit sets. cronsim parses and validates the text.
 
 ALIASES: Final = {
     "@yearly": "0 0 1 1 *",
@@ -29,13 +29,13 @@ ALIASES: Final = {
 }
 _LONGEST = 1000
 _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
-_LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own marks for L and LW
+_LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own markers for L and LW
 
 
 class CronDays(DaySet):
     """Days by month, day of month and day of week (Sunday is 0)."""
 
-    horizon = 41 * 12  # 29 February on one weekday comes at most 40 years apart, around 2100
+    horizon = 41 * 12  # 29 February falls on a given weekday at least every 40 years, even around 2100
 
     def __init__(self, sim: CronSim, months: frozenset[int]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class CronDays(DaySet):
 
     @property
     def least_date(self) -> int:
-        """The smallest day of every month; 0 where the last day is meant too, or only some months."""
+        """The smallest day of the month; 0 if the last day is included too, or only some months are."""
         open_ended = self._last or self._last_weekday or len(self._months) < 12
         return 0 if open_ended or not self._dates else lowest(self._dates)
 
@@ -81,7 +81,7 @@ class CronDays(DaySet):
 
 @dataclass(frozen=True, eq=False)
 class CronFields:
-    """`minutes` has a bit per minute of the day, `seconds` one per second of a minute."""
+    """A parsed expression: `minutes` has a bit per minute of the day, `seconds` one per second of a minute."""
 
     text: str
     minutes: int
@@ -117,7 +117,7 @@ def cron_fields(expression: str) -> CronFields:
 def _read(expression: str, parts: list[str]) -> tuple[CronSim, frozenset[int]]:
     from cronsim import CronSim, CronSimError
 
-    # cronsim refuses 30 February as malformed, but it is only never due: so the month is read apart.
+    # cronsim rejects 30 February as malformed, but it merely never fires, so the month is parsed separately.
     without_month = [*parts[:-2], "*", parts[-1]]
     try:
         months = CronSim(f"0 0 * {parts[-2]} *", _ANY_DATE).months
@@ -136,9 +136,9 @@ Dst = Literal["debian", "literal"]
 
 @dataclass(frozen=True, kw_only=True)
 class CronTrigger(WallTrigger):
-    """`debian`: a fixed time in the gap runs right after it and a repeated hour counts once, while an
-    expression whose minute or hour begins with `*` follows the wall clock. `literal`: every expression
-    follows it, so a time in the gap does not run that day and a repeated time runs twice.
+    """A cron expression. `debian`: a fixed time in a gap runs right after it and a repeated hour counts once, while
+    an expression whose minute or hour begins with `*` follows the wall clock. `literal`: every expression
+    follows it, so a time in a gap does not run that day and a repeated time runs twice.
     """
 
     type: ClassVar[str] = "cron"

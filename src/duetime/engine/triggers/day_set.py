@@ -1,4 +1,4 @@
-"""Sets of days, one bit per day of a month, worked out month by month and kept."""
+"""Sets of days, one bit per day of a month, computed month by month and cached."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _from_ordinal = date.fromordinal
 
 
 def lowest(bits: int) -> int:
-    """The number of the lowest bit that is set."""
+    """Return the number of the lowest bit that is set."""
     return (bits & -bits).bit_length() - 1
 
 
 def month_length(year: int, month: int) -> tuple[int, int]:
-    """The weekday of the first (Monday is 0) and the number of days."""
+    """Return the weekday of the first day (Monday is 0) and the number of days."""
     return monthrange(year, month)
 
 
 class DaySet(ABC):
-    """Days are numbered from the epoch; months are year * 12 + month - 1."""
+    """A set of days. Days are numbered from the epoch; months are year * 12 + month - 1."""
 
     horizon: int
-    """How many months without a day are looked at before there is none to come."""
+    """The number of months without a day to search before concluding that there is no further day."""
 
     def __init__(self) -> None:
         self._masks: dict[int, int] = {}
@@ -41,10 +41,10 @@ class DaySet(ABC):
 
     @abstractmethod
     def month_bits(self, year: int, month: int) -> int:
-        """Bit n is set when day n of the month belongs to the set."""
+        """Return a bit set: bit n is set if day n of the month belongs to the set."""
 
     def next_day(self, day: int) -> int | None:
-        """The first day of the set that is not before `day`; all who share a set ask about the same few days."""
+        """Return the first day of the set from `day` on; cached, because users of a set ask about the same few days."""
         found = self._known.get(day)
         return self._find(day) if found is None else found
 

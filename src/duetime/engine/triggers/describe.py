@@ -1,4 +1,4 @@
-"""What a trigger says, in plain English."""
+"""Descriptions of triggers in plain English."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetime.engine.triggers.rrule import RRuleTrigger, local_text
 from duetime.engine.triggers.rrule_parser import HOURLY, NthDay, RuleFields
 from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
 
-# A recurrence rule in plain English.
+# Recurrence rules in plain English.
 
 _PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -107,7 +107,7 @@ _UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (
 
 
 def describe(trigger: Trigger) -> str:
-    """Such as "every day at 09:00 (Europe/Berlin)"."""
+    """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)"."""
     zone = trigger.timezone
     limits = ""
     if trigger.start is not None:
@@ -154,7 +154,7 @@ def _cron_words(trigger: CronTrigger) -> str:
 
     try:
         words = explain(trigger.fields.text)
-    except (ValueError, IndexError, AssertionError, TypeError):  # it knows less than the parser beside it
+    except (ValueError, IndexError, AssertionError, TypeError):  # it supports less than cronsim's parser
         return f"cron {trigger.fields.text}"
     words = words[0].lower() + words[1:]
     if (steps := _STEPS.match(words)) is not None:
@@ -168,7 +168,7 @@ def _cron_words(trigger: CronTrigger) -> str:
 
 
 def _evenly(match: re.Match[str]) -> str:
-    """`every 10 minutes` for every tenth, where an hour holds them evenly; every seventh begins anew with each hour."""
+    """Return `every 10 minutes` for every tenth, if the step divides 60; every seventh starts again each hour."""
     nth = match[1]
     step = _NTH.index(nth) + 2 if nth in _NTH else int(nth.removesuffix("th"))
     return match[0] if 60 % step else f"every {step} {match[2]}s"

@@ -29,13 +29,13 @@ from duetime.engine.triggers.rrule_parser import (
 )
 from duetime.engine.triggers.step_budget import spend
 
-# Which days a recurrence rule means.
+# The days of a recurrence rule.
 
 _DAY_PARTS = ("BYMONTHDAY", "BYYEARDAY", "BYWEEKNO")
 
 
 class RuleDays(DaySet):
-    """Days of the rule that also lie in a year, month, week or day that its interval does not skip."""
+    """The days of a rule that lie in a year, month, week or day that its interval does not skip."""
 
     horizon = 400 * 12  # the calendar repeats after 400 years
 
@@ -51,13 +51,13 @@ class RuleDays(DaySet):
         self._days = fields.days
         if not fields.days and not any(part in fields.parts for part in _DAY_PARTS):
             self._take_from_first()
-        # With BYMONTH a numbered weekday counts in the month, else a yearly one counts in the year.
+        # In a yearly rule, a numbered weekday counts within the year, or with BYMONTH within the month.
         self._in_year = fields.freq == YEARLY and "BYMONTH" not in fields.parts and any(day.nth for day in self._days)
         stepped = self._interval > 1 and fields.freq in (WEEKLY, DAILY)
         self._one_by_one = bool(self._year_days or self._weeks or self._in_year or stepped)
 
     def _take_from_first(self) -> None:
-        """What the rule leaves open is that of the first time."""
+        """Take what the rule leaves open from its first time."""
         if self._freq == YEARLY:
             self._months = self._months or (self._first.month,)
         if self._freq in (YEARLY, MONTHLY):
@@ -67,7 +67,7 @@ class RuleDays(DaySet):
 
     @property
     def least_date(self) -> int:
-        """The smallest day of the month; 0 where one is counted from the end, or a month is named."""
+        """The smallest day of the month; 0 if one is counted from the end, or a month is named."""
         return 0 if not self._dates or self._months or self._dates[0] < 0 else self._dates[0]
 
     def month_bits(self, year: int, month: int) -> int:
@@ -100,7 +100,7 @@ class RuleDays(DaySet):
         return bits
 
     def _filtered(self, bits: int, first: date) -> int:
-        """What only a look at each day can tell."""
+        """Keep the days that match the parts of the rule that are checked day by day."""
         start, found = first.toordinal(), 0
         for day in range(1, bits.bit_length()):
             if bits >> day & 1:
@@ -131,7 +131,7 @@ class RuleDays(DaySet):
         return (self._week_of(ordinal) - self._first_week) % self._interval != 0
 
     def _weekday_wanted(self, day: date) -> bool:
-        """A numbered weekday of a year."""
+        """Return whether a day is one of the numbered weekdays of its year."""
         position, size, weekday = day.timetuple().tm_yday, _year_length(day.year), day.weekday()
         nths = (0, (position - 1) // 7 + 1, -((size - position) // 7) - 1)
         return any(wanted.weekday == weekday and wanted.nth in nths for wanted in self._days)
@@ -141,7 +141,7 @@ class RuleDays(DaySet):
         return number in self._year_days or number - _year_length(day.year) - 1 in self._year_days
 
     def _week_wanted(self, ordinal: int) -> bool:
-        """Week 1 is the first with four days in its year, so the fourth day tells the year of a week."""
+        """Return whether BYWEEKNO matches. Week 1 is the first with four days in its year, so day 4 tells the year."""
         start = ordinal - (ordinal - 1 - self._week_start) % 7
         fourth = date.fromordinal(start + 3)
         number = (fourth.timetuple().tm_yday - 1) // 7 + 1
@@ -156,13 +156,13 @@ def _year_length(year: int) -> int:
     return date(year, 12, 31).timetuple().tm_yday
 
 
-# Which times of a day a recurrence rule means.
+# The times of day of a recurrence rule.
 
 
 class RuleTimes:
-    """Times of a day: `allowed` has a bit per hour, minute or second that the rule steps by. A rule of days or longer
-    has one unit, the day. The times within a unit are those of two bit sets, of its minutes and of their seconds: even
-    a rule with every second of a day is small and read at once.
+    """Times of a day. `allowed` has a bit per unit: the hour, minute or second that the rule steps by. A daily or
+    longer rule has one unit, the day. The times within a unit are two bit sets, of its minutes and of their seconds,
+    so that even a rule with every second of a day is small and quick to read.
     """
 
     def __init__(self, fields: RuleFields, first: int) -> None:
@@ -178,7 +178,7 @@ class RuleTimes:
         self._kept = (-1, 0)
 
     def next_offset(self, second: int) -> int | None:
-        """The first time at or after a second of a unit."""
+        """Return the first time at or after a second of a unit."""
         minute, rest = divmod(second, 60)
         minutes = self._minutes >> minute
         if minutes & 1:
@@ -189,13 +189,13 @@ class RuleTimes:
         return (minute + lowest(minutes)) * 60 + lowest(self._seconds) if minutes else None
 
     def offsets(self, most: int) -> list[int] | None:
-        """The times of a unit; None when there are more than `most`."""
+        """Return the times of a unit, or None if there are more than `most`."""
         if self._minutes.bit_count() * self._seconds.bit_count() > most:
             return None
         return [60 * minute + second for minute in _numbers(self._minutes) for second in _numbers(self._seconds)]
 
     def on(self, day: int) -> int:
-        """The units of this day that belong to the rule."""
+        """Return the units of this day that belong to the rule."""
         if self._step == 1:
             return self.allowed
         kept, units = self._kept
@@ -206,13 +206,13 @@ class RuleTimes:
         return units
 
     def next_day(self, day: int) -> int:
-        """The first day from `day` on that the step does not jump over."""
+        """Return the first day from `day` on that the step does not skip."""
         start = day * self.per_day
         return (start + (self._origin - start) % self._step) // self.per_day
 
 
 def _clock_parts(fields: RuleFields, first: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Hours, minutes and seconds: as given, else those of the first time, else all below the frequency."""
+    """Return hours, minutes and seconds: as given, else of the first time if finer than the frequency, else all."""
     hours = (first // 3600,) if fields.freq < HOURLY else tuple(range(24))
     minutes = (first // 60 % 60,) if fields.freq < MINUTELY else tuple(range(60))
     seconds = (first % 60,) if fields.freq < SECONDLY else tuple(range(60))
@@ -222,7 +222,7 @@ def _clock_parts(fields: RuleFields, first: int) -> tuple[tuple[int, ...], tuple
 
 @lru_cache(maxsize=256)
 def _allowed(unit: int, hours: int, minutes: int, seconds: int) -> int:
-    """The units of a day that hold a time, one bit each; shared, since one of seconds takes 11 kB."""
+    """Return the units of a day that contain a time, one bit each; cached, since a set of seconds takes 11 kB."""
     if unit == 3600:
         return hours
     if unit == 60:
@@ -232,7 +232,7 @@ def _allowed(unit: int, hours: int, minutes: int, seconds: int) -> int:
 
 @lru_cache(maxsize=256)
 def _stride(size: int, step: int) -> int:
-    """Every `step`th bit below `size`."""
+    """Return a bit set with every `step`th bit below `size`."""
     marks = bytearray(size // 8 + 1)
     for number in range(0, size, step):
         marks[number >> 3] |= 1 << (number & 7)
@@ -240,7 +240,7 @@ def _stride(size: int, step: int) -> int:
 
 
 def _spread(pattern: int, width: int, places: int) -> int:
-    """A pattern of so many bits, at each of these places."""
+    """Return a bit set that contains a pattern of `width` bits at each of the places."""
     bits = 0
     for place in _numbers(places):
         bits |= pattern << place * width
@@ -258,7 +258,7 @@ def _numbers(bits: int) -> list[int]:
     return [number for number in range(bits.bit_length()) if bits >> number & 1]
 
 
-_MOST_EMPTY_DAYS = 20_000  # a step that meets no hour of the rule in so many days never will in practice
+_MOST_EMPTY_DAYS = 20_000  # a step that matches no hour of the rule in so many days never will in practice
 _MOST_EMPTY_PERIODS = 500
 _LARGEST_SET = 20_000
 _MOST_SETS = 16
@@ -268,8 +268,8 @@ _LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 @dataclass(frozen=True, kw_only=True)
 class RRuleTrigger(WallTrigger):
-    """`dtstart` is the first wall-clock time, in seconds. When clocks change, a rule by days or longer is
-    read like a fixed time of cron; one by hours, minutes or seconds follows the wall clock, like `*` in cron.
+    """A recurrence rule; `dtstart` is its first wall-clock time, in seconds. When clocks change, a daily or longer
+    rule behaves like a fixed time in cron; one by hours, minutes or seconds follows the wall clock, like `*` in cron.
     """
 
     type: ClassVar[str] = "rrule"
@@ -298,7 +298,7 @@ class RRuleTrigger(WallTrigger):
 
     @cached_property
     def _last(self) -> int | None:
-        """The local time after which there is none, by UNTIL or by counting through COUNT once."""
+        """The local time after which the rule has no times, by UNTIL or by counting through COUNT once."""
         if self.fields.count is None:
             return self.fields.until_local
         found = self.dtstart - 1
@@ -332,7 +332,7 @@ class RRuleTrigger(WallTrigger):
         return None
 
     def _chosen(self, lo: int, hi: int) -> list[int]:
-        """What BYSETPOS picks out of one year, month, week, day, hour, minute or second."""
+        """Return the times that BYSETPOS picks out of one year, month, week, day, hour, minute or second."""
         kept = self._sets.get(lo)
         if kept is not None:
             return kept
@@ -369,7 +369,7 @@ class RRuleTrigger(WallTrigger):
         return day * DAY_SECONDS, (day + (7 if freq == WEEKLY else 1)) * DAY_SECONDS
 
     def _raw(self, local: int) -> int | None:
-        """The first time of the rule at or after `local`, before BYSETPOS, COUNT and UNTIL."""
+        """Return the first time of the rule at or after `local`, before BYSETPOS, COUNT and UNTIL apply."""
         times = self.times
         day, second = divmod(local, DAY_SECONDS)
         for _ in range(_MOST_EMPTY_DAYS):

@@ -1,4 +1,4 @@
-"""Reads the text of an RFC 5545 recurrence rule into numbers, strictly: what has no meaning is refused."""
+"""Parses the text of an RFC 5545 recurrence rule into numbers, strictly: what has no meaning is rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UNTIL = re.compile(r"([0-9]{8})(?:T([0-9]{6})(Z)?)?")
 
 
 class NthDay(NamedTuple):
-    """The nth such weekday, from the end when negative; 0 is every one."""
+    """The nth occurrence of a weekday, from the end if negative; 0 means every one."""
 
     nth: int
     weekday: int
@@ -43,7 +43,7 @@ class NthDay(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleFields:
-    """`parts` holds the numbers of each BY… part that was given."""
+    """A parsed rule; `parts` holds the numbers of each BY… part that was given."""
 
     freq: int
     interval: int
@@ -60,7 +60,7 @@ def refused(reason: str) -> InvalidTrigger:
 
 
 def normal_rule(text: object) -> str:
-    """The rule in one spelling, so that equal rules are equal triggers."""
+    """Return the rule in a normalized spelling, so that equal rules are equal triggers."""
     if not isinstance(text, str):
         raise refused(f"must be text, {_EXAMPLE}.")
     rule = text.strip().upper().removeprefix("RRULE:").strip().rstrip(";")
@@ -152,7 +152,7 @@ def _day(item: str, freq: int) -> NthDay:
 
 
 def _until(value: str | None) -> tuple[int | None, Instant]:
-    """A local limit in wall-clock seconds, or one in UTC; a date alone includes that day."""
+    """Return a local limit in wall-clock seconds, and one in UTC; a date alone includes that day."""
     if value is None:
         return None, LATEST
     match = _UNTIL.fullmatch(value)

@@ -1,4 +1,4 @@
-"""Triggers as stored: one canonical text for each, and back."""
+"""Conversion of triggers to the canonical text that is stored, and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def trigger_to_json(trigger: Trigger) -> str:
 
 @lru_cache(maxsize=50_000)
 def trigger_from_json(text: str) -> Trigger:
-    """Cached, because every claim of a worker reads the same few texts again."""
+    """Parse a stored trigger; cached, because every claim of a worker reads the same few texts again."""
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""One instant."""
+"""Triggers that fire once or at intervals."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ class OnceTrigger(Trigger):
         return common_dict(self) | {"at": instant_text(self.at)}
 
 
-# Every so often, counted from an anchor: a late run never shifts the following ones.
-
-
 @dataclass(frozen=True, kw_only=True)
 class IntervalTrigger(Trigger):
-    """Occurrences are anchor + period, anchor + 2 periods, and so on; the anchor itself is none."""
+    """Fires at anchor + period, anchor + 2 periods, and so on, not at the anchor. A late run never shifts the next."""
 
     type: ClassVar[str] = "interval"
     period: int
@@ -44,7 +41,7 @@ class IntervalTrigger(Trigger):
         return last if first is not None and first <= last else None
 
     def count(self, after: Instant, until: Instant, cap: int = 1000) -> int:
-        """Exact, whatever the cap: it is one division."""
+        """Return the exact number, whatever the cap: it takes one division."""
         first = self.next_after(after)
         last = self._last_until(until)
         return (last - first) // self.period + 1 if first is not None and first <= last else 0

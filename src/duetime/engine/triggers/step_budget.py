@@ -1,7 +1,7 @@
-"""Step budgets: working out when a trigger fires has a bounded cost, whatever rule somebody wrote.
+"""Step budgets, which bound the cost of evaluating a trigger, whatever its rule.
 
-A step is one turn of an inner loop, a few microseconds. Steps are counted instead of time, so that the same rule is
-accepted or refused on every machine. Budgets nest: the tightest one decides.
+A step is one iteration of an inner loop, a few microseconds. Steps are counted instead of time, so that the same rule
+is accepted or rejected on every machine. Budgets nest: the tightest one decides.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 CREATION_STEPS: Final = 40_000
-"""For everything that a create, an edit or a preview works out about one trigger."""
+"""For everything that a create, an edit or a preview evaluates for one trigger."""
 EVALUATION_STEPS: Final = 100_000
-"""For one answer of a trigger outside a transaction: more than at its creation, since later gaps may be longer."""
+"""For one evaluation of a trigger outside a transaction: more than at creation, since later gaps may be longer."""
 LIST_STEPS: Final = 60_000
 """For all triggers of one list, calendar or page together."""
 LOCKED_STEPS: Final = 500
-"""For the answers within a store's transaction; an answer that needs more is worked out elsewhere, and then the other
-ones have so many steps again."""
+"""For the evaluations of a claim within a store's transaction. One that needs more is postponed until after the
+transaction, and the others get the full budget again."""
 MOST_POSTPONED: Final = 8
-"""How often within one transaction."""
+"""The number of postponed evaluations in a claim at which its budget is not refilled any more."""
 TRANSACTION_STEPS: Final = LOCKED_STEPS * MOST_POSTPONED
-"""For all answers within one transaction of a store."""
+"""For all evaluations within one transaction of a store."""
 
 
 class TooManySteps(InvalidTrigger):
@@ -43,10 +43,10 @@ class TooManySteps(InvalidTrigger):
 
 
 class OutOfSteps(Exception):
-    """An evaluation within a transaction needs more than its few steps: it is done outside, then asked for again."""
+    """Raised if an evaluation in a transaction needs too many steps: it is done outside, then requested again."""
 
     evaluate: Callable[[], object] | None = None
-    """Works the answer out and keeps it, so that the repeated transaction finds it."""
+    """Computes the answer and caches it, so that the repeated transaction finds it."""
 
 
 class _Meter(threading.local):
@@ -65,7 +65,7 @@ def spend(steps: int = 1) -> None:
 
 
 def take_step() -> bool:
-    """Count one step, and return whether a budget is open at all; the same as `spend`, for the innermost path."""
+    """Count one step, like `spend`, and return whether a budget is open at all; for the innermost path."""
     left = _meter.left - 1
     if left == math.inf:
         return False
@@ -76,7 +76,7 @@ def take_step() -> bool:
 
 
 class step_budget:
-    """Let what happens inside take at most so many steps; `refuse` is raised beyond."""
+    """Limits the steps that the enclosed code may take; beyond the limit, `refuse` is raised."""
 
     def __init__(self, steps: int, refuse: type[Exception] = TooManySteps) -> None:
         self._steps, self._refuse = steps, refuse
@@ -90,12 +90,12 @@ class step_budget:
 
     @property
     def used(self) -> int:
-        """Steps so far; to be asked inside, and 0 where no limit is set."""
+        """The steps used so far, to be read inside the block; 0 if no limit is set."""
         used = self._begun - _meter.left
         return int(used) if math.isfinite(used) else 0
 
     def refill(self) -> None:
-        """Allow as many steps again, as far as the outer budget has them."""
+        """Allow the full number of steps again, as far as the outer budget has them."""
         used = self._begun - _meter.left
         left, refuse = self._outer
         self._outer = left - used, refuse
@@ -110,7 +110,7 @@ class step_budget:
 
 
 def budgeted(method: Callable[P, T]) -> Callable[P, T]:
-    """Give an evaluation a budget of its own where its caller has opened none."""
+    """Give an evaluation a budget of its own if its caller has opened none."""
 
     @functools.wraps(method)
     def evaluated(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -123,17 +123,17 @@ def budgeted(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def remembered(size: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Keep the answers of a pure evaluation, and also that one takes too many steps.
+    """Cache the answers of a pure evaluation, and also that one takes too many steps.
 
-    Within a transaction an answer that is not kept yet and needs more than a few steps raises OutOfSteps, which
-    knows how to work it out.
+    Within a transaction, an answer that is not cached yet and needs more than a few steps raises OutOfSteps, whose
+    `evaluate` computes it.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.lru_cache(maxsize=size)
         def kept(*args: Hashable) -> T | TooManySteps:
             try:
-                if _meter.left < EVALUATION_STEPS:  # when that is used up, it says nothing about this trigger
+                if _meter.left < EVALUATION_STEPS:  # using up a smaller budget says nothing about this trigger
                     return function(*args)  # type: ignore[arg-type, call-arg]
             except OutOfSteps as error:
                 error.evaluate = functools.partial(kept, *args)

@@ -1,4 +1,4 @@
-"""What may surprise the author of a trigger: said before it happens."""
+"""Warnings about what may surprise the author of a trigger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
 
 
 def _short_months(trigger: WallTrigger) -> list[str]:
-    """A rule that only knows the 29th, 30th or 31st leaves out the months that lack it."""
+    """Warn if a rule matches only the 29th, 30th or 31st, so that it skips the months that lack it."""
     days = 0
     if isinstance(trigger, CronTrigger) and not trigger.fields.dates_and_weekdays:
         days = trigger.fields.days.least_date

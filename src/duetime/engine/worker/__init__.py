@@ -1,1 +1,1 @@
-"""The worker: it claims due runs, carries them out in threads and records how they ended."""
+"""The worker: it claims due runs, executes them in threads and records their outcomes."""

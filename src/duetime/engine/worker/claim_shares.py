@@ -1,4 +1,4 @@
-"""How much of each kind and owner a worker claims: what its threads could begin, and a moment's work beyond."""
+"""Limits on what a worker claims of each kind and owner: what its threads can start, plus a little work ahead."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import NOTIFICATION, PROMPT, ThreadShares
 
 SLOW = 1.0
-"""Seconds: what a run is thought to take until its owner's runs have proved faster."""
+"""Seconds that a run is assumed to take until its owner's runs have proved faster."""
 _MOST_KNOWN = 10_000
 
 
 Numbers: TypeAlias = Counter[tuple[str, str]]
-"""By kind and owner."""
+"""Number of runs by kind and owner."""
 
 _kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
 
@@ -29,11 +29,11 @@ def numbers(items: Iterable[ClaimedRun]) -> Numbers:
 
 
 class ClaimShares:
-    """What is asked of the store is what may begin: a run that only waits here could be run by another worker."""
+    """Limits claims to what can start soon: a run that only waits here could be run by another worker."""
 
     def __init__(self, ahead: float, most_ahead: int) -> None:
         self.threads = ThreadShares(0)
-        """Those of the pool that carries runs out, where there is one."""
+        """The shares of the pool that executes runs; `Engine` sets them if there is a pool."""
         self._ahead, self._most_ahead = ahead, most_ahead
         self._paces: dict[str, float] = {}
         self._cursors: dict[str, Cursor] = {}
@@ -52,11 +52,11 @@ class ClaimShares:
             self._paces.pop(item.claim.definition.owner, None)
 
     def group(self, kind: str) -> str:
-        """Name the kinds that share their threads: notifications have some of their own."""
+        """Return the group of kinds that a kind shares threads with; notifications have reserved threads."""
         return NOTIFICATION if kind == NOTIFICATION and self.threads.divided else ""
 
     def count(self, held: Numbers) -> None:
-        """Take in what is in hand: in all, and of each owner what is not in a thread."""
+        """Recount the claimed runs: by kind, by owner, and by group and owner those that no thread executes."""
         self._kinds, self._owners, self._waiting = Counter(), Counter(), Counter()
         for (kind, owner), number in held.items():
             self._kinds[kind] += number
@@ -66,19 +66,19 @@ class ClaimShares:
             self._waiting[self.group(part.kind), part.owner] -= part.number
 
     def order(self, kinds: Iterable[str]) -> list[str]:
-        """Sort kinds so that those with the smaller limits ask first: what they leave is for the others."""
+        """Sort kinds so that those with the smaller limits claim first and the others get what remains."""
         places = {PROMPT: 0, NOTIFICATION: 2} if self.threads.divided else {}
         return sorted(kinds, key=lambda kind: places.get(kind, 1))
 
     def limit(self, kind: str, limit: int, room: int) -> int:
-        """Return how many of a kind may be claimed: what is left of the room beside what is kept for others."""
+        """Return how many runs of a kind may be claimed without using the room reserved for other kinds."""
         if not self.threads.divided or kind == NOTIFICATION:
             return limit
         limit = min(limit, room - max(0, self.threads.reserve - self._kinds[NOTIFICATION]))
         return min(limit, self.threads.most_prompts - self._kinds[PROMPT]) if kind == PROMPT else limit
 
     def turns(self, kind: str, lane: str, *, at_once: bool) -> Turns | None:
-        """Say how owners share what is claimed. `at_once`: each run needs an idle thread, so none is claimed ahead."""
+        """Return how owners share a claim. `at_once`: each run needs an idle thread, so none is claimed ahead."""
         if self.threads.alone and not self.threads.divided:
             return None
         cursor = self._cursors.setdefault(lane, Cursor())
@@ -91,7 +91,7 @@ class ClaimShares:
         return Turns(cursor, each, most, self.group(kind), self.threads.alone)
 
     def saw(self, owners: Iterable[str]) -> None:
-        """Learn from what was claimed that somebody else is there."""
+        """Note if claimed runs show that `local` is not the only owner."""
         if self.threads.alone and set(owners) - {LOCAL}:
             self.threads.alone = False
 
@@ -104,7 +104,7 @@ class ClaimShares:
         return max(room + ahead, 0 if self._owners[owner] > 0 else 1)
 
     def full(self, wants: Sequence[ClaimRequest]) -> list[tuple[str, str]]:
-        """Name the lanes and owners of which nothing can be claimed before something of theirs ends."""
+        """Return the lanes and owners without room: nothing of theirs can be claimed before one of their runs ends."""
         return [
             (want.lane, owner)
             for want in wants
@@ -114,7 +114,7 @@ class ClaimShares:
         ]
 
     def blocked(self, lanes: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Of (lane, kind), name the lanes and owners that no idle thread would help: their share is used up."""
+        """Return the lanes, of these (lane, kind) pairs, and owners whose share is used up even if a thread is idle."""
         if self.threads.alone or not self.threads.divided:
             return []
         owners = {part.owner for part in self.threads.in_flight_of()}

@@ -1,4 +1,4 @@
-"""The line of runs that are claimed and not begun: owners and kinds take turns, as far as their shares reach."""
+"""The queue of runs that are claimed but not started: owners and kinds take turns within their shares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duetime.engine.worker.thread_shares import Part, ThreadShares
 
 
 class FairLine:
-    """One queue for each owner and kind; whose turn it was goes to the end. To be used under the lock of its pool."""
+    """One queue per owner and kind; after its turn, a queue moves to the end. Callers hold the lock of the pool."""
 
     def __init__(self, shares: ThreadShares) -> None:
         self._shares = shares
@@ -32,9 +32,9 @@ class FairLine:
         self._length += len(items)
 
     def draw(self) -> tuple[ClaimedRun, Part] | None:
-        """Return the next run that may begin. It counts as begun until its part is told that it has ended."""
+        """Return the next run that may start, and its part. It counts as in flight until `ended` is called."""
         may_begin = self._shares.may_begin
-        for part, queue in self._queues.items():  # noqa: B007 - the loop ends at the one that is drawn from
+        for part, queue in self._queues.items():  # noqa: B007 - both are used after the break
             if may_begin(part):
                 break
         else:
@@ -49,9 +49,9 @@ class FairLine:
         return item, part
 
     def draw_again(self, part: Part) -> ClaimedRun | None:
-        """Return the next run of an owner and kind of which one has just ended, where nobody else waits.
+        """Return the next run of an owner and kind whose previous run has just ended, if no other part is waiting.
 
-        It takes the place of the one before it, so that nothing in the counts changes: most runs begin this way.
+        It replaces the previous run, so that no count changes; most runs start this way.
         """
         queues = self._queues
         if len(queues) != 1:
@@ -68,11 +68,11 @@ class FairLine:
             self._shares.forget(part)
 
     def head(self) -> ClaimedRun | None:
-        """Return the run that has stood in line longest."""
+        """Return the run that has waited longest."""
         return min((queue[0] for queue in self._queues.values()), key=lambda item: item.since, default=None)
 
     def take_back(self, before: float | None = None) -> list[ClaimedRun]:
-        """Take out everything, or the queues whose first run was claimed before an instant of the monotonic clock."""
+        """Remove and return all runs, or the queues whose first run was claimed before `before` (monotonic clock)."""
         parts = [part for part, queue in self._queues.items() if before is None or queue[0].since < before]
         items = [item for part in parts for item in self._queues.pop(part)]
         self._length -= len(items)

@@ -1,4 +1,4 @@
-"""Who is alive: a worker's own deadline, and its judgement of the others by their beats."""
+"""Liveness: a worker's own lease, and the detection of dead workers by their heartbeats."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from duetime.engine.clock import SECOND, Clock
 from duetime.engine.model import WorkerId, WorkerRow
 
 REVIVAL = 4.0
-"""Seconds that others get beyond the lease to find the store again after it was away: nobody knocks all the time."""
+"""Seconds beyond the lease for others to reconnect after a store outage: nobody retries continuously."""
 
 
 class Lease:
-    """A worker's right to act. It is counted from before each beat, so it ends before anybody else's patience does."""
+    """A worker's right to act. It counts from before each heartbeat, so it expires before others declare it dead."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
@@ -21,7 +21,7 @@ class Lease:
         self._deadline = clock.boottime() + seconds
 
     def renew(self, asked_at: float) -> None:
-        """`asked_at` is the boot time before the beat was sent. Answers may be heard out of order."""
+        """Extend the lease. `asked_at` is the boot time before the beat was sent; answers may arrive out of order."""
         self._deadline = max(self._deadline, asked_at + self.seconds)
 
     @property
@@ -40,14 +40,14 @@ class _Seen:
 
 
 class FailureDetector:
-    """Declares a worker dead after a full lease, that worker's, of successful reads of the same beat.
+    """Declares a worker dead after successful reads have shown the same beat for that worker's full lease.
 
-    Time is measured on the judge's own monotonic clock.
+    Time is measured on the observer's own monotonic clock.
 
-    A gap between two reads (a database that was away, a laptop asleep, a stopped process) proves nothing about
-    the others: observation then begins anew. Nor does a silence in which nobody could write, as while another process
-    holds the write lock of a file that can still be read: whoever is silent for long is counted so only while `probe`,
-    a write, succeeds. It raises where the store cannot be written; then `forget` is to be called.
+    A gap between two reads (store unavailable, laptop asleep, process stopped) proves nothing about the others, so
+    observation starts again. Neither does silence while nobody could write, for example while another process holds
+    the write lock of a file that can still be read. Long silence therefore counts only while `probe` succeeds, which
+    raises if the store cannot be written; the caller must then call `forget`.
     """
 
     def __init__(self, clock: Clock, lease: float, interval: float, probe: Callable[[], None] = lambda: None) -> None:
@@ -60,7 +60,7 @@ class FailureDetector:
         self._first = 0.0
 
     def observe(self, workers: Sequence[WorkerRow], me: WorkerId | None) -> list[WorkerRow]:
-        """The workers that are dead by now. To be called with every successful read."""
+        """Return the workers that are dead by now. Call it with every successful read."""
         now = self._clock.monotonic()
         others = [row for row in workers if row.id != me]
         self._seen = {row.id: self._look(row, now) for row in others}
@@ -80,14 +80,14 @@ class FailureDetector:
         )
 
     def _prove_writable(self, others: Sequence[WorkerRow], now: float) -> None:
-        """Where somebody has missed a beat, and so seldom that it costs nothing. A probe that has to wait for long is a
-        gap between two reads like any other."""
+        """Probe the store if a worker has missed a beat, but rarely enough to cost nothing. A probe that has to wait
+        for long is a gap between two reads like any other."""
         silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
         if silent and now - self._probed >= min(silent) / 4:
             self._probe()
             self._probed = now
 
     def forget(self) -> None:
-        """After a read that failed: the store was away, for the others as well."""
+        """Restart observation after a failed read: the store was unavailable to the others as well."""
         self._seen.clear()
         self._first = -REVIVAL

@@ -1,4 +1,4 @@
-"""A worker's dealings with a store when something in it cannot be stored: the culprit is found, the rest goes on."""
+"""Exchanges with the store that isolate what cannot be stored or claimed, so that the rest goes on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exchange(
     budget: Budget | int | None = None,
     answers: Answers | None = None,
 ) -> tuple[list[Claim], int, Sequence[Question]]:
-    """A batch that cannot be stored is halved until the culprit stands alone."""
+    """Record a batch and claim runs; if that fails, split the exchange until the culprit is isolated."""
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
@@ -58,7 +58,7 @@ Part: TypeAlias = tuple[Sequence[Done], Sequence[ClaimRequest]]
 def _halves(
     store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest], error: Exception
 ) -> list[Part]:
-    """What to try instead; nothing where the culprit was dealt with."""
+    """Return the smaller exchanges to try instead; none if the culprit was set aside."""
     if batch and wants:
         return [(batch, ()), ((), wants)]
     if len(batch) > 1:
@@ -67,12 +67,12 @@ def _halves(
     if batch:
         return [([_said_instead(batch[0], error)], ())]
     if len(wants) > 1:
-        return [((), [want._replace(turns=None)]) for want in wants]  # the first in line has to be what is claimed
+        return [((), [want._replace(turns=None)]) for want in wants]  # then the lane's first entry is claimed
     if wants[0].limit > 1:
         return [((), [wants[0]._replace(limit=wants[0].limit // 2, turns=None)])]
     if wants[0].turns is not None:
         return [((), [wants[0]._replace(turns=None)])]
-    if wants[0].lead:  # ahead of now, busy schedules are passed over: the first of the lane may not be the culprit
+    if wants[0].lead:  # ahead of now, busy schedules are skipped: the lane's first entry may not be the culprit
         return [((), [wants[0]._replace(until=Instant(wants[0].until - wants[0].lead), lead=0)])]
     _break_first(store, wants[0], now, error)
     return []
@@ -101,7 +101,7 @@ def _set_aside(change: Change, reason: str) -> Decision:
 
 
 def count_from(store: Store, now: Instant, batch: int) -> None:
-    """After the clock had been ahead: schedules that were claimed into the future count from now again."""
+    """Rewind schedules to `now` that were claimed into the future while the clock was ahead."""
     more = True
     while more:
         ahead = store.ahead(Instant(now + LEAD), batch)
@@ -111,7 +111,7 @@ def count_from(store: Store, now: Instant, batch: int) -> None:
 
 
 def _rewind(change: Change) -> Decision:
-    """Total, as all planning: a row that cannot be read any more is set aside, or it would be found again for ever."""
+    """Rewind a schedule. A row that cannot be read is set aside, or it would be found again forever."""
     try:
         decision = rewind(change)
     except (OutOfSteps, *TRANSIENT):

@@ -1,4 +1,4 @@
-"""Threads that draw from one shared line: no future per run, and a run costs microseconds to hand over."""
+"""A thread pool with one shared queue: it has no future per run, so handing a run over costs microseconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pool:
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._idle = 0
-        self._waking = False  # a thread was called and has not come yet
+        self._waking = False  # a thread was notified and has not woken up yet
         self._stopped = False
         self.size = threads
         self._threads = [
@@ -43,18 +43,18 @@ class Pool:
             self._call_one()
 
     def _call_one(self) -> None:
-        """One thread at a time is called, and calls the next while the line is not empty: short work needs few."""
+        """Wake one thread, which wakes the next while the queue is not empty: short work needs few threads."""
         if self._idle and not self._waking:
             self._waking = True
             self._ready.notify()
 
     def take_back(self) -> list[ClaimedRun]:
-        """Everything that no thread has drawn yet."""
+        """Remove and return all runs that no thread has taken yet."""
         with self._ready:
             return self._line.take_back()
 
     def take_stalled(self, before: float) -> list[ClaimedRun]:
-        """The same of those owners and kinds whose first run has stood in line since before."""
+        """Remove and return the queued runs of owners and kinds whose first run was claimed before `before`."""
         with self._ready:
             return self._line.take_back(before)
 
@@ -64,7 +64,7 @@ class Pool:
 
     @property
     def free(self) -> int:
-        """Threads with nothing to do and nothing in line for them."""
+        """Number of idle threads for which no run is queued."""
         return max(0, self.size - self.shares.in_flight - len(self._line))
 
     def head(self) -> ClaimedRun | None:
@@ -72,7 +72,7 @@ class Pool:
             return self._line.head()
 
     def stop(self, wait: float) -> bool:
-        """True when every thread ended in time; a thread that hangs in a task is left behind."""
+        """Stop, and return whether every thread ended in time; a thread that hangs in a task is left behind."""
         with self._ready:
             self._stopped = True
             self._ready.notify_all()
@@ -91,7 +91,7 @@ class Pool:
 
     def _draw(self, ended: Part | None) -> tuple[ClaimedRun, Part] | None:
         line = self._line
-        with self._lock:  # the lock itself: going through the condition costs two calls for every run
+        with self._lock:  # the lock itself: using the condition costs two more calls per run
             if ended is not None:
                 self._after()
                 if (item := line.draw_again(ended)) is not None:

@@ -1,4 +1,4 @@
-"""Carries out one run and says how it ended. Whatever a kind does, exactly one outcome comes back."""
+"""Execution of one claimed run. Whatever its kind does, exactly one outcome is returned."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClaimedRun:
     __slots__ = ("begun", "claim", "id", "over", "report", "reported", "since", "stop", "worker")
 
     def __init__(self, claim: Claim, worker: WorkerId, since: float = 0.0) -> None:
-        """`since`: when it was claimed, on the monotonic clock: a wall clock that jumps makes no run look stalled."""
+        """`since` is when it was claimed, on the monotonic clock: a wall-clock jump makes no run look stalled."""
         self.id: RunId = claim.run.id
         self.claim, self.worker, self.since = claim, worker, since
         self.stop = StopSignal()
@@ -40,7 +40,7 @@ class ClaimedRun:
         return policy_for_ending(self.claim.definition.policy).timeout
 
     def tell(self, text: str) -> None:
-        """Cleaned, for agents and models say anything: what cannot be stored would keep the worker from beating."""
+        """Keep a progress report for the next heartbeat, cleaned: unstorable text would make the heartbeat fail."""
         self.report, self.reported = clean_text(text[:500]), False
 
 
@@ -65,15 +65,15 @@ def _outcome(item: ClaimedRun, kinds: Mapping[str, Kind], lease: Lease | None) -
     try:
         kind = kinds[item.claim.definition.kind]
         return kind.execute(Work(item.claim, item.stop, item.tell, lease))
-    except BaseException as error:  # a task must not end the thread that carries it out, whatever it raises
+    except BaseException as error:  # whatever a task raises must not end the thread that executes it
         trace = redacted_trace(error, item.claim.definition.payload)
         log.error("run %s of %s failed\n%s", item.id, item.claim.definition.public_id, trace)
         return Failed(error_text(error))
 
 
 def _judge(item: ClaimedRun, outcome: Outcome) -> Outcome:
-    """A thread cannot be killed: what came back after its time was up is a failure all the same. What it brought is
-    kept: an agent may have done and used much by then."""
+    """Return the outcome of a run that was told to stop. A thread cannot be killed, so a run that returns after its
+    timeout has failed. Its result is kept: an agent may have done and used much by then."""
     reason = item.stop.reason
     assert reason is not None
     if reason is StopReason.TIMEOUT:
@@ -87,9 +87,9 @@ def _judge(item: ClaimedRun, outcome: Outcome) -> Outcome:
 
 
 def _cut_short(item: ClaimedRun, reason: StopReason) -> Outcome:
-    """By no fault of its own: work that may run again does so, as after a crash; other work is over.
+    """Return the outcome of an interrupted run: it runs again, as after a crash, or fails if it runs at most once.
 
-    After a lost lease this counts only while nobody has rescued the run; otherwise its fence is stale.
+    After a lost lease this counts only if nobody has rescued the run; otherwise its fence is stale.
     """
     if not policy_for_ending(item.claim.definition.policy).at_most_once:
         return Returned()
@@ -97,7 +97,7 @@ def _cut_short(item: ClaimedRun, reason: StopReason) -> Outcome:
     return Failed(f"{cause} before it was done; it runs at most once, so it was not started again")
 
 
-# What carries runs out: a pool of threads elsewhere, or, here, the calling thread itself.
+# Carriers execute runs: `Pool` in its threads, `InlineCarrier` in the calling thread.
 
 
 class Carrier(Protocol):
@@ -108,7 +108,7 @@ class Carrier(Protocol):
     def take_back(self) -> list[ClaimedRun]: ...
 
     def take_stalled(self, before: float) -> list[ClaimedRun]:
-        """What has stood in line since before an instant of the monotonic clock, and what stands behind it."""
+        """Remove and return runs claimed before `before` (monotonic clock), and those queued behind them."""
 
     def head(self) -> ClaimedRun | None: ...
 
@@ -117,7 +117,7 @@ class Carrier(Protocol):
 
 
 class InlineCarrier:
-    """Carries runs out in the calling thread, one after the other."""
+    """Executes runs in the calling thread, one after the other."""
 
     size = 250
 

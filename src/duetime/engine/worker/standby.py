@@ -1,6 +1,6 @@
-"""A worker that works only while nobody else does: for processes that live as long as some client is open.
+"""A standby worker that works only while no other worker does, for processes that live as long as a client is open.
 
-Of several stand-ins the one that registered first works; the others wait. Any worker that is no stand-in comes first.
+Of several standby workers the one that registered first works; the others wait. Regular workers take precedence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StandIn:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="duetime-stand-in", daemon=True)
         self.decided = threading.Event()
-        """Set once it is known whether somebody else works."""
+        """Set once it is known whether another worker is active, or the loop has ended."""
 
     @property
     def working(self) -> bool:
@@ -43,7 +43,7 @@ class StandIn:
         self._thread.start()
 
     def stop(self, patience: float) -> int:
-        """Returns how many runs stayed unrecorded. What runs is told to stop right away: the client is gone."""
+        """Stop all runs at once, because the client is gone, and return how many runs stayed unrecorded."""
         self._stopping.set()
         engine = self._engine
         if engine is not None:
@@ -77,7 +77,7 @@ class StandIn:
             self._judge.forget()
 
     def step(self) -> None:
-        """Looks who lives, and begins or ends to work accordingly."""
+        """Check which workers are alive, and start or stop working accordingly."""
         if self._engine is not None and self._engine.failure is not None:
             raise self._engine.failure
         others = self._living_others()
@@ -87,7 +87,7 @@ class StandIn:
             self._end()
 
     def _living_others(self) -> list[WorkerRow]:
-        """What the dead held is given back here: a worker that begins anew would have to watch them for a lease."""
+        """Return the other live workers. Rescue dead ones here: a new worker would have to watch them for a lease."""
         rows = self._store.workers()
         dead = {row.id: row for row in self._judge.observe(rows, self._me)}
         for row in dead.values():

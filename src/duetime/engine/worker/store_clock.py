@@ -1,4 +1,4 @@
-"""The store's own clock as a worker sees it: a sample of it, carried on by this machine's monotonic clock."""
+"""The store's own clock as a worker sees it: a sample of it, advanced by this machine's boot time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 
 DRIFT = 100e-6
-"""How much faster than the store's clock this machine's may run: what a sample loses in certainty with time."""
+"""Relative drift assumed between this machine's clock and the store's: a sample gets less certain with time."""
 
 
 class Sample(NamedTuple):
@@ -31,24 +31,23 @@ class Sample(NamedTuple):
 
 
 class StoreClock:
-    """The store's clock, never ahead of it: what is started by this clock is never started early.
+    """An estimate of the store's clock that is never ahead of it, so that no run starts early.
 
-    Between samples it goes on with time that nobody sets, so that a step of the local wall clock has no effect. A
-    sample whose answer took long tells less than the one before it and is dropped; one that contradicts it (the
-    store's clock was set back) takes its place. Without any sample, as on a store without a clock, this is the
-    machine's own clock.
+    Between samples it advances with boot time, so that a step of the local wall clock has no effect. A sample whose
+    answer took long is less precise than the one before it and is dropped; one that contradicts it (the store's clock
+    was set back) replaces it. Without any sample, as on a store without a clock, this is the machine's own clock.
     """
 
     def __init__(self, base: Clock) -> None:
         self._base = base
         self._sample: Sample | None = None
-        self.now: Callable[[], Instant] = base.now  # these as they are: every run asks several times
+        self.now: Callable[[], Instant] = base.now  # bound directly: every run reads them several times
         self.monotonic = base.monotonic
         self.boottime = base.boottime
 
     @property
     def is_system(self) -> bool:
-        """True where real time is meant; a clock that somebody sets neither follows the store nor is bound by it."""
+        """True for the system clock; a settable clock neither follows the store nor is bound by it."""
         return isinstance(self._base, SystemClock)
 
     def _carried_on(self) -> Instant:
@@ -56,7 +55,7 @@ class StoreClock:
         return self._base.now() if sample is None else sample.earliest(self._base.boottime())
 
     def follow(self, read: Callable[[], Instant | None]) -> None:
-        """Take a sample of the store's clock, and keep it where it tells more than the one at hand."""
+        """Sample the store's clock, and keep the sample unless the present one is more precise."""
         if not self.is_system:
             return
         asked = self._base.boottime()
@@ -71,5 +70,5 @@ class StoreClock:
 
 
 def is_real(clock: Clock) -> bool:
-    """Whether a clock shows real time, as opposed to the time that a test or a simulation sets."""
+    """Return whether a clock shows real time, as opposed to the time that a test or a simulation sets."""
     return clock.is_system if isinstance(clock, StoreClock) else isinstance(clock, SystemClock)

@@ -1,12 +1,12 @@
-"""Which runs that a process died with a worker may begin, and how many of them beside each other.
+"""Limits on how many suspects, runs that were held by a worker process when it died, a worker executes at once.
 
-A process died with several runs in hand, and nobody knows which of them killed it. These suspects come back in groups
-that grow: one, then two, then four, as long as they end and no worker dies; after a death the next group is of one
-again. Runs that several processes died with are kept apart from those with one death: in a group of their own, which
-begins with one, a run that kills is soon alone, and only such a death is held against it (`policy.rescuing`).
+When a process dies with several runs in flight, nobody knows which of them killed it. These suspects return in groups
+that grow: one, then two, then four, as long as they end and no worker dies. After a death the next group has one run
+again. Runs with several deaths are kept apart from those with one: in groups of their own, which also start with one,
+a run that kills its process is soon alone, and only such a death is held against it (`policy.rescue`).
 
-The allowance lives in this process alone. A worker that dies takes it along and its successor begins with one; the
-others begin anew when they see that a worker is gone. Nothing depends on it but how fast suspects return.
+The allowance is kept in this process only. The successor of a dead worker starts with one, and the others start again
+when they see that a worker is gone. It only affects how fast suspects return.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from duetime.engine.policy.record import Finished
 from duetime.engine.worker.runner import ClaimedRun
 
 IDLE = 5.0
-"""Seconds without suspects after which the next group is of one again."""
+"""Seconds without suspects after which the next group has one run again."""
 
 
 class Suspects:
@@ -33,17 +33,17 @@ class Suspects:
         self.start_small()
 
     def start_small(self) -> None:
-        """After a death, and at the beginning of a life."""
+        """Reset the group sizes to one: after a death, and when a worker starts."""
         self._allowed = {False: 1, True: 1}
 
     def forget(self) -> None:
-        """What was in hand is somebody else's."""
+        """Drop all suspects, because they belong to other workers now."""
         self._under_way.clear()
         self._parked.clear()
         self.start_small()
 
     def look_at(self, workers: Iterable[WorkerId]) -> None:
-        """A worker that is no longer there may have died of what it held."""
+        """Reset the group sizes if a worker is gone: one of its runs may have killed it."""
         present = frozenset(workers)
         if self._workers - present:
             self.start_small()
@@ -52,7 +52,7 @@ class Suspects:
     # -- claiming -----------------------------------------------------------------------------------------------
 
     def room(self) -> int:
-        """How many more may be claimed."""
+        """Return how many more suspects may be claimed."""
         if self._parked:
             return 0
         if not self._under_way and self._clock.monotonic() - self._last > IDLE:
@@ -60,7 +60,7 @@ class Suspects:
         return max(0, self._allowed[self._repeated()] - len(self._under_way))
 
     def admit(self, items: list[ClaimedRun]) -> list[ClaimedRun]:
-        """Those that may begin now, in their order; the others begin when `ended` lets them."""
+        """Return the runs that may start now, in order; the others start when `ended` returns them."""
         suspects = [item for item in items if item.claim.run.deaths]
         if not suspects:
             return items
@@ -70,8 +70,8 @@ class Suspects:
         return [item for item in earlier if item in released] + [item for item in items if id(item) not in waiting]
 
     def ended(self, done: Iterable[tuple[ClaimedRun, Finished]]) -> list[ClaimedRun]:
-        """Each one that was carried out, and left this process alive, lets one more begin beside its like. Those that
-        may begin now."""
+        """Return the suspects that may start now. Each one that was executed, and left this process alive, allows one
+        more of its sort at once."""
         for item, finished in done if self._under_way else ():
             if self._under_way.get(item.id) is item:
                 del self._under_way[item.id]
@@ -81,7 +81,7 @@ class Suspects:
         return self._released() if self._parked else []
 
     def take_back(self, stalled: float = 0.0) -> list[ClaimedRun]:
-        """Those that have not begun after so many seconds in hand: another worker may have room for them."""
+        """Remove and return those not started `stalled` seconds after their claim: another worker may have room."""
         if not self._parked:
             return []
         latest = self._clock.monotonic() - stalled
@@ -101,7 +101,7 @@ class Suspects:
         return released
 
     def _repeated(self) -> bool:
-        """Of which sort those under way are: they are all of one."""
+        """Return whether the suspects in flight have several deaths each; all of them are of one sort."""
         return any(_is_repeated(item) for item in self._under_way.values())
 
 

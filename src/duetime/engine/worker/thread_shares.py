@@ -1,4 +1,4 @@
-"""How the threads of one worker are divided, so that long work of one owner or kind leaves room for the others."""
+"""The division of a worker's threads, so that long work of one owner or kind leaves room for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTIFICATION, PROMPT = "notification", "prompt"
 
 
 class Load:
-    """What one owner has in flight, and in how many parts."""
+    """The number of runs that one owner has in flight, and of its parts."""
 
     __slots__ = ("number", "parts")
 
@@ -19,7 +19,7 @@ class Load:
 
 
 class Part:
-    """What one owner has in flight of one kind. Counted tens of thousands of times a second."""
+    """The number of runs of one kind that an owner has in flight. Updated tens of thousands of times a second."""
 
     __slots__ = ("kind", "number", "of_owner", "owner")
 
@@ -29,18 +29,18 @@ class Part:
 
 
 class ThreadShares:
-    """What is in flight, and what may begin beside it.
+    """Counts the runs in flight and decides which runs may start.
 
-    A quarter of the threads is kept for notifications, and prompts take at most half. Of what is left to a kind, an
+    A quarter of the threads is reserved for notifications, and prompts take at most half. Of what is left to a kind, an
     owner never takes more than twice as much as it leaves free: alone it gets two thirds, and further owners always
-    find something. Only its first run may take the last thread. The owner `local` may take all while nobody else has
-    anything in the queue.
+    find a thread. Only its first run may take the last thread. The owner `local` may take all threads while nobody else
+    has anything in the queue.
 
-    Changed under the lock of the pool; whoever reads without it sees what was true a moment ago.
+    Changed only under the lock of the pool; reads without the lock may be slightly out of date.
     """
 
     def __init__(self, threads: int, *, notifications: bool = True) -> None:
-        """`notifications`: whether this worker carries any out; otherwise nothing has to be kept for them."""
+        """`notifications`: whether this worker executes any; otherwise no threads are reserved for them."""
         self.threads = threads
         self.divided = threads >= FEWEST
         self.reserve = threads // 4 if self.divided and notifications else 0
@@ -74,7 +74,7 @@ class ThreadShares:
         self._count(part.kind, -1)
 
     def forget(self, part: Part) -> None:
-        """Drop a part with nothing in flight and nothing in line."""
+        """Drop a part with nothing in flight and nothing queued."""
         if self._parts.pop((part.kind, part.owner), None) is not None:
             part.of_owner.parts -= 1
             if not part.of_owner.parts:
@@ -88,7 +88,7 @@ class ThreadShares:
             self._prompts += change
 
     def usable(self, kind: str) -> int:
-        """Return how many threads are free for a kind, whoever's."""
+        """Return how many threads are free for a kind, regardless of owner."""
         free = self.threads - self.in_flight
         if kind == NOTIFICATION:
             return free

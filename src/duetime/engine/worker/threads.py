@@ -1,4 +1,4 @@
-"""The threads around a worker: one exchanges with the store, one beats and judges, one watches, many run."""
+"""The threads of a worker: for exchanges with the store, for heartbeats and rescues, for changes, and for runs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from duetime.engine.worker.worker import Worker, WorkerOptions
 log = logging.getLogger("duetime.worker")
 
 WATCH = 0.2
-"""Seconds that the watching thread stays away from its own stop signal."""
+"""Seconds that the watching thread waits for the store before it checks its stop signal."""
 
 TIDY_BATCH = 200
 TIDY_FIRST = 60.0
 TIDY_EVERY = 3600.0
-"""Seconds between two looks for history that is too old."""
+"""Seconds between two checks for history that is too old."""
 
 STALLED = 2.0
-"""Seconds that a claimed run may stand in line before it is left to others."""
+"""Seconds that a claimed run may wait for a thread before it is released to other workers."""
 
 
 class Engine:
-    """`start()` and `stop()`; what happens in between is told to the log and kept in the store."""
+    """Runs a worker from `start()` to `stop()`; what happens in between is logged and recorded in the store."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Engine:
         self.timer.after(seconds, lambda: self._start_in_time(item))
 
     def _start_in_time(self, item: ClaimedRun) -> None:
-        """Wait a little longer where the clock was corrected meanwhile: by the clock at its start, no run is early."""
+        """Start a run, or wait longer if the clock was corrected meanwhile: by the clock, no run starts early."""
         left = item.claim.at - self._clock.now()
         if 0 < left <= self.options.lead:
             self._start_later(left / SECOND, item)
@@ -118,7 +118,7 @@ class Engine:
             self._wake.clear()
             try:
                 more = self._step()
-                if not self.worker.lease.expired():  # a worker whose lease is over asks the store for nothing
+                if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
                     self.exchange_age.completed()
                 patience = 0.05
             except TRANSIENT as error:
@@ -137,13 +137,13 @@ class Engine:
         return self.worker.exchange()
 
     def _fail(self, error: BaseException) -> None:
-        """A worker that cannot go on says so and stops beating, so that others take over."""
+        """Log why the worker cannot continue, and stop its heartbeats, so that others take over."""
         log.critical("the worker stops: %s", error, exc_info=not isinstance(error, DuetimeError))
         self.failure = error
         self._stopping.set()
         self.worker.let_go(StopReason.LEASE)
 
-    # -- living -------------------------------------------------------------------------------------------------
+    # -- liveness -----------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         while not self._stopping.wait(self.worker.watch_interval):
@@ -152,7 +152,7 @@ class Engine:
                     self._keep_alive()
                     self._rescue()
             except WorkerGone:
-                self._wake.set()  # the exchange starts anew
+                self._wake.set()  # the exchange registers again
             except TRANSIENT:
                 self.worker.judge.forget()
             except Exception as error:
@@ -160,7 +160,7 @@ class Engine:
                 return
 
     def _mind_the_lease(self) -> None:
-        """With the timer, because the thread that beats may hang in the store just then."""
+        """Stop all runs when the lease expires; by timer, because the heartbeat thread may hang in the store then."""
         left = self.worker.lease.left
         if left < 0:
             self.worker.let_go(StopReason.LEASE)
@@ -178,7 +178,7 @@ class Engine:
             self._noticed()
 
     def _advances(self) -> bool:
-        """A worker whose loop hangs must not look alive."""
+        """Return whether the exchange loop advances: a worker whose loop hangs must not look alive."""
         return self._clock.monotonic() - self._advanced < self._longest_pause
 
     @property
@@ -198,7 +198,7 @@ class Engine:
                 return
 
     def _tidy(self) -> None:
-        """Deletes history that is too old, a small batch at a time: nobody has to wait for it."""
+        """Delete history that is too old, in small batches so that nobody has to wait for it."""
         now = self._clock.monotonic()
         if self.options.retention is None or now < self._next_tidy:
             return
@@ -209,14 +209,14 @@ class Engine:
     # -- stopping -----------------------------------------------------------------------------------------------
 
     def stop(self, patience: float = 10.0) -> int:
-        """Gives back what was not started and waits for what runs. Returns how many runs stayed unrecorded."""
+        """Release runs that were not started, wait for the others, and return how many stayed unrecorded."""
         self.worker.claiming = False
         self.worker.draining = True
         self._stopping.set()
         self._wake.set()
         for thread in self._threads:
             _join(thread)
-        self.exchange_age.forget()  # now that nobody completes a further one
+        self.exchange_age.forget()  # now that no thread completes another exchange
         deadline = self._clock.monotonic() + patience
         self.worker.give_back_unstarted()
         self._drain(deadline)
@@ -231,7 +231,7 @@ class Engine:
 
     def _drain(self, deadline: float) -> None:
         left = 1.0
-        while self.worker.hands and left > 0:  # at least once: what was given back is recorded
+        while self.worker.hands and left > 0:  # at least once, to record the released runs
             self._wake.clear()
             left = max(0.0, deadline - self._clock.monotonic())
             try:
@@ -239,7 +239,7 @@ class Engine:
                     self._wake.wait(min(left, 0.2))
                 self._keep_alive()
             except WorkerGone:
-                continue  # the exchange drops what is not ours any more
+                continue  # the exchange drops runs that are no longer ours
             except TRANSIENT as error:
                 log.warning("while the worker stops: %s", describe(error))
                 self._wake.wait(min(left, 0.2))

@@ -1,4 +1,4 @@
-"""Calls things back on time from one thread: starts on their instant, and limits when they are reached."""
+"""A timer thread that calls actions on time: the starts of runs at their instants, and timeouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("duetime.timer")
 
 
 class Timed:
-    """One thing to come; `cancel` makes it never happen."""
+    """A pending action that can be cancelled."""
 
     __slots__ = ("_action", "_timer")
 
@@ -37,7 +37,7 @@ class Timed:
 
 
 class Timer:
-    """Actions must be short: they run one after the other."""
+    """Calls actions after a delay. They must be short, because they run one after the other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -69,7 +69,7 @@ class Timer:
         return timed
 
     def dropped(self) -> None:
-        """Cancelled limits lie far ahead in the heap: it is cleared out once they are most of it."""
+        """Count a cancelled action. Cancelled timeouts lie far ahead in the heap; it is purged once they fill half."""
         with self._changed:
             self._dropped += 1
             if self._dropped > max(1000, len(self._heap) // 2):

@@ -1,4 +1,4 @@
-"""A worker's steps: rescue, claim, execute, record. Each is small and says whether there is more to do."""
+"""The steps of a worker: register, beat, rescue, claim, execute and record."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from duetime.engine.worker.suspects import Suspects
 log = logging.getLogger("duetime.worker")
 
 LONGEST_SLEEP = 1.0
-"""Seconds: where another process may write, a wake-up that got lost costs no more than this."""
+"""Seconds. If a wake-up for a write by another process is lost, the delay is no longer than this."""
 
 CONTENDED = Instant(SECOND // 100)
-"""Another worker is just claiming what is due: how long to wait instead of asking again and again."""
+"""How long to wait, instead of asking repeatedly, while another worker is claiming what is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     threads: int = 16
     batch: int = 250
-    """The most runs that one transaction claims or records."""
+    """The most runs that one transaction claims; it records up to twice as many."""
     ahead: float = 0.05
     """Seconds of work that may be claimed beyond what the threads are busy with."""
     lease: float = 10.0
@@ -44,7 +44,7 @@ class WorkerOptions:
     name: str = ""
     known_schema: int = 2**31
     runs_per_hour: Budget | int | None = None
-    """Of one owner."""
+    """The most runs of one owner in an hour."""
     retention: float | None = None
     """Seconds after which history is deleted; None keeps it for ever."""
     lead: int = LEAD
@@ -52,7 +52,7 @@ class WorkerOptions:
 
 
 class Worker:
-    """Holds runs; knows nothing of threads. One thread at a time calls its steps."""
+    """Holds claimed runs and starts no threads. One thread at a time calls each step, except `execute`."""
 
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions) -> None:
         self.store, self.kinds, self.clock, self.options = store, kinds, clock, options
@@ -70,7 +70,7 @@ class Worker:
         self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
-        """True: nothing is begun any more; what was not started is given back."""
+        """True: no further run is started; runs that were not started are released."""
         self.suspects = Suspects(clock)
         self.carrier: Carrier = InlineCarrier(self.execute)
         self._server_bound = is_real(clock)
@@ -92,7 +92,7 @@ class Worker:
     def watch_interval(self) -> float:
         return min(0.5, self.options.lease / 20)
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- liveness -----------------------------------------------------------------------------------------------
 
     def register(self) -> None:
         asked = self.clock.boottime()
@@ -103,11 +103,11 @@ class Worker:
         self.notice()
 
     def beat(self) -> None:
-        """Shows that this worker lives, and hears which of its runs are asked to stop."""
+        """Send a heartbeat with progress reports, and stop the runs that somebody asked to stop."""
         worker = self.id
         if worker is None:
             return
-        if self.lease.expired():  # a beat after a long stop may come before the timer that minds the lease
+        if self.lease.expired():  # a beat after a long pause may precede the timer that checks the lease
             self.let_go(StopReason.LEASE)
         items = list(self.hands.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
@@ -129,8 +129,8 @@ class Worker:
                 held.stop.set(StopReason.CANCELLED)
 
     def rescue(self) -> int:
-        """Gives back what dead workers held. Whoever's own lease is over judges nobody: what kept it from beating may
-        keep the others from it too."""
+        """Release the runs of dead workers and return their number. A worker whose own lease has expired declares
+        nobody dead: what kept it from beating may keep the others from beating too."""
         if self.lease.expired():
             self.judge.forget()
             return 0
@@ -151,14 +151,14 @@ class Worker:
         return given_back
 
     def let_go(self, reason: StopReason) -> None:
-        """Tells every run in hand to stop."""
+        """Tell every claimed run to stop."""
         for item in list(self.hands.values()):
             item.stop.set(reason)
 
     def re_register(self, gone: WorkerId) -> None:
-        """Others took this worker for dead: what it holds is theirs, and its outcomes would match no row.
+        """Register again after others declared this worker dead: its runs are theirs, and its outcomes match no row.
 
-        Beat and exchange may both hear of one death; the second one must not end the new life.
+        Beat and exchange may both report the same death; the second report must not end the new registration.
         """
         if self.id != gone:
             return
@@ -171,21 +171,21 @@ class Worker:
         self.id = None
         self.register()
 
-    # -- looking ------------------------------------------------------------------------------------------------
+    # -- choosing what to claim ---------------------------------------------------------------------------------
 
     def notice(self) -> None:
-        """Something may be due earlier than was known."""
+        """Check the queue at once, because something may be due earlier than was known."""
         self._notices += 1
         self._look_at = Instant(0)
 
     def seconds_to_look(self) -> float:
-        """How long nothing can become claimable, as far as is known."""
+        """Return for how many seconds nothing can become claimable, as far as is known."""
         if self._look_at is None or self._stuck or not self.claiming or self.lease.expired():
             return LONGEST_SLEEP
         return min(LONGEST_SLEEP, max(0.0, (self._look_at - self.clock.now()) / SECOND))
 
     def _wants(self, now: Instant, ending: Set[RunId]) -> list[ClaimRequest]:
-        """What there is room for. The runs that are `ending` free their slots in the transaction that claims."""
+        """Return what there is room to claim. The runs in `ending` free their slots in the transaction that claims."""
         self._stuck = False
         if not self.claiming or self.lease.expired():
             return []
@@ -199,20 +199,20 @@ class Worker:
         self._look_for_others()
         self.shares.count(numbers(item for run, item in self.hands.items() if run not in ending))
         wants = self._wants_of(now, exact, solo, room)
-        # Whatever was not asked for may be due: it is looked for again as soon as something ends.
+        # What was not requested may be due, so it is requested again as soon as a run ends.
         self._blocked = len(wants) < len(self.lanes) or bool(self.shares.full(wants))
         self._stuck = not wants
         return wants
 
     def _look_for_others(self) -> None:
-        """While nobody but `local` has anything in the queue, there is nothing to share."""
+        """Check from time to time whether anybody but `local` has queued work; if not, there is nothing to share."""
         now = self.clock.monotonic()
         if now - self._asked_for_others >= LONGEST_SLEEP:
             self._asked_for_others = now
             self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
 
     def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[ClaimRequest]:
-        """First what needs an idle thread, then suspects, then the rest; each sort shares its limit among all kinds."""
+        """Request what needs an idle thread, then suspects, then the rest; all kinds share the limit of each group."""
         lead, kinds = self.options.lead, self.shares.order(self.kinds)
         soon = Instant(now + lead)
         alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "room:exact") for kind in kinds]
@@ -228,25 +228,25 @@ class Worker:
         return ClaimRequest(lane, self.shares.limit(kind, limit, room), until, share, turns)
 
     def _threads(self) -> int:
-        """Those that are ours to fill: a run that was dropped keeps its thread until it returns."""
+        """Return the number of usable threads: a run that was dropped keeps its thread until it returns."""
         if self._strays:
             self._strays = [item for item in self._strays if not item.over]
         return self.carrier.size - len(self._strays)
 
     def _slots(self) -> int:
-        """As many as there are threads, and what the threads get through in a moment: long work is left to others."""
+        """Return how many runs to hold: one per thread and what ends in a moment; long work is left to others."""
         size = self._threads()
         return size + min(4 * self.options.batch, int(size * self.options.ahead / max(self._pace, 1e-6)))
 
     def _look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
-        """When to look next: at once while something is due, else when the first entry becomes claimable."""
+        """Set when to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self.clock.monotonic()
         before = self._notices
         if seen and seen >= max(want.limit for want in wants) - self.shares.threads.reserve:
-            self._look_at = Instant(0)  # there is more, most likely: no need to ask
+            self._look_at = Instant(0)  # most likely there is more: no query is needed
         else:
             self._look_at = self._next_look(wants, now, seen)
-        if self._notices != before:  # in this order: a notice between the two must not be overwritten
+        if self._notices != before:  # checked last: a notice that came meanwhile must not be overwritten
             self._look_at = Instant(0)
         self._giving_way = self._should_give_way(wants, now)
 
@@ -262,15 +262,15 @@ class Worker:
         return self._decided_at(entry, wants, now)
 
     def _decided_at(self, entry: DueEntry, wants: Sequence[ClaimRequest], now: Instant) -> Instant:
-        """When to look where the first entry could be claimed ahead and was not: its schedule is busy, so that it is
-        decided at its instant, or another worker is just claiming it. What comes behind it may be claimable before."""
+        """Return when to look if the first entry could be claimed ahead and was not: its schedule is busy, so it is
+        decided at its instant, or another worker is claiming it. Later entries may be claimable before that."""
         lanes, ahead = [want.lane for want in wants], Instant(now + self.options.lead)
         behind = self.store.earliest(lanes, self.shares.full(wants), ahead)
         return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
 
     def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
-        """Work that needs an idle thread would wait for ever beside a line that is always filled up again. Returns the
-        groups of kinds that have such work."""
+        """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because it
+        would wait forever beside a queue that is always refilled."""
         asked = {want.lane for want in wants}
         left = {kind: lane for kind in self.kinds if (lane := lane_of(kind, at_most_once=True)) not in asked}
         if not left:
@@ -286,13 +286,13 @@ class Worker:
         return entry is not None and entry.at <= now
 
     def _claimable_at(self, entry: DueEntry) -> Instant:
-        """Only the plain lane of a kind may be claimed ahead of the instant."""
+        """Return when an entry can be claimed; only the plain lane of a kind may be claimed ahead of the instant."""
         return entry.at if ":" in entry.lane else Instant(entry.at - self.options.lead)
 
     # -- exchanging ---------------------------------------------------------------------------------------------
 
     def exchange(self) -> bool:
-        """Records what finished and claims what is due, in one transaction. True when it should be called again."""
+        """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
         worker = self._living()
         if self._doubt:
             self._reconcile()
@@ -331,7 +331,7 @@ class Worker:
         return self.id
 
     def _next_batch(self, worker: WorkerId) -> list[Done]:
-        """What finished, without what belonged to an earlier life: nobody waits for that."""
+        """Return finished runs, without those of an earlier registration: nobody waits for them."""
         batch = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
         return [pair for pair in batch if pair[0].worker == worker]
 
@@ -340,12 +340,12 @@ class Worker:
     ) -> tuple[list[Claim], int, Sequence[Question]]:
         stored = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers)
         for item, _ in batch:
-            if self.hands.get(item.id) is item:  # given back and claimed again, it is in hand as another item
+            if self.hands.get(item.id) is item:  # if released and claimed again, it is held as another item
                 del self.hands[item.id]
         return stored
 
     def _accept(self, claims: Sequence[Claim]) -> None:
-        """Start what is due by now, and the rest at its instant: how long the commit took is part of the wait."""
+        """Start what is due by now, and the rest at its instant; the time that the commit took is part of the wait."""
         assert self.id is not None
         now, since = self.clock.now(), self.clock.monotonic()
         items = [ClaimedRun(claim, self.id, since) for claim in claims]
@@ -355,15 +355,15 @@ class Worker:
         if ready:
             self.carrier.put(ready)
         for item in items if len(ready) < len(items) else ():
-            if item.claim.at > now:  # no longer than the lead, should the clock be set back just now
+            if item.claim.at > now:  # at most the lead, in case the clock is set back just now
                 self.start_later(min(item.claim.at - now, self.options.lead) / SECOND, item)
 
     def start_later(self, seconds: float, item: ClaimedRun) -> None:
-        """Without a timer there is nobody to wait for the instant: it has come."""
+        """Start a run at once, because without a timer nothing waits for its instant. `Engine` replaces this."""
         self.carrier.put([item])
 
     def _reconcile(self) -> None:
-        """After a commit of unknown outcome: start what the store says is ours and we do not have."""
+        """Start the runs that, after a commit of unknown outcome, the store says are ours and we do not have."""
         assert self.id is not None
         lost = [claim for claim in self.store.held(self.id) if not self._has(claim)]
         self._doubt = False
@@ -371,12 +371,12 @@ class Worker:
         self._accept(lost)
 
     def _has(self, claim: Claim) -> bool:
-        """By its fence: a run may have been recorded, and claimed once more, by the commits that were in doubt."""
+        """Return whether a claim is held, by fence: commits in doubt may have recorded a run and claimed it again."""
         item = self.hands.get(claim.run.id)
         return item is not None and item.claim.run.fence == claim.run.fence
 
     def _mind_the_clock(self, now: Instant) -> None:
-        """A clock that was ahead has claimed into the future: those schedules count from now again."""
+        """Rewind schedules at first and when the clock goes back: a clock that was ahead claimed into the future."""
         back = self._last_now == 0 or now < self._last_now - SECOND
         self._last_now = now
         if back:
@@ -385,7 +385,7 @@ class Worker:
     # -- executing ----------------------------------------------------------------------------------------------
 
     def execute(self, item: ClaimedRun) -> None:
-        """Carries one run out. Past its own deadline a worker begins nothing: the run may be somebody else's."""
+        """Execute one run. With an expired lease a worker starts nothing: the run may belong to another worker."""
         if self.draining or self.lease.expired() or item.stop.is_set():
             self.done.append((item, give_back(item, self.clock)))
             return
@@ -399,9 +399,9 @@ class Worker:
         self.done.append((item, finished))
 
     def leave_to_others(self, stalled: float) -> None:
-        """What has stood in line for long while every thread is busy: others may have idle ones.
+        """Release runs that have waited for long while every thread is busy: other workers may have idle threads.
 
-        The pace of what ran before would invite all of it back at once: it counts as slow until it proves faster.
+        By the pace of earlier runs, all would be claimed again at once: they count as slow until they prove faster.
         """
         self._give_back(self.suspects.take_back(stalled))
         if self.carrier.head() is None or (self.carrier.free and not self.shares.threads.divided):
@@ -420,13 +420,13 @@ class Worker:
         return len(items)
 
     def tick(self) -> bool:
-        """All steps once, in the calling thread: for simulations and for whoever brings their own loop."""
+        """Run all steps once in the calling thread, for simulations and for callers with their own loop."""
         if self.id is None:
             self.register()
         try:
             self.beat()
         except WorkerGone:
-            pass  # the exchange below starts anew
+            pass  # the exchange below registers again
         rescued = self.rescue()
         self.notice()
         return self.exchange() or bool(rescued)

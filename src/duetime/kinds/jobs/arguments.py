@@ -1,4 +1,4 @@
-"""The arguments of a task, read from its signature: checked when a job is made, described to agents."""
+"""Arguments of a task, read from its signature: checked when a job is created, and described to agents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Union
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.jobs.context import TaskContext
 
-# What an annotation says about a JSON value. The common ones are read here, because pydantic is slow to import.
+# Annotations as rules for JSON values. Common ones are handled here, because pydantic is slow to import.
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`convert` is None where the JSON value is already what the function wants."""
+    """Rule for a JSON value. `convert` is None if the function takes the JSON value as it is."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -27,7 +27,7 @@ class Shape:
     convert: Callable[[Any], Any] | None = None
 
     def check(self, name: str, value: Any) -> None:
-        """Raises InvalidInput that names the argument."""
+        """Raise InvalidInput that names the argument if the value does not fit."""
         if self.convert is not None:
             self.converted(name, value)
         elif not self.fits(value):
@@ -60,7 +60,7 @@ _SCALARS: dict[Any, Shape] = {
 
 
 def shape_of(annotation: Any) -> Shape:
-    """What the annotation asks for; one that nobody can read asks for nothing."""
+    """Return the rule for an annotation; one that cannot be interpreted accepts anything."""
     plain = _plain(annotation)
     return plain if plain is not None else _typed(annotation)
 
@@ -86,7 +86,7 @@ def _plain(annotation: Any) -> Shape | None:
 
 
 def _annotated(annotation: Any, notes: tuple[Any, ...]) -> Shape | None:
-    """A text beside the type describes the argument; anything else is for pydantic."""
+    """Use strings beside the type as the argument's description; leave other metadata to pydantic."""
     shape = _plain(annotation)
     if shape is None or not all(isinstance(note, str) for note in notes):
         return None
@@ -135,19 +135,19 @@ def _object(item: Shape | None) -> Shape | None:
 
 
 def _typed(annotation: Any) -> Shape:
-    """Dates, models, enumerations and the like: JSON is read strictly, and the function gets the real thing."""
+    """Return the rule for dates, models, enums and the like: JSON is validated strictly and converted to that type."""
     from pydantic import TypeAdapter
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema()
-    except Exception:  # a class that pydantic knows nothing about is the business of the task alone
+    except Exception:  # pydantic does not know the class, so only the task can check the value
         return ANYTHING
 
     def convert(value: Any) -> Any:
         try:
             text = json.dumps(value)
-        except TypeError:  # handed on by the step before, inside this process
+        except TypeError:  # passed on by the previous step within this process
             return adapter.validate_python(value, strict=True)
         return adapter.validate_json(text, strict=True)
 
@@ -193,7 +193,7 @@ class Argument(NamedTuple):
 
 
 class ContextPlace(NamedTuple):
-    """Where a task wants its context: by name, or at a position that the caller's arguments must leave free."""
+    """Where a task takes its context: by name, or at a position that the caller's arguments leave free."""
 
     name: str
     position: int | None
@@ -201,7 +201,7 @@ class ContextPlace(NamedTuple):
 
 class Arguments:
     def __init__(self, function: Callable[..., Any], hidden: Container[str] = ()) -> None:
-        """`hidden`: parameters that callers neither see nor give."""
+        """`hidden`: parameters that callers neither see nor set."""
         parameters = [parameter for parameter in _parameters(function) if parameter.name not in hidden]
         self.context = find_context(parameters)
         given = [p for p in parameters if self.context is None or p.name != self.context.name]
@@ -213,10 +213,10 @@ class Arguments:
         self.others = next((a for a in listed if a.kind is Parameter.VAR_KEYWORD), None)
         self._converts = any(a.shape.convert is not None for a in listed)
         self.direct = self.context is None and not self._converts
-        """True where the function can be called with the JSON values as they are."""
+        """True if the function can be called with the JSON values as they are."""
 
     def check(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, piped: bool = False) -> None:
-        """Raises InvalidInput, naming the argument. `piped`: the step before gives the first one, unseen as yet."""
+        """Raise InvalidInput that names the argument. `piped`: the previous step supplies the first one at run time."""
         names = self._check_positional(task, args, piped)
         for name, value in kwargs.items():
             self._argument(task, name, names).shape.check(name, value)
@@ -227,7 +227,7 @@ class Arguments:
     def adapt(
         self, args: Sequence[Any], kwargs: dict[str, Any], context: Callable[[], TaskContext]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        """What the function is really called with: converted values, and its context where it wants one."""
+        """Return the arguments for the call: converted values, plus the context if the function takes one."""
         if self._converts:
             args = [_convert(self._at(index), value) for index, value in enumerate(args)]
             kwargs = {name: _convert(self._called(name), value) for name, value in kwargs.items()}
@@ -239,7 +239,7 @@ class Arguments:
         return args, {**kwargs, self.context.name: context()}
 
     def schema(self) -> dict[str, Any]:
-        """In the words of JSON Schema. `furtherPositional` describes what `args` may hold beyond the named ones."""
+        """Return a JSON Schema. `furtherPositional` describes what `args` may hold beyond the named ones."""
         schema: dict[str, Any] = {
             "type": "object",
             "properties": {a.name: _property(a) for a in self.listed},
@@ -293,7 +293,7 @@ def find_context(parameters: Sequence[Parameter]) -> ContextPlace | None:
 
 
 def _wants_context(parameter: Parameter) -> bool:
-    """By its annotation; or by the name `context`, unless an annotation says that it is something else."""
+    """Whether it is annotated with TaskContext, or is named `context` and not annotated as something else."""
     annotation = parameter.annotation
     if isinstance(annotation, str):  # a name that could not be resolved
         annotation = TaskContext if annotation.rpartition(".")[2] == "TaskContext" else annotation
@@ -303,10 +303,10 @@ def _wants_context(parameter: Parameter) -> bool:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """With annotations resolved. Those that cannot be (imported for a type checker only) are not checked."""
+    """Return the parameters with annotations resolved. Those imported for type checkers only are not checked."""
     try:
         return list(inspect.signature(function, eval_str=True).parameters.values())
-    except Exception:  # whatever an annotation raises when it is looked up
+    except Exception:  # resolving an annotation can raise anything
         return [_partly_resolved(p) for p in inspect.signature(function).parameters.values()]
 
 

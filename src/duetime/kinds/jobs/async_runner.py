@@ -1,4 +1,4 @@
-"""One event loop on one thread for every `async def` task. It starts when the first of them runs."""
+"""Event loop on one thread, shared by all `async def` tasks. It starts when the first of them runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.kinds.jobs.context import CancelSignal, Stopped
 
 log = logging.getLogger("duetime.jobs")
 LOOK_EVERY = 0.05
-"""Seconds between two looks at the stop signals: one timer for all, instead of a waiting thread for each."""
+"""Seconds between two checks of the stop signals: one timer for all tasks instead of a waiting thread for each."""
 
 
 class AsyncLoop:
@@ -26,7 +26,7 @@ class AsyncLoop:
         self._looking = False
 
     def run(self, coroutine: Coroutine[Any, Any, Any], stop: CancelSignal) -> Any:
-        """Blocks the calling thread. Raises Stopped when the coroutine was cancelled because of `stop`."""
+        """Run the coroutine and block the calling thread. Raises Stopped if it was cancelled by `stop` or `close`."""
         try:
             loop = self._started()
         except Stopped:
@@ -44,7 +44,7 @@ class AsyncLoop:
         return outcome
 
     def close(self) -> None:
-        """Cancels what still runs and ends the thread."""
+        """Cancel the running tasks and end the thread."""
         with self._starting:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -80,7 +80,7 @@ class AsyncLoop:
                 loop.run_forever()
                 return
             except (SystemExit, KeyboardInterrupt):
-                # asyncio lets these out of the loop; one task must not end the loop of all the others.
+                # asyncio lets these escape from the loop; one task must not end the loop for all others.
                 log.warning("an async task raised SystemExit or KeyboardInterrupt; the loop goes on")
 
     async def _watch(self, coroutine: Coroutine[Any, Any, Any], stop: CancelSignal) -> Any:
@@ -98,7 +98,7 @@ class AsyncLoop:
             self._watched.pop(current, None)
 
     def _look(self) -> None:
-        """Cancels once: a second cancel would interrupt the clean-up that the first one asked for."""
+        """Cancel tasks whose stop signal is set, once each: a second cancel would interrupt their clean-up."""
         for task, stop in list(self._watched.items()):
             if stop.is_set():
                 del self._watched[task]

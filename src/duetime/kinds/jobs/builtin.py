@@ -20,7 +20,7 @@ def shorten(text: Annotated[str, "the text to cut"], words: Annotated[int, "how 
     """Cuts a text after a number of words. What was cut is marked with three dots."""
     if words < 1:
         raise InvalidInput(f"words: must be at least 1, not {words}", field="words")
-    kept = str(text).split(maxsplit=words)  # the step before may have returned anything
+    kept = str(text).split(maxsplit=words)  # the previous step may have returned any type
     return " ".join(kept) if len(kept) <= words else " ".join(kept[:words]) + " ..."
 
 
@@ -28,7 +28,7 @@ TASKS = (Task(echo, portable=True), Task(shorten, portable=True))
 
 
 def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dict[str, Any]]) -> tuple[Task, ...]:
-    """Where a backup goes and how long history is kept are settings, held by the two functions: never arguments."""
+    """Return the tasks for operators. Backup path and retention come from the settings, never from arguments."""
 
     def backup_database() -> dict[str, Any]:
         """Writes a copy of the database to the place that the settings name."""
@@ -41,10 +41,7 @@ def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dic
     return Task(backup_database, operator=True), Task(prune_history, operator=True)
 
 
-# Tasks of our own that need more than their arguments: the network, by the guarded way.
-
-
 def fetch_task(settings: Settings) -> Task:
-    """In a process of its own: what strangers put into a page holds nobody up, and its timeout ends it."""
+    """Return the task `fetch`. It runs in its own process: a hostile page blocks nothing, and a timeout ends it."""
     constants = {"allowed_hosts": list(settings.allowed_hosts)}
     return Task(fetch, isolation="process", portable=True, constants=constants)

@@ -1,4 +1,4 @@
-"""`duetime job`: registered tasks, scheduled. What all kinds have in common is in the files named schedule_*."""
+"""Commands of `duetime job`, which schedules registered tasks. `terminal.schedules` has what all kinds share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task may know about the run that calls it."""
+"""The context that a task gets, and the exceptions that determine the outcome of its run."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ class CancelSignal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """Given to a task that has a parameter `context`, or one annotated with this class."""
+    """Passed to a task that has a parameter named `context` or annotated with this class."""
 
     run_id: int
-    """The same for every attempt: a receiver can tell a repeated delivery by it."""
+    """The same for every attempt, so that a receiver can recognize a repeated delivery."""
     attempt: int
     due: datetime
-    """The instant this run stands for, in UTC; not when it started."""
+    """The scheduled time of this run, in UTC; not when it started."""
     name: str
     """The name of the schedule."""
     job_id: str
     owner: str
     cancelled: CancelSignal
     progress: Callable[[str], None]
-    """Tells people how far the task came; the latest text is kept."""
+    """Reports to people how far the task has come; only the latest text is kept."""
 
 
-# What a task may raise to say more than that it failed.
+# Exceptions that say more about a run than that it failed.
 
 LONGEST = 30 * 86_400.0
-"""Seconds; a task that asks for more patience gets this much."""
+"""Maximum seconds of a requested retry delay; longer ones are reduced to it."""
 
 
 class PermanentError(Exception):
-    """Trying again cannot help: the run fails at once, whatever attempts are left."""
+    """Retrying cannot help: the run fails at once, even if attempts are left."""
 
     permanent = True
 
 
 class RetryLater(Exception):
-    """Not this time: try again after `seconds` at least. Counts as an attempt."""
+    """The run should be retried after at least `seconds`. Counts as an attempt."""
 
     def __init__(self, seconds: float = 0.0, reason: str = "asked to be tried again later") -> None:
         if not (math.isfinite(seconds) and seconds >= 0):
@@ -66,7 +66,7 @@ class Stopped(Exception):
 
 
 class ProcessFailed(Exception):
-    """A task failed in its own process. Carries what the process told about it, or how it ended."""
+    """A task failed in its own process. Carries what the process reported, or how it ended."""
 
     def __init__(
         self, error: str, *, permanent: bool = False, retry: float | None = None, trace: str | None = None
@@ -78,11 +78,11 @@ class ProcessFailed(Exception):
         self.trace = trace
 
 
-# From what a task raised, or why it was stopped, to the outcome of its run.
+# Mapping of exceptions to outcomes.
 
 
 class Verdict(NamedTuple):
-    """What is known about a failure, in a form that also travels from a process of its own."""
+    """Details of a failure, in a form that a child process can send."""
 
     error: str
     permanent: bool = False
@@ -90,7 +90,7 @@ class Verdict(NamedTuple):
 
 
 def verdict_on(error: BaseException) -> Verdict:
-    """An exception may say of itself that it is permanent, as all of ours do."""
+    """Classify an exception. It is permanent if its attribute `permanent` is True, as with Duetime's own errors."""
     if isinstance(error, ProcessFailed):
         return Verdict(shorten_error(error.error), error.permanent, error.retry)
     if isinstance(error, RetryLater):

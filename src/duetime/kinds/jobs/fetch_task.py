@@ -1,4 +1,4 @@
-"""The task `fetch`: the text of a web page, by the guarded way. Runs in a process of its own, which can be killed."""
+"""The task `fetch`: returns the text of a web page, behind the SSRF guard, in its own process that can be killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 LARGEST: Final = 1024 * 1024
-"""Bytes of a page that are read."""
+"""Maximum bytes of a page that are read."""
 PATIENCE: Final = 20.0
 _CHARSET: Final = re.compile(r";\s*+charset\s*+=\s*+[\"']?+([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
 _READABLE: Final = frozenset({
@@ -24,7 +24,7 @@ _READABLE: Final = frozenset({
     "gb2312", "gbk", "gb18030", "big5", "big5hkscs", "shift_jis", "cp932", "euc_jp", "iso2022_jp", "euc_kr", "cp949",
     *(f"iso8859-{number}" for number in range(1, 17)), *(f"cp125{number}" for number in range(9)), "cp874",
 })  # fmt: skip
-"""Encodings of web pages. Python knows others, some of which take quadratic time or are no encodings of text."""
+"""Accepted encodings. Python has others, some of which take quadratic time or do not encode text."""
 
 
 class NotFetched(DuetimeError):
@@ -60,7 +60,7 @@ def _answer(url: str, allowed_hosts: Sequence[str]) -> Answer:
 
 
 def charset_of(content_type: str) -> str:
-    """As the answer names it; what is no encoding of web pages is read as UTF-8."""
+    """Return the encoding that the content type names, or UTF-8 if it names none that is accepted."""
     named = _CHARSET.search(content_type)
     try:
         name = codecs.lookup(named[1]).name if named is not None else "utf-8"
@@ -69,18 +69,18 @@ def charset_of(content_type: str) -> str:
     return name if name in _READABLE else "utf-8"
 
 
-# The readable text of a web page, for tasks that hand it on to people and agents.
+# Extraction of the readable text from HTML.
 
 LONGEST: Final = 1024 * 1024
-"""Characters of a page that are read."""
+"""Maximum characters of a page that are parsed."""
 _UNSEEN: Final = frozenset({"script", "style", "head", "template", "noscript", "svg"})
 _RAW: Final = frozenset({"script", "style"})
-"""What is inside is no markup."""
+"""Elements whose content is not markup."""
 _BREAKS: Final = frozenset({"p", "br", "div", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article"})
 _NAME: Final = re.compile(r"/?[a-zA-Z][^\s/>]{0,99}+")
 _BEGIN: Final = re.compile(r"<(?=/?[a-zA-Z]|[!?])")
 _MARK: Final = re.compile(r"=\s*+[\"']|>")
-"""A value in quotes begins, or the tag ends."""
+"""The start of a quoted attribute value, or the end of the tag."""
 _RAW_END: Final = re.compile(r"</(script|style)(?=[\s/>])", re.IGNORECASE)
 
 
@@ -92,8 +92,8 @@ def page_text(page: str) -> str:
 
 
 class _Reader:
-    """Every search begins where the last one ended, so that no character is looked at twice. What was searched for in
-    vain up to the end of the page is not searched for again."""
+    """Extracts text in linear time: every search starts where the last one ended, and what was not found up to the
+    end of the page is not searched for again."""
 
     def __init__(self, page: str) -> None:
         self._page = page
@@ -124,11 +124,11 @@ class _Reader:
             self._pass_over(">", 2)
         else:
             name = _NAME.match(self._page, self._position + 1)
-            assert name is not None  # it begins with a letter
+            assert name is not None  # _BEGIN requires a letter here
             self._tag(name[0].lower(), name.end())
 
     def _pass_over(self, end: str, skip: int) -> None:
-        """To the end of a comment or a declaration; one that has none goes on to the end of the page."""
+        """Skip to the end of a comment or declaration, or to the end of the page if it is not closed."""
         found = self._find(end, self._position + skip)
         self._position = len(self._page) if found < 0 else found + len(end)
 
@@ -151,7 +151,7 @@ class _Reader:
             self._text("\n")
 
     def _end_of_tag(self, position: int) -> int:
-        """After the `>` that is in no quotes; where a quote has no end, after the next `>`."""
+        """Return the position after the first `>` outside quotes; an unclosed quote is ignored."""
         while (mark := _MARK.search(self._page, position)) is not None:
             if mark[0] == ">":
                 return mark.end()
@@ -160,14 +160,14 @@ class _Reader:
         return len(self._page)
 
     def _skip_raw(self, name: str) -> None:
-        """To its end tag."""
+        """Skip to the element's end tag."""
         position = self._position
         while (found := _RAW_END.search(self._page, position)) is not None and found[1].lower() != name:
             position = found.end()
         self._position = len(self._page) if found is None else found.start()
 
     def _close(self, name: str) -> None:
-        if self._open[name]:  # a page that closes in another order than it opened stays readable
+        if self._open[name]:  # tolerate tags that are closed in the wrong order
             while self._order:
                 closed = self._order.pop()
                 self._open[closed] -= 1

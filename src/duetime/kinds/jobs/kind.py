@@ -1,4 +1,4 @@
-"""Jobs: a run calls registered tasks, in a thread of the pool, on the event loop, or in processes of their own."""
+"""The job kind: a run calls registered tasks in a pool thread, on the event loop, or in child processes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
-"""How long a run waits before a worker is asked again whether it knows the task."""
+"""Delay before a run whose task was unknown is offered to workers again."""
 _DONE = Completed()
 _decode = json.JSONDecoder().raw_decode
-"""Half the cost of `json.loads`: a payload is what `prepare` made, without white space around it."""
+"""Costs half as much as `json.loads`, and suffices because stored payloads have no surrounding whitespace."""
 
 
 class JobKind:
-    """`grace`: seconds that a cancelled process has. `patience`: seconds after which an unheard child ends itself, if
-    the lease of its worker is not over before."""
+    """Runs that call tasks. `grace`: seconds that a cancelled process has to end by itself. `patience`: seconds that a
+    child lives without hearing from its worker, unless the worker's lease ends earlier."""
 
     name = "job"
     defaults: Mapping[str, Any] = MappingProxyType({})
@@ -74,12 +74,12 @@ class JobKind:
             return self._carry_out(plan, payload, work)
         except Stopped:
             return _stopped(work)
-        except BaseException as error:  # a task may even raise SystemExit: it ends its run, not our thread
+        except BaseException as error:  # a task may even raise SystemExit, which must not end the thread
             _log(work, error)
             return outcome_of(error)
 
     def _unknown_here(self, reason: str) -> Outcome:
-        """Another worker may know it: the run waits for one, visibly, instead of failing in the wrong hands."""
+        """Release the run with a visible reason instead of failing it, because another worker may know the task."""
         if reason not in self._told:
             self._told.add(reason)
             log.warning("%s; until then its runs wait", reason)
@@ -148,7 +148,7 @@ class JobKind:
 
 
 def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
-    """What a store will give back, so that what is checked is what will be called with."""
+    """Return the value after a JSON round trip, so that what is checked is what the task will get."""
     given = wanted() if given is None else list(given) if isinstance(given, tuple) else given
     if not isinstance(given, wanted):
         words = "a list" if wanted is list else "an object"
@@ -190,7 +190,7 @@ def _stopped(work: Work) -> Outcome:
 
 
 def _log(work: Work, error: BaseException) -> None:
-    """The trace is for the operator; people and agents see type and message."""
+    """Log a failure with its trace, which is for the operator only; people and agents see type and message."""
     run, definition = work.claim.run, work.claim.definition
     told = (definition.public_id, definition.subject, run.id, run.attempt)
     if isinstance(error, RetryLater):

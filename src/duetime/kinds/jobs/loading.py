@@ -1,4 +1,4 @@
-"""Finds the modules that register tasks: by name, by file, or announced by an installed package."""
+"""Loading of modules that register tasks: by name, by file, or from the entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class TaskModuleError(DuetimeError):
 
 
 def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
-    """Imports each; importing registers. A module is a dotted name, or the path of a `.py` file.
+    """Import each module, which registers its tasks. A module is a dotted name or the path of a `.py` file.
 
-    `folder` is where a dotted name may be found besides what is installed; None where no folder is trusted with that.
+    Dotted names are searched for in `folder` as well as among installed modules; None if no folder is trusted.
     """
     return [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
 
@@ -39,7 +39,7 @@ def load_module(name: str, folder: str | None = None) -> ModuleType:
 
 
 def _look_first_in(place: str) -> None:
-    """As `python -m` does: a project is started from its own directory. Another folder comes before this one."""
+    """Make `place` importable, as `python -m` does with the current directory; any other folder goes before it."""
     here = str(Path.cwd())
     there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
     if not there:
@@ -47,7 +47,7 @@ def _look_first_in(place: str) -> None:
 
 
 def load_file(path: str) -> ModuleType:
-    """Under a name of its own, so that a file called `json.py` takes nobody's place."""
+    """Load a file under a unique module name, so that a file called `json.py` does not replace another module."""
     file = Path(path).resolve()
     if not file.is_file():
         raise TaskModuleError(f"there is no file {path}; name an existing .py file with tasks, or a module")
@@ -55,12 +55,12 @@ def load_file(path: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # behind everything else: its neighbours shadow nothing
+        sys.path.append(str(file.parent))  # at the end, so that neighbouring files shadow nothing
     return _guarded(path, lambda: _execute_file(name, file))
 
 
 def load_entry_points() -> list[str]:
-    """Loads what installed packages announce under the group `duetime.tasks`; returns the names."""
+    """Load the entry points of installed packages in the group `duetime.tasks`; return their names."""
     from importlib.metadata import entry_points
 
     names = []
@@ -79,7 +79,7 @@ class Location(NamedTuple):
 
 
 def locate(function: Callable[..., Any]) -> Location:
-    """Raises TaskModuleError for a function that was typed in, and so is in no file."""
+    """Return where a function is. Raises TaskModuleError if it was typed in interactively and so is in no file."""
     module = sys.modules.get(function.__module__)
     spec = getattr(module, "__spec__", None)
     file = getattr(module, "__file__", None)

@@ -1,4 +1,4 @@
-"""What the jobs family answers: registered functions, scheduled by name. Its errors are results."""
+"""MCP tools and resources for jobs, which schedule registered functions by name. Errors are returned as results."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ FAMILY = "jobs"
 
 
 def _failed(err: Err) -> Reply:
-    """A store's own words may name files: those are for the operator's log."""
+    """Return an error as a result; raise store errors, whose messages may name files, for the operator's log."""
     if err.code in STORE_ERRORS:
         raise StoreUnavailable(err.message)
-    if err.details.get("field") == "timeout":  # the core counts in microseconds, and calls it otherwise
+    if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
         return Reply({"error": "timeout_seconds: must be more than 0 and at most 2592000, such as 60"})
     return Reply({"error": err.message})
 
 
 def _told(answer: Callable[[Call, Arguments], Reply]) -> Callable[[Call, Arguments], Reply]:
-    """A zone that does not exist is a result in this family, as every other error is."""
+    """Return a ToolProblem, such as an unknown time zone, as a result, like every other error of this family."""
 
     @wraps(answer)
     def answered(call: Call, given: Arguments) -> Reply:
@@ -74,7 +74,7 @@ def summary(schedule: Schedule, zone: str) -> dict[str, Any]:
         "job_id": definition.public_id,
         "name": definition.name,
         "status": status_of(progress),
-        "trigger_type": trigger_shape(definition.trigger)["type"],  # also where it cannot be used any more
+        "trigger_type": trigger_shape(definition.trigger)["type"],  # also of a trigger that is no longer valid
         "next_run": instant_view(progress.next, zone),
         "run_count": progress.run_count,
         "last_run": instant_view(progress.last_run, zone),
@@ -192,7 +192,7 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     return Reply({"reads_as": preview.english, "next": instants, "timezone": zone, "warnings": preview.warnings})
 
 
-# The jobs family as agents see it: its tools with their words, schemas and hints.
+# Tool definitions.
 
 JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
 SUMMARY: dict[str, Schema] = {
@@ -375,7 +375,7 @@ TOOLS = [
 ]
 
 
-# `jobs://{job_id}`: one job, to read and to watch.
+# Resource `jobs://{job_id}`: one job, to read and subscribe to.
 
 
 def _read(call: Call, job_id: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Inline definitions such as `fetch('https://example.org') | shorten(words=50)`: read as data, never evaluated."""
+"""Pipelines such as `fetch('https://example.org') | shorten(words=50)`: parsed as data, never evaluated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LEVELS = 20
 
 
 class Unreadable(ValueError):
-    """The text is no pipeline of names, calls and literals."""
+    """The text is not a pipeline of names, calls and literals."""
 
 
 class Step(NamedTuple):
@@ -27,10 +27,10 @@ class Step(NamedTuple):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}  # noqa: RUF012  a named tuple's default, never changed
     nested: bool = False
-    """Whether there are lists or objects among the arguments: a task may change what it is given."""
+    """Whether the arguments contain lists or objects, which are copied because a task may modify them."""
 
     def given(self) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments, for one call."""
+        """Return a copy of the arguments for one call."""
         if self.nested:
             return copy.deepcopy(list(self.args)), copy.deepcopy(self.kwargs)
         return list(self.args), dict(self.kwargs)
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> tuple[Step, ...]:
-    """The steps in order. Raises Unreadable."""
+    """Return the steps in order. Raises Unreadable."""
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"longer than {MOST_CHARACTERS} characters")
     try:
@@ -49,7 +49,7 @@ def parse(text: str) -> tuple[Step, ...]:
 
 
 def _stages(node: ast.expr) -> list[ast.expr]:
-    """`a | b | c` is read by Python as `(a | b) | c`."""
+    """Return the steps in order; Python parses `a | b | c` as `(a | b) | c`."""
     stages: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         stages.append(node.right)
@@ -81,7 +81,7 @@ def _name(node: ast.expr, levels: int) -> str:
 
 
 def _literal(node: ast.expr, levels: int) -> Any:
-    """What JSON knows: texts, finite numbers, true, false, null, lists and objects."""
+    """Return the value of a literal that JSON has: strings, finite numbers, true, false, null, lists and objects."""
     if not levels:
         raise Unreadable("nested too deeply")
     if isinstance(node, ast.Constant):
@@ -117,7 +117,7 @@ def _object(node: ast.Dict, levels: int) -> dict[str, Any]:
     return result
 
 
-# From the text of a job to the tasks it calls: checked for whoever makes it, remembered for whoever runs it.
+# Plans: the tasks that a job calls, checked when the job is created and cached for its runs.
 
 _SHOWN = 200
 _REMEMBERED = 4096
@@ -131,11 +131,11 @@ class Stage(NamedTuple):
 class Plan(NamedTuple):
     stages: tuple[Stage, ...]
     bare: Task | None
-    """The one task of a job that is nothing but its name: most jobs are."""
+    """The task, if the job is nothing but a task name, as most jobs are."""
 
     @property
     def in_one_process(self) -> bool:
-        """Whether all steps belong into one process of their own, so that a timeout ends them all."""
+        """Whether all steps run in one child process, so that a timeout ends them all."""
         tasks = [stage.task for stage in self.stages]
         return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
 
@@ -146,17 +146,17 @@ class Planner:
         self._plans: dict[str, Plan] = {}
 
     def known(self, text: str) -> Plan:
-        """For a run. Who may call what was checked when the job was made. Raises UnknownTask."""
+        """Return the plan for a run. Permissions were checked when the job was created. Raises UnknownTask."""
         plan = self._plans.get(text)
         if plan is None:
             plan = _plan(text, self._registry.get)
             if len(self._plans) >= _REMEMBERED:
-                self._plans.clear()  # cheaper than an order of use, and rarely needed
+                self._plans.clear()  # cheaper than an LRU order, and rarely needed
             self._plans[text] = plan
         return plan
 
     def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
-        """For a new job. Raises InvalidInput, naming the argument that does not fit."""
+        """Return the plan for a new job. Raises InvalidInput that names the argument that does not fit."""
         plan = _plan(text, lambda name: self._registry.visible(name, caller))
         for index, (task, step) in enumerate(plan.stages):
             given_args, given_kwargs = step.given()
@@ -169,7 +169,7 @@ class Planner:
 
 def _plan(text: str, find: Callable[[str], Task | None]) -> Plan:
     task = find(text)
-    if task is not None:  # also names that Python cannot read, such as `nightly-report`
+    if task is not None:  # also names that Python cannot parse, such as `nightly-report`
         return Plan((Stage(task, Step(task.name)),), task)
     try:
         steps = parse(text)

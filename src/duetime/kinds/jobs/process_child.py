@@ -1,7 +1,7 @@
-"""The other end of `tether.py`: carries out one task and answers. Run as a program, never imported.
+"""Child side of `process_runner.py`: runs one task and reports the result. Run as a program, never imported.
 
-It ends with its whole group as soon as the process that started it is gone, or has not told it a later deadline in
-time: deadlines are on the boot clock, which all processes share and which goes on while they are stopped.
+It kills its own process group as soon as its parent is gone or has not extended the deadline in time. Deadlines are on
+the boot clock, which all processes share and which goes on while they are stopped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _MOST_TRACE = 20_000
 _TICK = 0.05
-"""Seconds between two looks at the deadline: a machine that wakes up again wakes nobody who waits for longer."""
+"""Seconds between two checks of the deadline: a machine that resumes from sleep does not shorten a longer wait."""
 _PIPE = 65536
-"""Bytes that a pipe holds: whoever was stopped reads all that was said meanwhile before it judges."""
+"""Bytes that a pipe holds: after having been stopped, one read gets all that was sent before the deadline is judged."""
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 class Control:
-    """What comes from the process that started us: two lines of a request, then later deadlines, perhaps a `c`."""
+    """Input from the parent process: a request of two lines, then later deadlines, and `c` to cancel."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -58,7 +58,7 @@ class Control:
         return line
 
     def begin(self, deadline: float) -> None:
-        """Where this process took long to start, a later deadline has come by now, or it is too late to begin."""
+        """Set the deadline. If the process started so slowly that it has passed, a later one must have arrived."""
         self._deadline = deadline
         self._take_notes()
         while _boottime() >= self._deadline:
@@ -69,7 +69,7 @@ class Control:
             self._listen()
 
     def _listen(self) -> None:
-        """For a tick, or no longer than for what has been said already where the time is over."""
+        """Wait up to a tick for input. Kill the group at end of file, or if the deadline passed without new input."""
         over = _boottime() >= self._deadline
         ready = self._poll.poll(0 if over else _TICK * 1000)
         data = os.read(self._descriptor, _PIPE) if ready else b""
@@ -107,7 +107,7 @@ class Answers:
 
 
 def _own(results: int, life: int) -> int:
-    """Keeps the pipes from what the task starts, and its standard input from the task."""
+    """Hide the pipes from what the task starts and stdin from the task; return the control descriptor."""
     for descriptor in (results, life):
         os.set_inheritable(descriptor, False)
     control = os.dup(0)
@@ -119,7 +119,7 @@ def _own(results: int, life: int) -> int:
 
 
 def _tie(life: int) -> None:
-    """Lets the kernel kill the group when the other end closes: it also works while a task keeps Python busy."""
+    """Let the kernel kill the group when the other end closes, which works even while a task keeps Python busy."""
     try:
         import fcntl
 
@@ -127,17 +127,17 @@ def _tie(life: int) -> None:
         fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
     except (ImportError, AttributeError, OSError):
-        pass  # only Linux has all of it; elsewhere the watcher alone has to do
+        pass  # only Linux has all of it; elsewhere the watcher thread has to suffice
 
 
 def _boottime() -> float:
     source = getattr(time, "CLOCK_BOOTTIME", None)
-    # The same as the worker's, which is no import for this program.
+    # The same as the worker's clock, which this program does not import.
     return time.monotonic() if source is None else time.clock_gettime(source)  # noqa: TID251
 
 
 def _end_group() -> None:
-    if os.getpgrp() == os.getpid():  # never a group that somebody else leads
+    if os.getpgrp() == os.getpid():  # never a group that another process leads
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 
@@ -145,18 +145,18 @@ def _end_group() -> None:
 def _perform(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, answers: Answers) -> dict[str, Any]:
     import faulthandler
 
-    faulthandler.enable()  # a crash leaves its trace with the operator
+    faulthandler.enable()  # prints the trace of a crash for the operator
     try:
         value = _call(request, steps, lambda: _context(request["context"], cancelled, answers))
         return _answer(value, request)
-    except BaseException as error:  # also SystemExit: it ends the task, not the report about it
+    except BaseException as error:  # also SystemExit, which must not prevent the report
         return _failure(error)
     finally:
         _flush()
 
 
 def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
-    """Each step after the first is given the result of the one before."""
+    """Run the steps; each one after the first gets the previous result as its first argument."""
     from duetime.engine.encoding import encode_whole
     from duetime.kinds.jobs.loading import Location, find_function
     from duetime.kinds.jobs.registry import Task

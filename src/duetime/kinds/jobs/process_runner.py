@@ -1,4 +1,4 @@
-"""Tasks with isolation='process': each call has a process group of its own, which can be killed as a whole."""
+"""Runner for tasks with isolation='process': each call gets its own process group, which can be killed as a whole."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from duetime.kinds.jobs.loading import locate
 from duetime.kinds.jobs.registry import Task
 from duetime.processes.child_lease import ChildLease
 
-# A child process and the pipes that tie it to us.
-
 TICK = 0.05
-"""Seconds between two looks at a stop signal."""
+"""Seconds between two checks of the stop signal."""
 _MOST_HELD = 32 * 1024 * 1024
 _CHILD = str(Path(__file__).with_name("process_child.py"))
 
 
 class Tether:
+    """A child process and the pipes that connect it to the worker."""
+
     def __init__(self, request: bytes) -> None:
         self._results, results_there = os.pipe()
         life_there, self._life = os.pipe()
         try:
-            # -P: the directory of child.py must not become a place to import from.
+            # -P keeps the directory of process_child.py off the import path.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", _CHILD, str(results_there), str(life_there)],
                 stdin=subprocess.PIPE,
@@ -50,7 +50,7 @@ class Tether:
         finally:
             os.close(results_there)
             os.close(life_there)
-        assert self._process.stdin is not None  # it was asked for
+        assert self._process.stdin is not None  # because of stdin=PIPE
         self._control = self._process.stdin.fileno()
         os.set_blocking(self._control, False)
         os.set_blocking(self._results, False)
@@ -62,7 +62,7 @@ class Tether:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the child has exited or closed its results pipe."""
         return self.exited or not self._open
 
     def tell(self, note: bytes) -> None:
@@ -70,7 +70,7 @@ class Tether:
             self._unsent += note
 
     def hear(self, timeout: float) -> list[bytes]:
-        """Waits at most this long; sends what is unsent; returns the lines that are complete."""
+        """Wait at most `timeout` seconds, send pending input, and return the complete lines received."""
         poll = select.poll()
         if self._open:
             poll.register(self._results, select.POLLIN)
@@ -88,8 +88,8 @@ class Tether:
         return self._lines()
 
     def end(self) -> int:
-        """Kills what is left of the group and tells how its first process ended."""
-        # It is not reaped before this, so its number still means its group and nobody else's.
+        """Kill what is left of the process group and return the child's exit status."""
+        # Where a pidfd reports the exit, the child is not reaped before this, so its pid still names its own group.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         status = self._process.wait()
@@ -106,12 +106,12 @@ class Tether:
             sent = os.write(self._control, self._unsent[:65536])
             del self._unsent[:sent]
         except BlockingIOError:
-            pass  # the pipe is full: next time
+            pass  # the pipe is full: try again on the next call
         except OSError:
-            self._unsent.clear()  # nobody reads any more; how the child ended says the rest
+            self._unsent.clear()  # the child no longer reads; its exit status tells why
 
     def _receive(self) -> None:
-        """A child that is gone leaves its last words in the pipe: they are read to the end."""
+        """Read from the results pipe; after the child has exited, read to the end to get its last messages."""
         while True:
             try:
                 data = os.read(self._results, 65536)
@@ -134,7 +134,7 @@ class Tether:
 
 
 def _exit_descriptor(process: int) -> int | None:
-    """Becomes readable when the process ends, without reaping it."""
+    """Return a descriptor that becomes readable when the process ends, without reaping it."""
     if sys.platform == "linux":
         with suppress(OSError):  # an old kernel
             return os.pidfd_open(process)
@@ -142,7 +142,7 @@ def _exit_descriptor(process: int) -> int | None:
 
 
 def _operators_output() -> int:
-    """A task's output goes where the operator looks; our own standard output may carry a protocol."""
+    """Send a task's output to stderr, where the operator looks; the worker's stdout may carry a protocol."""
     try:
         os.fstat(2)
     except OSError:
@@ -151,23 +151,23 @@ def _operators_output() -> int:
 
 
 MOST_PASSED = 4 * 1024 * 1024
-"""Bytes that travel to or from a process; what is stored of a result is far less."""
+"""Maximum bytes of arguments or of a result that are passed to or from a process; far less of a result is stored."""
 _LINGER = 1.0
-"""Seconds for a process that has answered to end by itself: its exit handlers may want to run."""
+"""Seconds that a process has to exit by itself after it has answered, so that its exit handlers can run."""
 
 
 Call = tuple[Task, Sequence[Any], dict[str, Any]]
-"""A further step in the same process; its first argument is the result of the step before."""
+"""A further step in the same process; the previous step's result is inserted as its first argument."""
 
 
 class ProcessRunner:
-    """`grace`: seconds that a cancelled task has to end by itself. `patience`: seconds a child lives unheard, where its
-    worker's lease is not over before."""
+    """Runs tasks in child processes. `grace`: seconds that a cancelled task has to end by itself. `patience`: seconds
+    that a child lives without hearing from its worker, unless the worker's lease ends earlier."""
 
     def __init__(self, *, grace: float = 5.0, patience: float = 30.0) -> None:
         self._grace = grace
         self._patience = patience
-        # Real processes live in real time, also where the schedules run on a clock that is set by hand.
+        # Child processes run in real time, even if the schedules use a manually set clock.
         self._clock: Clock = SystemClock()
         self._closed = False
 
@@ -183,7 +183,7 @@ class ProcessRunner:
         last: bool = True,
         then: Sequence[Call] = (),
     ) -> str:
-        """JSON text: cut to what is stored when it is the `last` step, whole otherwise.
+        """Return the result as JSON text: cut to what is stored if this is the `last` step, whole otherwise.
 
         Raises Stopped or ProcessFailed.
         """
@@ -195,7 +195,7 @@ class ProcessRunner:
         finally:
             gone = tether.exited
             status = tether.end()
-        if answer is None and child.over:  # by its deadline, and so by no fault of its own
+        if answer is None and child.over:  # its deadline passed, which is not the task's fault
             stop.set(StopReason.LEASE)
             raise Stopped
         if answer is None:
@@ -203,7 +203,7 @@ class ProcessRunner:
         return _result(answer)
 
     def close(self) -> None:
-        """Every conversation notices within a tick and kills its process."""
+        """Stop all running calls: each notices within a tick and kills its process."""
         self._closed = True
 
     def _request(
@@ -241,7 +241,7 @@ class ProcessRunner:
     def _converse(
         self, tether: Tether, child: ChildLease, stop: StopSignal, progress: Callable[[str], None]
     ) -> dict[str, Any] | None:
-        """The child's answer, or None when it ended without one."""
+        """Return the child's answer, or None if it ended without one."""
         asked: float | None = None
         while True:
             ended = tether.ended
@@ -255,7 +255,7 @@ class ProcessRunner:
             if stop.reason is StopReason.CANCELLED and asked is None:
                 asked = now
                 tether.tell(b"c\n")
-            deadline = child.renewal()  # before the look at `stop`: a lease that was lost may be renewed after that
+            deadline = child.renewal()  # before `stop` is checked: a lost lease may be renewed after the check
             if self._must_end(stop, asked, now):
                 raise Stopped
             if deadline is not None:

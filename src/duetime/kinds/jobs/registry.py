@@ -1,4 +1,4 @@
-"""Which functions may be called by name. Nothing else can: a job names a task, never code."""
+"""Registry of the functions that jobs may call. A job names a registered task and never contains code."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Task:
         constants: Mapping[str, Any] | None = None,
         portable: bool = False,
     ) -> None:
-        """`operator`: only for operators. `local`: of these, only for who sits at this machine, without a token.
-        `constants`: named arguments that the settings give: no caller sees or changes them. `portable`: beside a step
-        in a process of its own, it runs in that process too.
+        """`operator`: only for operators. `local`: only for operators on this machine, without a token. `constants`:
+        named arguments from the settings, which callers neither see nor change. `portable`: in a pipeline, it can run
+        in the process of another step.
         """
         self.function = function
         self.name = _name_of(function) if name is None else name
@@ -64,7 +64,7 @@ class Task:
 
     @cached_property
     def arguments(self) -> Arguments:
-        """Read on first use: annotations may name what the module defines further down."""
+        """The arguments, read on first use because annotations may name what the module defines further down."""
         return Arguments(self.function, hidden=self.constants)
 
     @property
@@ -83,7 +83,7 @@ class Task:
 
 
 class Registry:
-    """Tasks by name. What `base` holds is found as well, and comes first: a project's own task replaces ours."""
+    """Tasks by name. Those of `base` take precedence, so that a project's own task replaces a built-in one."""
 
     def __init__(self, tasks: Iterable[Task] = (), *, base: Registry | None = None) -> None:
         self._tasks: dict[str, Task] = {}
@@ -127,7 +127,7 @@ class Registry:
         isolation: Isolation = "thread",
         operator: bool = False,
     ) -> Any:
-        """Registers a function, which stays what it was: `@task` or `@task(name=..., isolation="process")`."""
+        """Register a function and return it unchanged: `@task` or `@task(name=..., isolation="process")`."""
 
         def register(decorated: F) -> F:
             if not callable(decorated):
@@ -142,14 +142,14 @@ class Registry:
         return inherited or self._tasks.get(name)
 
     def visible(self, name: str, caller: Caller) -> Task | None:
-        """What is for operators does not exist for others."""
+        """Return the task, or None if it does not exist or this caller may not schedule it."""
         task = self.get(name)
         if task is None or (task.operator and not caller.operator) or (task.local and caller.holder != LOCAL):
             return None
         return task
 
     def describe(self, caller: Caller) -> list[dict[str, Any]]:
-        """For agents: the tasks this caller may schedule, by name."""
+        """Describe to agents the tasks that this caller may schedule, sorted by name."""
         return [task.describe() for task in self if self.visible(task.name, caller) is not None]
 
     def __iter__(self) -> Iterator[Task]:

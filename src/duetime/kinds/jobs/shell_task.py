@@ -1,8 +1,8 @@
-"""`run_command`: a program of this machine, run as a job. Nothing has it unless its settings name this module.
+"""The task `run_command`, which runs a local program. It exists only where settings name `duetime.kinds.command`.
 
-It runs what the operator wrote down at the command line, such as a line of a crontab, and nothing that an agent can ask
-for: over MCP and HTTP the task does not exist, for operators neither. Its process has a group of its own, which is
-killed as a whole when the run is stopped, when its time is up, or when its worker dies.
+It runs what the operator gave on the command line, such as a line of a crontab, and nothing that an agent can request:
+over MCP and HTTP the task does not exist, not even for operators. Its process has its own group, which is killed as a
+whole when the run is stopped, when it times out, or when its worker dies.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from duetime.kinds.jobs.registry import Task, default_registry
 MODULE = "duetime.kinds.command"
 NAME = "run_command"
 LONGEST = 24 * 3600.0
-"""Seconds that a command may take where its job sets no timeout."""
+"""Default for the seconds that a command may take."""
 KEPT = 16 * 1024
-"""Bytes of its output: the end, which says how it went."""
+"""Bytes of output that are kept: the end, which shows how the command went."""
 LINGER = 1.0
-"""Seconds for the rest of the output, where something that the command left behind holds it open."""
+"""Seconds to wait for the rest of the output if a process that the command left behind holds the pipe open."""
 _TICK = 0.1
 _GRACE = 4.0
-"""Seconds between asking it to stop and killing it; the run itself is killed a second later."""
+"""Seconds between SIGTERM and SIGKILL; the task's own process is killed a second later."""
 _USUAL = ("HOME", "LOGNAME", "USER", "PATH", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-"""What a command sees of the worker's surroundings: little, as under cron, and no secret of Duetime's."""
+"""Variables that a command inherits from the worker: few, as under cron, and none of Duetime's secrets."""
 
 
 class CommandFailed(Exception):
-    """It ended with another exit code than 0."""
+    """The command was stopped, took too long, or ended with an exit code other than 0."""
 
 
 def run_command(
@@ -87,7 +87,7 @@ def _started(argv: list[str], env: dict[str, str], folder: str) -> subprocess.Po
 
 
 def _wait(process: subprocess.Popen[bytes], context: TaskContext, seconds: float) -> str | None:
-    """None when it ended by itself, else why it had to end."""
+    """Wait for the process. Return None if it ended by itself, otherwise the reason why it was stopped."""
     for _ in range(max(1, int(seconds / _TICK))):
         if process.poll() is not None:
             return None
@@ -107,19 +107,19 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _feed(pipe: IO[bytes] | None, text: str) -> None:
-    assert pipe is not None  # it was asked for
+    assert pipe is not None  # because of stdin=PIPE
     try:
         pipe.write(text.encode())
         pipe.close()
     except OSError:
-        pass  # it does not read, which is its own affair
+        pass  # a command that does not read its input is no error
 
 
 class _Output:
-    """Reads as fast as the command writes, and keeps the end."""
+    """Reads output as fast as the command writes it, and keeps the end."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
-        assert pipe is not None  # it was asked for
+        assert pipe is not None  # because of stdout=PIPE
         self._pipe = pipe
         self._pieces: deque[bytes] = deque()
         self._held = self._total = 0
@@ -135,7 +135,7 @@ class _Output:
                 self._held -= len(self._pieces.popleft())
 
     def end(self) -> tuple[str, int]:
-        """The text, and how many bytes before it are gone."""
+        """Return the kept text and the number of bytes dropped before it."""
         self._reader.join(LINGER)
         kept = b"".join(list(self._pieces))[-KEPT:]
         return kept.decode(errors="replace"), self._total - len(kept)

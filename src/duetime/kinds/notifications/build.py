@@ -1,4 +1,4 @@
-"""What brings notifications on their way, as the settings say."""
+"""Creation of the courier that the settings describe, and notes about the notifications of other owners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetime.settings import Settings
 
 
 def courier_of(settings: Settings, clock: Clock) -> Courier:
-    """Where nothing is set up, nothing has to be imported."""
+    """Return the courier. Where nothing is set up, nothing has to be imported."""
     given = settings.notifications
     if not given.server and not settings.channels:
         return Inbox()
@@ -32,10 +32,10 @@ def courier_of(settings: Settings, clock: Clock) -> Courier:
     return RoutingCourier(clock, settings.threads, server, channels, given.alerts)
 
 
-# What becomes of the notifications of owners other than `local`: topics of their own, channels that are not theirs.
+# Notifications of owners other than `local`, who have separate topics and cannot use every channel.
 
 LOOKED_AT = 1000
-"""Notifications that are looked at: enough to notice other owners, in a moment."""
+"""Notifications that are examined: enough to notice other owners, and still fast."""
 _SHOWN = 5
 _OPERATOR = Caller(LOCAL, operator=True)
 
@@ -48,7 +48,7 @@ class Other(NamedTuple):
 
 
 def others(scheduler: Scheduler) -> list[Other]:
-    """Return the owners other than `local`, with their topics, of what may still fire."""
+    """Return the owners other than `local`, and their topics, of notifications that may still fire."""
     query = ScheduleQuery(kind=NOTIFICATION, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
     found = scheduler.search(_OPERATOR, query)
     if isinstance(found, Err):
@@ -58,8 +58,8 @@ def others(scheduler: Scheduler) -> list[Other]:
 
 
 def notes_for_others(scheduler: Scheduler, settings: Settings, courier: Courier, *, addresses: bool) -> Iterator[str]:
-    """Return what their owners have to be told, a sentence for each matter. Whoever knows an address of a public server
-    can read what is sent there, so that no log holds one."""
+    """Yield a sentence for each thing that other owners have to be told. Logs leave out `addresses`, because whoever
+    knows an address of a public server can read what is sent there."""
     if not settings.channels and not settings.notifications.server:
         return
     found = others(scheduler)

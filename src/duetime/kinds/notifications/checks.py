@@ -1,4 +1,4 @@
-"""Checks of where notifications go: whether what was set can be used. Nothing is sent, and no address is shown."""
+"""Checks of the settings for notifications. Nothing is sent, and no address is shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def place_of_alerts(settings: Settings) -> str:
 
 
 def alerts_warning(settings: Settings) -> str | None:
-    """Where messages reach a person, and those that say what went wrong do not, though nobody chose that."""
+    """Return a warning if messages reach a person but alerts stay in the inbox, although nobody chose that."""
     topic, names = settings.notifications.alerts, sorted(settings.channels)
     if not names or topic in names or topic == INBOX or settings.notifications.server:
         return None

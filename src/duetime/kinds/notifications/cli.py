@@ -36,7 +36,7 @@ app = group("Notifications: messages to a person, at once or scheduled.")
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What a notification may have besides its text."""
+    """Options of a notification besides its text."""
 
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Above the message.")] = None
     priority: Annotated[

@@ -1,4 +1,4 @@
-"""Notifications that are kept elsewhere: made, listed and changed through the service that keeps and fires them."""
+"""CLI functions for notifications that another service keeps: they are created, listed and changed through it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from duetime.terminal.schedules.options import When
 
 
 def service_of(room: App, words: Words) -> NotificationService | None:
-    """None where this store keeps them, as it keeps all other kinds."""
+    """Return the service that keeps this kind, or None if this store does, as for all kinds but notifications."""
     return room.remote if words.kind == "notification" else None
 
 
@@ -61,7 +61,7 @@ def views(room: App, service: NotificationService) -> list[dict[str, Any]]:
 
 
 def print_list(room: App, service: NotificationService) -> bool:
-    """Whether there are any."""
+    """Print the notifications, and return whether there are any."""
     listing: Listing = _told(service.scheduled(LOCAL))
     now = room.clock.now()
     rows: list[list[object]] = [
@@ -82,7 +82,7 @@ def _state(each: Recurring) -> str:
 
 
 def change(service: NotificationService, verb: str, id: str) -> bool:
-    """Whether it was there to be changed. To cancel what is kept elsewhere is to delete it."""
+    """Change a notification, and return whether it exists there. Cancelling one at the service deletes it."""
     changes = {"pause": service.pause, "resume": service.resume, "cancel": service.delete, "delete": service.delete}
     done = changes[verb](LOCAL, id)
     if isinstance(done, Err) and done.code == "not_found":
@@ -92,14 +92,14 @@ def change(service: NotificationService, verb: str, id: str) -> bool:
 
 
 def notes_on_failures(room: App) -> list[str]:
-    """What nobody can see from here, where failures are listed."""
+    """Return notes for a list of failures about those that cannot be seen from here."""
     if room.remote is None:
         return []
     return [f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows."]
 
 
 def _told(result: Result[Any]) -> Any:
-    """Reasons of a service may quote what it was sent: without what must not be shown."""
+    """Return the value, or raise the error with secrets redacted: a service may quote what it was sent."""
     if isinstance(result, Err):
         raise Refused(Err(result.code, without_secrets(result.message), result.details))
     return taken(result)

@@ -1,4 +1,4 @@
-"""`duetime inbox`: notifications that arrived, in the built-in inbox or wherever else they went."""
+"""`duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications: messages to a person. Without a channel they arrive in the built-in inbox: the completed runs."""
+"""The notification kind. Without a channel, notifications arrive in the built-in inbox, which is the completed runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from duetime.kinds.notifications.payload import checked_payload
 
 USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
-"""Seconds: a receiver that is silent for longer will not answer, and holds a thread."""
+"""Maximum seconds of an attempt: a receiver that is silent for longer will not answer, and occupies a thread."""
 _SHARE = 0.95
-"""Of the run's time: the attempt has to end by itself, so that its own words are what is recorded."""
+"""Share of the run's timeout: the attempt has to end before it, so that the attempt's own error is recorded."""
 
 
 class NotificationKind:
     name = "notification"
-    # Every occurrence is a message for itself: one that waits for its retry must not make the next one silent.
+    # Every occurrence is a separate message: one that waits for its retry must not suppress the next one.
     defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS, "overlap": str(Overlap.ALLOW)})
     remembered: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ class NotificationKind:
         self._courier = courier or Inbox()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
-        """Unguessable: whoever knows one was given it."""
+        """Return an unguessable id, so that only those who were given it know it."""
         return f"{'msg' if trigger_type == 'once' else 'scd'}_{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
@@ -58,8 +58,8 @@ class NotificationKind:
 
 
 def parcel_id(claim: Claim) -> str:
-    """The same on every attempt at one message. What was asked for again by hand is another message, like each
-    occurrence of one that recurs; a one-off goes by the id that its maker knows."""
+    """Return an id that is the same on every attempt at one message. A one-off has the id that its creator knows; each
+    run that was requested by hand, and each occurrence of a recurring one, is another message."""
     public_id = claim.definition.public_id
     goes_out_once = isinstance(trigger_from_json(claim.definition.trigger), OnceTrigger)
     return public_id if goes_out_once and claim.run.cause == Cause.TRIGGER else f"{public_id}.{claim.run.id}"
@@ -72,7 +72,7 @@ def _patience(policy: Policy) -> float:
 
 
 def _with_message(outcome: Completed, claim: Claim, payload: Mapping[str, Any]) -> Completed:
-    """History shows what arrived even when its schedule is gone."""
+    """Add the message to the result, so that history shows it even after its schedule is deleted."""
     how = json.loads(outcome.result or "{}")
     sent = {**how, "notification_id": claim.definition.public_id, **payload}
-    return Completed(encode_whole(sent))  # the receipt is whatever the receiver wrote
+    return Completed(encode_whole(sent))  # the receipt is any text from the receiver

@@ -30,13 +30,13 @@ from duetime.kinds.notifications.service import (
 )
 from duetime.service.presenters import living
 
-# What a stored schedule and its run say about a notification.
+# Conversion of stored schedules and runs to notifications.
 
 CUT = "The message was longer than its receiver takes: the end was cut off."
 
 
 def is_decided(run: Run) -> bool:
-    """A pending run with an error has failed once and waits for its next attempt."""
+    """Check whether an attempt is over. A pending run with an error has failed once and waits for its retry."""
     if run.status == RunStatus.PENDING:
         return run.error is not None
     return run.status not in (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.WAITING)
@@ -85,7 +85,7 @@ def recurring(schedule: Schedule) -> Recurring:
 
 
 def _trigger(schedule: Schedule) -> Trigger | None:
-    """None where it cannot be read any more: the schedule is broken, and must still be shown and deleted."""
+    """Return the trigger, or None if it cannot be read any more: a broken schedule must still be shown and deleted."""
     try:
         return trigger_from_json(schedule.definition.trigger)
     except (DuetimeError, ValueError, KeyError, TypeError):
@@ -93,7 +93,7 @@ def _trigger(schedule: Schedule) -> Trigger | None:
 
 
 def _stored(text: str | None) -> dict[str, Any]:
-    """An object; empty where there is none, as in what is left of a deleted schedule."""
+    """Return the stored object, or an empty one, as for what is left of a deleted schedule."""
     try:
         value = json.loads(text or "null")
     except ValueError:
@@ -125,13 +125,13 @@ class LocalNotifications:
         channels: Callable[[str], Collection[str]] = lambda _owner: (),
         patience: float = PATIENCE,
     ) -> None:
-        """`courier` says where a topic's messages go; `channels` are the names that are set up for an owner."""
+        """`courier` knows where a topic's messages go; `channels` returns the names that are set up for an owner."""
         self._scheduler = scheduler
         self._courier = courier or Inbox()
         self._channels = channels
         self._patience = patience
 
-    # -- making ---------------------------------------------------------------------------------------------------
+    # -- creating -------------------------------------------------------------------------------------------------
 
     @told
     def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
@@ -157,8 +157,8 @@ class LocalNotifications:
         return self._scheduler.create(caller, new.as_schedule(type_, config, zone, **policy))
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
-        """Its run, once the first attempt is over, or as far as it came. Counted in looks: a clock that is set must
-        not stretch them."""
+        """Return its run when the first attempt is over, or else as it is at the end of the wait. The wait is counted
+        in polls, so that setting the clock cannot prolong it."""
         pause = threading.Event()
         runs: list[Run] = []
         for look in range(1, 1 + int(self._patience / LOOK)):

@@ -1,4 +1,4 @@
-"""The fields of a notification, each checked; a refusal names its field and shows what would be right."""
+"""Validation of the fields of a notification. An error names its field and shows a valid example."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_LABEL = 200
 _LONGEST_URL = 2048
 _LABEL = re.compile(r"[A-Za-z0-9._-]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-# A phone opens what it is given to open: these would run something or show what lies on the reader's own machine.
+# A phone opens whatever link it is given: these would run code or show data of the reader's own device.
 _UNSAFE_SCHEMES = frozenset({"javascript", "vbscript", "data", "file", "blob"})
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 
@@ -55,7 +55,7 @@ def _web_url(field: str, value: Any) -> str:
 
 
 def _link(field: str, value: Any) -> str:
-    """Anything that a phone can open, such as mailto: or an app's own scheme."""
+    """Check a link, which may be anything that a phone can open, such as mailto: or an app's own scheme."""
     example = "https://example.org/ticket/7"
     text = _url(field, value, example)
     scheme, colon, rest = text.partition(":")
@@ -130,7 +130,7 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, _Check]]] = {
     ),
     "broadcast": (("label",), {**_SHARED, "intent": _string, "extras": _texts}),
 }
-"""By what a button does: the keys it must have, and how each of its keys is checked."""
+"""For each action of a button: its required keys, and the check of each of its keys."""
 
 
 def _actions(field: str, value: Any) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def _action(field: str, value: Any) -> dict[str, Any]:
     return {"action": does, **given}
 
 
-# -- the whole ----------------------------------------------------------------------------------------------------
+# -- the whole payload --------------------------------------------------------------------------------------------
 
 _FIELDS: dict[str, _Check] = {
     "title": lambda field, value: _text(field, value, "Backup failed"),
@@ -171,7 +171,7 @@ _FIELDS: dict[str, _Check] = {
 
 
 def checked_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, without nulls; message and topic are always there."""
+    """Return the validated fields, without nulls; message and topic are always present."""
     known = ("message", "topic", *_FIELDS)
     for field in payload:
         if field not in known:

@@ -1,4 +1,4 @@
-"""Notifications that another service keeps: what fires next there, and what is said where only this store is shown."""
+"""Notifications that another service keeps: their next times, and notes for lists that only show this store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACE = "QStash"
 
 
 def refusal_of(service: NotificationService, kind: str) -> Err | None:
-    """A schedule that a face makes and shows is kept here; a notification that is kept elsewhere is none."""
+    """Refuse to create a notification in this store if another service keeps them; otherwise return None."""
     if service.fires_here or kind != KIND:
         return None
     return Err(
@@ -29,7 +29,7 @@ def refusal_of(service: NotificationService, kind: str) -> Err | None:
 
 
 def notes_on_lists(service: NotificationService, kind: str | None) -> list[str]:
-    """What somebody may miss in a list of schedules, of one kind or of all."""
+    """Return notes about what is missing in a list of schedules, of one kind or of all."""
     if service.fires_here or kind not in (None, KIND):
         return []
     return [
@@ -47,7 +47,7 @@ class Elsewhere(NamedTuple):
 def coming_elsewhere(
     service: NotificationService, caller: Caller, until: Instant | None, count: int, zone: str
 ) -> Elsewhere:
-    """That the service does not answer hides nothing of what is kept here."""
+    """Return what fires next at the service. If it fails, return a warning, so that what is kept here is shown."""
     if service.fires_here:
         return Elsewhere([], [])
     found = service.scheduled(caller)

@@ -1,4 +1,4 @@
-"""Brings each message where its topic says: to a named channel, to an ntfy server, or into the inbox."""
+"""Delivery of each message by its topic: to a named channel, to an ntfy server, or into the inbox."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class RoutingCourier:
         channels: Mapping[str, ChannelSpec],
         alerts: str = ALERTS,
     ) -> None:
-        """Its addresses are the operator's, so they may be private. `alerts` is the topic that stands for that of
-        alerts: what makes them decides in the store, and knows of no channel."""
+        """Allow private addresses, because the operator set them. `alerts` replaces the default topic of alerts, which
+        are created in the store, where channels are unknown."""
         self._http = Http(clock, None, connections=max(32, threads))
         hosts = Hosts(clock, threads)
         self._misnamed = [problem for name in channels if (problem := problem_of_name(name)) is not None]
@@ -47,7 +47,7 @@ class RoutingCourier:
         return self._carrier(topic, parcel.owner).deliver(parcel._replace(topic=topic))
 
     def _meant(self, topic: str, owner: str) -> str:
-        """Alerts of an owner for whom their channel does not exist stay on the topic of alerts, which is theirs."""
+        """Return the topic to use. Alerts of an owner who cannot use their channel stay on the default topic."""
         if topic != ALERTS or (self._alerts in self._channels and not self._is_there(self._alerts, owner)):
             return topic
         return self._alerts
@@ -72,14 +72,14 @@ class RoutingCourier:
         return address_of(self._server, self._meant(topic, owner), owner)
 
     def problems(self) -> list[str]:
-        """Loads what a delivery needs as well, so that the first one does not spend its time on it."""
+        """Return what is wrong with the settings. Also load what a delivery needs, so that the first one is fast."""
         self._http.open()
         carriers = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
         found = [problem for carrier in carriers if (problem := carrier.problem()) is not None]
         return [*self._misnamed, *found, *self._no_place_for_alerts()]
 
     def _no_place_for_alerts(self) -> list[str]:
-        """A server that cannot be used has said so itself."""
+        """Check the topic of alerts. A server that cannot be used is reported already."""
         if self._server is None or self.channel_of(ALERTS) != NTFY or problem_of(self._server) is not None:
             return []
         problem = problem_of_topic(self._server, self._alerts)

@@ -1,4 +1,4 @@
-"""The service layer of notifications: what every face asks for, whatever keeps the schedules. Failures are values."""
+"""The service layer of notifications for all interfaces, whichever backend keeps them. Failures are values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class NewNotification:
-    """What a caller asks for, unchecked."""
+    """A caller's request, not yet validated."""
 
     message: str
     topic: str
@@ -34,7 +34,7 @@ class NewNotification:
     idempotency_key: str | None = None
 
     def as_schedule(self, trigger_type: str, config: Mapping[str, Any], zone: str, **policy: Any) -> NewSchedule:
-        """What the core checks, whoever keeps it afterwards."""
+        """Return the schedule that the engine validates, whichever backend keeps it."""
         payload = {"message": self.message, "topic": self.topic, **self.more}
         policy = {**self.policy, **policy}
         return NewSchedule(KIND, _name(payload), trigger_type, config, payload, policy, zone, self.idempotency_key)
@@ -50,7 +50,7 @@ class Message(NamedTuple):
 
 
 class Recurring(NamedTuple):
-    """A notification that comes again and again."""
+    """A recurring notification."""
 
     schedule_id: str
     cron: str | None
@@ -70,60 +70,60 @@ class Listing(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """How the one attempt at sending ended."""
+    """The result of the one attempt at sending."""
 
     message_id: str
     topic: str
     channel: str | None
-    """Where it arrived; None where it did not."""
+    """Where it arrived; None if it did not."""
     error: str | None = None
     retried: bool = False
-    """It did not arrive yet, and will be tried again without anybody's doing."""
+    """It has not arrived yet, and will be retried automatically."""
     note: str = ""
-    """What whoever sent it should know besides, where it arrived."""
+    """What the sender should know about a message that arrived."""
 
 
 SUBSCRIBE = "Every owner has topics of their own: to hear {topic}, a phone has to subscribe to {address}."
 
 
 class NotificationService(Protocol):
-    """Expected errors: `not_found`; `api_error` with a reason that may be shown; else the code and the message of a
-    refused input, with its field in the details.
+    """Operations on notifications. Expected errors: `not_found`; `api_error` with a reason that may be shown; else the
+    code and the message of invalid input, with its field in the details.
     """
 
     fires_here: bool
-    """Whether they need a worker of ours to go out."""
+    """Whether our own workers send the notifications."""
 
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
-        """At once: one attempt of a few seconds at most."""
+        """Send at once, with one attempt of a few seconds at most."""
 
     def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
-        """`when` is read in the zone, as the core reads times; a past one is refused."""
+        """Create a one-off. `when` is read in the zone, as the engine reads times; a past time is refused."""
 
     def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]: ...
 
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
-        """The caller's own: what recurs, and the one-offs that have not gone out."""
+        """Return the caller's own notifications: recurring ones, and one-offs that have not been sent."""
 
     def pause(self, caller: Caller, schedule_id: str) -> Result[None]: ...
 
     def resume(self, caller: Caller, schedule_id: str) -> Result[None]: ...
 
     def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
-        """A recurring one, or a one-off that has not gone out."""
+        """Delete a recurring notification, or a one-off that has not been sent."""
 
     def changes(self, caller: Caller, topic: str) -> object:
-        """Something cheap that differs after every create, delete, pause, resume and firing on a topic."""
+        """Return a cheap value that differs after every create, delete, pause, resume and firing on a topic."""
 
     def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
-        """What the maker of an owner's notification should know about where it will arrive."""
+        """Return what the creator of an owner's notification should know about where it will arrive."""
 
 
 _UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
 
 
 def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """A store that is away is an answer too; what it says of itself holds paths and is for the operator."""
+    """Return an error if the store is unavailable. Its own message contains paths, which are for the operator."""
 
     @functools.wraps(method)
     def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
@@ -137,7 +137,7 @@ def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
 
 
 def _name(payload: Mapping[str, Any]) -> str:
-    """What lists over all kinds show: the first of its texts that says something."""
+    """Return the name for lists of all kinds: the first of its texts that is not blank."""
     texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
     words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
     return next(filter(None, words), KIND)

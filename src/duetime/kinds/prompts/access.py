@@ -1,4 +1,4 @@
-"""How an agent's run reaches Duetime's tools: its own token, and the server or the command to use it with."""
+"""Access of an agent's run to Duetime's tools: its own token, and the server or command to use it with."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
 
 RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
-"""The variable in which a server over stdio finds whose run it serves."""
+"""Environment variable with the token of the run that a stdio server serves."""
 RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
-"""And the one with the folder of its worker: an agent works elsewhere, where other settings and modules may lie."""
+"""Environment variable with the worker's folder: the agent's own folder may hold other settings and modules."""
 _ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", CONFIG, f"{PREFIX}SECRET"))
 _SETTINGS = environment_names()
 _TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
-"""Seconds that what a run holds outlives the patience with it: what is over is refused anyway."""
+"""Seconds that a run's token and leases outlive its timeout: a run that is over is refused anyway."""
 
 
 def life_of(patience: float) -> int:
-    """Of a run's token and of the prompts it takes, which that token finishes: neither may end before the other."""
+    """Return the lifetime of a run's token and of its leases on prompts: equal, as the token finishes the prompts."""
     return int((patience + _GRACE) * SECOND)
 
 
 class RunAccess:
-    """`url` is set by whoever serves over HTTP with tokens; elsewhere an agent starts its own server over stdio."""
+    """Creates access for runs. `url` is set by an HTTP server with tokens; otherwise an agent starts a stdio server."""
 
     def __init__(self, settings: Settings, clock: Clock, zone: str) -> None:
         self._settings, self._clock, self._zone = settings, clock, zone
@@ -51,7 +51,7 @@ class RunAccess:
         return load_tokens(self._settings, self._clock)
 
     def __call__(self, claim: Claim, patience: float, depth: int) -> Access:
-        """`depth` is that of what the run may schedule."""
+        """Return the access for a run. `depth` is the depth of what the run may schedule."""
         run, definition, _ = claim
         zone = zone_of(definition, self._zone)
         token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone)
@@ -60,14 +60,14 @@ class RunAccess:
         env = _handed_on(self._settings)
         env |= {RUN_TOKEN: token, RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(self._settings.path_of_db())}
         if self._settings.origin.file:
-            env[CONFIG] = self._settings.origin.file  # the same one, also where it was changed and not trusted again
+            env[CONFIG] = self._settings.origin.file  # the same file, even if it was changed and not trusted again
         return Access(None, token, (*_program(), *_options(self._settings)), env)
 
 
 def _handed_on(settings: Settings) -> dict[str, str]:
-    """What such a server needs of this environment: agents pass on little of theirs, and can read what they are given
-    for it. Deliveries are a worker's, so that their credentials stay here, unless notifications are kept elsewhere; the
-    secret that signs tokens is what it knows its own run's token by."""
+    """Return the variables that a stdio server needs: agents pass on few of their own, and can read those given to
+    them. Delivery credentials stay with the worker, unless notifications are kept in QStash. The signing secret is
+    included, because the server verifies its run's token with it."""
     elsewhere = settings.notifications.backend == QSTASH
     in_postgres = is_postgres(settings.path_of_db())
 
@@ -82,7 +82,7 @@ def _handed_on(settings: Settings) -> dict[str, str]:
 
 
 def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = None) -> Tokens:
-    """Makes the secret when there is none yet. Without a store they can be signed, and checked by files alone."""
+    """Return the tokens; create the secret if there is none. Without a store, revocations are read from files only."""
     from duetime.security.private_files import load_secret
     from duetime.security.revocations import FileRevocations, StoreRevocations
     from duetime.security.tokens import Tokens
@@ -95,7 +95,7 @@ def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = No
 
 
 def runs_under_way(store: Store) -> Callable[[int, int], bool]:
-    """A run is its token's as long as nobody else has it: a later attempt has another fence."""
+    """Return a check whether a token's run is still under way: a later attempt has another fence."""
 
     def is_under_way(run: int, fence: int) -> bool:
         found = store.run(RunId(run))
@@ -105,22 +105,22 @@ def runs_under_way(store: Store) -> Callable[[int, int], bool]:
 
 
 def stdio_command(settings: Settings) -> list[str]:
-    """Return a command that does the same in every folder: what was said relative to this one is made absolute, and the
-    settings file is named, because a server that is started elsewhere would find another one or none."""
+    """Return a command that does the same in every folder: relative paths are made absolute, and the settings file is
+    named, because a server that is started elsewhere would find another one or none."""
     db, file = _absolute(settings.path_of_db()), settings.origin.file
     shown = without_password(db) if "://" in db else db
-    store = [] if file and shown != db else ["--db", shown]  # a password is read from the file alone
+    store = [] if file and shown != db else ["--db", shown]  # a password is only read from the file
     return [*_program(), *(["--config", file] if file else []), *store, *_options(settings, _found_anywhere)]
 
 
 def header_command(settings: Settings) -> list[str]:
-    """Return what prints the header with this machine's token, wherever it is started."""
+    """Return the command that prints the header with this machine's token, from any folder."""
     file = (settings.path_of_keys() / "local.token").absolute()
     return [sys.executable, "-P", "-m", "duetime", "token", "header", "--file", str(file)]
 
 
 def _program() -> list[str]:
-    """-P: the folder that a client starts it in is nobody's place to import from."""
+    """Return the server command. -P keeps the folder that a client starts it in off the import path."""
     return [sys.executable, "-P", "-m", "duetime", "mcp"]
 
 
@@ -139,7 +139,7 @@ def _found_anywhere(task: str) -> str:
 
 
 def _options(settings: Settings, shown: Callable[[str], str] = _absolute_file) -> list[str]:
-    """Return what the command line and the environment said; the file is read again by whoever is started."""
+    """Return the options from command line and environment; the started server reads the settings file itself."""
     tasks = () if settings.origin.file and settings.origin.tasks == settings.origin.file else settings.tasks
     named = [part for each in tasks for part in ("--tasks", shown(each))]
     tools = ["--tools", ",".join(settings.tools)] if settings.tools else []

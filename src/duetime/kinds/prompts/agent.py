@@ -1,4 +1,4 @@
-"""What an agent is woken with, and what wakes it: the words that prompts and agents share."""
+"""Types that prompts and agents share: what an agent is woken with, and what it answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetime.engine.worker.lease import Lease
 
 
 class Access(NamedTuple):
-    """How this one run reaches Duetime's tools: a server at a URL with a token, or a command that speaks over stdio."""
+    """Access of one run to Duetime's tools: a server URL with a token, or a command that speaks MCP over stdio."""
 
     url: str | None
     token: str
@@ -24,40 +24,40 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """One prompt run in the hands of an agent."""
+    """One prompt run, as it is given to an agent."""
 
     run: int
     fence: int
-    """Of this attempt: together they say in whose hands is what it takes (`run_holder`)."""
+    """Fence of this attempt; `run` and `fence` together identify the holder of what it takes (`run_holder`)."""
     task: int
-    """The number by which people know the schedule."""
+    """The schedule's number, as people see it."""
     owner: str
     prompt: str
-    """What the owner stored, as it is."""
+    """The prompt exactly as the owner stored it."""
     text: str
-    """The same, framed: who stored it, when, and that it is data. This is what an agent is given."""
+    """The prompt in its envelope: who stored it, when, and that it is data. This is what an agent is given."""
     stored: Instant
     due: Instant
     depth: int
-    """Of what this run schedules: one more than its own."""
+    """Depth of what this run schedules: one more than its own."""
     patience: float
-    """Seconds until its time is up."""
+    """Seconds until the run times out."""
     access: Access
     stop: StopSignal
     report: Callable[[str], None]
     deeper: Callable[[int], Access]
-    """The same access for a run that also does what others stored, at their depth."""
+    """Returns the same access at a given depth, for a run that also does prompts stored by others."""
     zone: str = ""
-    """In which its owner reads times, and its token too; empty means that of the installation."""
+    """Time zone of its owner and its token; empty means that of the installation."""
     left: Left = UNLIMITED
-    """What the limits of the day leave to this run. Who cannot keep to it is only stopped before the next one."""
+    """What the daily limits leave to this run. An agent that cannot enforce it is only stopped before its next run."""
     lease: Lease | None = None
-    """The worker's right to act: a program that an agent starts must end before it does."""
+    """The worker's lease: a program that an agent starts must end before it expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run used, where the agent reports it."""
+    """Usage of a run, where the agent reports it."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -70,38 +70,38 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `error` is None where the agent did what it was asked for."""
+    """An agent's answer. `error` is None if it did what it was asked to do."""
 
     text: str = ""
     outcome: Any = None
-    """Structured, where the agent gives such."""
+    """Structured result, if the agent gives one."""
     tool_calls: Sequence[Mapping[str, Any]] = ()
     denied: Sequence[str] = ()
-    """Tools that it was not allowed: a run that was denied one did not succeed."""
+    """Tools that it was not allowed to use: a run that was denied one did not succeed."""
     spent: Spent = field(default_factory=Spent)
     exit_code: int | None = None
     error: str | None = None
     permanent: bool = False
-    """True where trying again cannot help: a missing program, a setting that is wrong."""
+    """True if a retry cannot help: a missing program, a wrong setting."""
     waiting_until: Instant | None = None
-    """Set where the answer comes later, by a callback: the run waits until then."""
+    """Set if the answer comes later, by a callback: the run waits until then."""
     earlier_calls: int = 0
-    """Made before `tool_calls`: a long run's last ones tell more than its first, and only these are remembered."""
+    """Number of calls before `tool_calls`. Only a long run's last calls are kept: they tell more than its first."""
 
 
 BROKE_OFF = Reply(error="it broke off")
-"""Stands for the answer of an agent until it gives one."""
+"""Placeholder for an agent's answer until it gives one."""
 
 
 def goes_on(answer: Reply | Outcome) -> bool:
-    """Its agent answers later, with the same token: what it took stays in its hands."""
+    """Return whether the agent answers later, with the same token: the run then keeps what it took."""
     return isinstance(answer, Reply) and answer.waiting_until is not None
 
 
 class Agent(Protocol):
     def wake(self, errand: Errand) -> Reply | Outcome:
-        """One attempt, in a thread of the pool. It watches `errand.stop` and its patience, and ends what it started
-        before it returns; never raises for what an agent, a network or a model does. An Outcome decides by itself, for
-        example `Returned` where the work is given back."""
+        """Run one attempt, in a thread of the pool. It obeys `errand.stop` and `errand.patience`, ends what it started
+        before it returns, and never raises for what an agent, a network or a model does. A returned Outcome is used
+        as it is, for example `Returned` to give the work back."""
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The agents that the settings name, each with its limits, and what waits for them."""
+"""Builds the agents that the settings name, each with its limits, and the prompt kind that wakes them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prompt_kind(
     access: Callable[[Claim, float, int], Access],
     scheduler_of: SchedulerOf,
 ) -> PromptKind:
-    """Where no agent is named, none is imported: every due prompt waits in the inbox."""
+    """Build the prompt kind. If no agent is named, none is imported: every due prompt waits in the inbox."""
     inboxes = _inboxes(settings)
     plain = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
     wakers = {
@@ -56,14 +56,14 @@ def prompt_kind(
 
 
 def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
-    """Who may use which agent. The heartbeat has the standing instructions of its owner: it is woken for nobody else;
-    the inbox is there for everybody."""
+    """Return who may use which agent. The heartbeat has the standing instructions of its owner, so it is woken for
+    nobody else. The inbox is open to everybody and not listed."""
     named = {**settings.agents, **woken_agents(settings)}
     return {name: each.owners for name, each in named.items() if name != INBOX} | {HEARTBEAT: ONLY_LOCAL}
 
 
 def inboxes_of(settings: Settings) -> Inboxes:
-    """What faces say of a prompt that no agent is woken for; a beat takes what waits in the inbox itself."""
+    """Return the inboxes, which wake no agent, for interfaces to tell. A heartbeat takes from `inbox` by itself."""
     return Inboxes(frozenset((INBOX, *_inboxes(settings))), LOCAL if settings.heartbeat.every else None)
 
 
@@ -72,7 +72,7 @@ def _inboxes(settings: Settings) -> dict[str, Used]:
 
 
 def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
-    """The built-in one needs no table of its own where there is a model for it."""
+    """Return the agents that can be woken. A built-in agent that is needed is added without a table of its own."""
     named = {name: each for name, each in settings.agents.items() if each.type != INBOX}
     if settings.model or (settings.heartbeat.every and not settings.heartbeat.agent) or settings.agent == BUILTIN:
         named.setdefault(BUILTIN, AgentSettings(type=BUILTIN))
@@ -143,20 +143,20 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
 
 
-# Which agents and channels there are, by name and type alone: whatever else is set for them stays in the settings.
+# Agents and channels by name and type only: their other settings are not shown.
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
 Named = dict[str, str]
 
 
 def agents_for(settings: Settings, owner: str) -> list[Named]:
-    """Return the agents that there are for an owner."""
+    """Return the agents that an owner may use."""
     owners = owners_of_agents(settings)
     return [each for each in named_agents(settings) if is_open_to(owners.get(each["name"], (EVERYBODY,)), owner)]
 
 
 def channels_for(settings: Settings, owner: str) -> list[Named]:
-    """Return the channels that there are for an owner."""
+    """Return the channels that an owner may use."""
     closed = settings.channels.keys() - channel_names(settings, owner)
     return [each for each in named_channels(settings) if each["name"] not in closed]
 
@@ -167,7 +167,7 @@ def channel_names(settings: Settings, owner: str) -> set[str]:
 
 
 def named_agents(settings: Settings) -> list[Named]:
-    """The inbox is always there; a preset is the name of a known program, and so a command."""
+    """Return all agents. The inbox always exists; a preset names a known program, so its type is `command`."""
     made = [
         {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}
         for name, each in {**settings.agents, **woken_agents(settings)}.items()
@@ -183,6 +183,6 @@ def named_channels(settings: Settings) -> list[Named]:
 
 
 def _type(url: str) -> str:
-    """The scheme, which is the name of a service; anything else of an address may be a credential."""
+    """Return the URL's scheme, which names the service; any other part of the URL may be a credential."""
     match = _SCHEME.match(url)
     return "unknown" if match is None else match[1].lower()

@@ -63,7 +63,7 @@ class Chat:
         self._clock, self._zone = SystemClock(), local_zone(settings)
 
     def once(self, text: str, json_: bool) -> int:
-        """The answer alone, so that a script can use it."""
+        """Ask one question and print only the answer, so that a script can use it."""
         terminal = Terminal(quiet=json_, aside=sys.stderr)
         with self._open() as conversation:
             said = self._say(conversation, text, terminal)
@@ -102,7 +102,7 @@ class Chat:
 
 
 def _access(settings: Settings) -> Access:
-    """A server of our own over stdio: whatever else runs or does not run, it has the tools. The store is named in the
+    """Return access to a stdio server of our own, which works whatever else is running. The store is named in the
     environment, because everybody can read the command lines of all processes, and a URL may hold a password."""
     from duetime.kinds.prompts.access import RUN_FOLDER
     from duetime.settings import CONFIG, PREFIX

@@ -20,7 +20,7 @@ class Session(NamedTuple):
     name: str
     updated: Instant
     first: str
-    """What it began with."""
+    """The first question."""
     messages: list[Any]
 
 
@@ -33,7 +33,7 @@ class Sessions:
         return [] if found is None else found.messages
 
     def add(self, name: str, asked: str, messages: Sequence[Any], now: Instant) -> None:
-        """To what is there by now: a second terminal may be in the same conversation."""
+        """Append to what is stored by now: a second terminal may be in the same conversation."""
         found = self._read(name)
         before = [] if found is None else found.messages
         first = asked if found is None else found.first
@@ -42,13 +42,13 @@ class Sessions:
         replace_private(self._path(name), json.dumps(document))
 
     def all(self) -> list[Session]:
-        """The latest first."""
+        """Return all conversations, the latest first."""
         names = [path.stem for path in self._folder.glob("*.json") if _NAME.fullmatch(path.stem)]
         found = [session for name in names if (session := self._read(name)) is not None]
         return sorted(found, key=lambda session: session.updated, reverse=True)
 
     def new(self, day: str) -> str:
-        """A name that no conversation has."""
+        """Return a name that no conversation has."""
         taken = {path.stem for path in self._folder.glob("*.json")}
         numbered = (f"{day}-{number}" for number in range(1, len(taken) + 2))
         return next(name for name in numbered if name not in taken)

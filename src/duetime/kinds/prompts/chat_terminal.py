@@ -1,4 +1,4 @@
-"""What a conversation looks like in a terminal. Whatever a model or a tool writes is shown, never obeyed."""
+"""Terminal output of a conversation. Control characters from a model or a tool are shown, never interpreted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 PROMPT = "> "
 LEAVE = ("/quit", "/exit")
 SHOWN = 5
-"""Due prompts that are named at the beginning."""
+"""Due prompts that are listed at the beginning."""
 
 
 class Terminal:
     def __init__(self, *, quiet: bool = False, aside: TextIO | None = None) -> None:
-        """`quiet` shows nothing while it comes; `aside` is where the lines go that are not the answer."""
+        """`quiet` suppresses answers as they arrive; `aside` receives the lines that are not part of the answer."""
         self._quiet = quiet
         self._console = screen.console()
         if aside is not None:
@@ -41,9 +41,9 @@ class Terminal:
             print(f"  and {len(waiting) - SHOWN} more")
 
     def ask(self) -> str | None:
-        """What the person says next; None when there is nothing more."""
+        """Return what the person says next, or None to end the conversation."""
         with suppress(ImportError):
-            import readline  # noqa: F401 - gives the line its editing and its history
+            import readline  # noqa: F401 - gives `input` line editing and a history
         while True:
             try:
                 text = input(PROMPT if sys.stdin.isatty() else "").strip()
@@ -60,10 +60,10 @@ class Terminal:
 
     def _finish_line(self) -> None:
         if sys.stdin.isatty():
-            print()  # the cursor still stands behind the prompt
+            print()  # the cursor is still behind the prompt
 
     def hear(self, news: Word | Called) -> None:
-        """Called from the thread of the conversation, one after the other."""
+        """Show a part of the answer or a tool call. Called from the conversation's thread, one at a time."""
         from duetime.kinds.prompts.agents.model_turn import Called
 
         if self._quiet:
@@ -92,12 +92,12 @@ class Terminal:
             self._in_line = False
 
     def _dim(self, line: str) -> None:
-        """One line, whatever it says."""
+        """Print one dimmed line, whatever it contains."""
         terminal = self._console.is_terminal
         text: Any = screen.safe(line, "dim")
         self._console.print(text, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
 
 def _readable(text: str) -> str:
-    """Lines stay lines; everything else that could move the cursor is spelled out."""
+    """Keep line breaks; escape everything else that could move the cursor."""
     return "\n".join(clean(line) for line in text.expandtabs(4).split("\n"))

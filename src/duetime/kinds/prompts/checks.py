@@ -1,5 +1,5 @@
-"""Checks of who does due prompts: whether an agent could be woken from here, and whether prompts name one that is not
-there. Nothing is started and no model is asked."""
+"""Checks of agents: whether each could be woken from here, and whether prompts name one that does not exist. Nothing
+is started and no model is called."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from duetime.terminal.output import clean
 
 SUBJECT = "agents"
 LOOKED_AT = 1000
-"""Prompts whose agents are looked up: enough to notice what is missing, in a moment."""
+"""Prompts whose agents are looked up: enough to notice a missing one, and still fast."""
 
 
 def agent_checks(settings: Settings) -> Iterator[Check]:
-    """The worker may have another environment: what is missing in this one is a warning."""
+    """Check all agents. The worker may have another environment: a program or key missing in this one is a warning."""
     woken = woken_agents(settings)
     for name, given in woken.items():
         yield _agent(name, given, settings)
@@ -38,7 +38,7 @@ def agent_checks(settings: Settings) -> Iterator[Check]:
 
 
 def _agent(name: str, given: AgentSettings, settings: Settings) -> Check:
-    """What cannot be built at all is refused before this is asked."""
+    """Check one agent. Settings from which no agent can be built are refused before this."""
     who = f"agents.{clean(name)}"
     if given.folder and not Path(given.folder).expanduser().is_dir():
         return Check("fail", SUBJECT, f"{who}: there is no folder {clean(given.folder)}; make it, or name another")
@@ -75,7 +75,7 @@ def _heartbeat(settings: Settings) -> Check:
 
 
 def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
-    """Of what may still fire: it would wait for an agent that nobody wakes."""
+    """Check the agents of prompts that may still fire: without its agent, a prompt would wait in vain."""
     known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
     query = ScheduleQuery(kind=PromptKind.name, status="living", limit=LOOKED_AT, count_to=0)
     named = Counter((item.definition.subject, item.definition.owner) for item in _living(scheduler, query))
@@ -94,7 +94,7 @@ def _living(scheduler: Scheduler, query: ScheduleQuery) -> list[Schedule]:
 
 
 def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterator[Check]:
-    """Agents that are there, and not for the owner of a prompt."""
+    """Warn of agents that exist but are not open to the owner of a prompt."""
     owners = owners_of_agents(settings)
     closed = [
         f"{clean(agent)} ({clean(owner)}: {number})"

@@ -1,4 +1,4 @@
-"""`duetime prompt`: agents woken with instructions, and the inbox from which scripts take what is due."""
+"""`duetime prompt`: commands to schedule prompts for agents, and to take due ones from the inbox in scripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ app = group("Prompts: instructions for an agent, scheduled.")
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """Whom a prompt wakes, and how often and how dearly."""
+    """Options: which agent a prompt wakes, how often, and at what cost."""
 
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="NAME", help="An agent of the settings, or inbox.")

@@ -1,4 +1,4 @@
-"""The words around a stored prompt, so that whoever reads it knows whose it is and that it is data."""
+"""The envelope around a stored prompt, which says whose it is and that it is data, and the stored form of an answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetime.kinds.prompts.agent import Reply
 
 
 def framed(prompt: str, definition: Definition, run: Run, zone: str) -> str:
-    """The marks around the text cannot be known to whoever wrote it: it cannot end its own frame."""
+    """Return the prompt in its envelope. Its author cannot know the marks, so the text cannot close the envelope."""
     mark = secrets.token_hex(8)
     stored, due = format_local(definition.written, zone), format_local(run.due, zone)
     return (
@@ -28,18 +28,18 @@ def framed(prompt: str, definition: Definition, run: Run, zone: str) -> str:
     )
 
 
-# What is kept of an agent's answer: within bounds, a bit of every part rather than a fragment of the whole.
+# The stored form of an agent's answer: if it is too long, each part is shortened rather than the whole cut off.
 
 LEAST = 8 * 1024
-"""Bytes that a long text leaves to what else there is, and both of them to the calls."""
+"""Bytes that a long text leaves to the outcome, and that both leave to the tool calls."""
 _MARK = " [… cut]"
 _DENIED, _NAME = 20, 200
-"""Tools that are named, and characters of each name."""
+"""Denied tools that are named, and characters of each name."""
 
 
 def kept(reply: Reply, agent: str) -> str:
-    """JSON text. Parts that the agent told nothing of are left out. The text matters most: people read it; and a long
-    run's last calls tell more than its first."""
+    """Return JSON text, without empty parts. The text has priority, because people read it; of the calls the last are
+    kept, because they tell more than the first."""
     whole = _parts(reply, agent)
     text = encode_whole(whole)
     if _size(text) <= LIMIT:
@@ -84,7 +84,7 @@ def _cut_text(text: str, room: int) -> str:
 
 
 def _latest(calls: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:
-    """Those that fit."""
+    """Return the last calls that fit."""
     fitting = 0
     for call in reversed(calls):
         room -= _size(encode_whole(call)) + 1

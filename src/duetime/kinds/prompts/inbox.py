@@ -1,4 +1,4 @@
-"""What waits in the inbox, in the hands of an agent's run: its own token finishes it, and with the run it is let go."""
+"""Inbox prompts that an agent's run takes: its own token finishes them, and the end of the run releases them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("duetime.agents")
 
 _MOST_DUE = 20
-"""Waiting prompts that one beat takes on."""
+"""Waiting prompts that one beat takes at most."""
 
 SchedulerOf = Callable[[], Scheduler]
-"""The scheduler holds the kinds and these hold the agents, so that it is there only after them."""
+"""Returns the scheduler. It holds the kinds, and these hold the agents, so it is created after them."""
 
 
 class RunHands:
     def __init__(self, scheduler_of: SchedulerOf, name: str) -> None:
-        """`name` of the agent whose answers these are."""
+        """`name`: the agent that gives the answers."""
         self._scheduler_of, self._name = scheduler_of, name
 
     def take(self, errand: Errand) -> Sequence[DuePrompt]:
-        """The oldest. One that was left alone by whoever had it before is all that is taken."""
+        """Take the oldest prompts. If the first was left unfinished by its previous holder, take only that one."""
         due: list[DuePrompt] = []
         lease = life_of(errand.patience)
         while len(due) < _MOST_DUE:
-            # As long as the run at least: however short a prompt's own time, nobody else is to do it meanwhile.
+            # At least as long as this run, however short the prompt's own timeout: nobody else may do it meanwhile.
             taken = self._scheduler_of().take(_caller(errand), PromptKind.name, INBOX, lease, least=lease)
             if isinstance(taken, Err) or taken.value is None:
                 break
@@ -59,7 +59,7 @@ class RunHands:
             log.warning("the answer of run %s to the prompt of run %s is lost: %s", errand.run, due.run, ended.message)
 
     def _is_finished(self, caller: Caller, due: DuePrompt) -> bool:
-        """By the agent itself: whoever else had it would have got another hold."""
+        """Return whether the agent itself finished it: any other holder would have got another hold."""
         run = self._scheduler_of().run(caller, due.run)
         return run is not None and hold_of(run) == due.hold
 
@@ -76,7 +76,7 @@ class RunHands:
 
 
 class LetsGo:
-    """An agent whose run, once it is over, has nothing in its hands: its token is dead, and nobody could finish it."""
+    """Wraps an agent to release what its run still holds at the end: with its token dead, nobody could finish it."""
 
     def __init__(self, inner: Agent, hands: RunHands) -> None:
         self._inner, self._hands = inner, hands
@@ -95,7 +95,7 @@ class LetsGo:
 
 
 def _caller(errand: Errand) -> Caller:
-    """Whoever brings the token of this run is the same to the scheduler."""
+    """Return the run as a caller: the same, to the scheduler, as anybody who presents the run's token."""
     return Caller(errand.owner, holder=run_holder(errand.run, errand.fence))
 
 
@@ -115,7 +115,7 @@ def _due(held: HeldRun) -> DuePrompt:
     )
 
 
-# Answers that come later than the prompt's agent was woken: kept and counted as if they had come at once.
+# Answers that come later, by callback: stored and counted as if they had come at once.
 
 
 def answered_later(scheduler: Scheduler, kinds: Mapping[str, Kind]) -> Callable[[Caller, Run, Reply], Result[Run]]:

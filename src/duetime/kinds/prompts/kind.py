@@ -1,4 +1,4 @@
-"""Prompts: instructions for an agent. When one is due, its agent is woken; without one it waits until it is taken."""
+"""The prompt kind: instructions for an agent. A due prompt wakes its agent, or waits in an inbox until it is taken."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from duetime.kinds.prompts.runner import Waking
 from duetime.settings.sections import INBOX
 
 REMINDERS = "reminders"
-"""The topic of reminders that name none."""
+"""Topic of reminders that name none."""
 UNKNOWN_WAIT = 1 * MINUTE
-"""Until a prompt is tried again whose agent this worker does not know: another one may."""
+"""Delay before a prompt is retried whose agent this worker does not know: another worker may know it."""
 UNKNOWN_TIMES = 5
-"""So often it is given back before somebody is told: by then no other worker knows the agent either."""
+"""Times it is given back before its owner is alerted: by then no other worker knows the agent either."""
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _PARTS = ("prompt", "agent", "remind", *_LIMITS)
@@ -43,13 +43,13 @@ class PromptKind:
         inboxes: Sequence[str] = (),
         owners: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
-        """For the agent `inbox`, and others that are inboxes, a due prompt waits until a connected agent takes it.
-        `owners` says who may use which agent; one that it does not name is open to all."""
+        """A due prompt for `inbox`, or for one of the other `inboxes`, waits until a connected agent takes it.
+        `owners` says who may use which agent; an agent that it does not name is open to all."""
         self._waking, self._default, self._owners = waking, default, owners
         self._inboxes = (*inboxes, INBOX)
 
     def agents(self, owner: str) -> list[str]:
-        """Those that there are for an owner. The one that is meant where a prompt names none stands first."""
+        """Return the agents that an owner may use. The first is the default for prompts that name none."""
         all_agents = dict.fromkeys([self._default, *sorted(self._waking.wakers), *self._inboxes])
         found = [name for name in all_agents if self._is_there(name, owner)]
         return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
@@ -96,7 +96,7 @@ class PromptKind:
         return self._waking.wake(work, agent, payload["prompt"], _limits(payload))
 
     def count(self, definition: Definition, spent: Spent) -> None:
-        """What was used for a run that ended elsewhere: its agent answered later."""
+        """Record the usage of a run that ended elsewhere, because its agent answered later."""
         self._waking.count(definition, spent)
 
     @staticmethod
@@ -108,7 +108,7 @@ class PromptKind:
 
 
 def _not_there(work: Work, agent: str) -> Returned:
-    """Its owner is told once for each agent, topic and day on which something was due: many may wait for the same."""
+    """Give the run back. Its owner is alerted once per agent, topic and due day, as many prompts may wait for it."""
     run, definition, _ = work.claim
     reason = f"there is no agent {agent} in the worker's settings; name it there, or give the task another agent"
     told = Alert(
@@ -150,7 +150,7 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _prompt(given: object) -> str:
-    """How long it may be is the scheduler's limit for any payload."""
+    """Check the text. Its length is limited by the scheduler, as for any payload."""
     if not isinstance(given, str) or not given.strip():
         raise InvalidInput("prompt: must be a text that is not empty", field="prompt")
     if not is_text(given):

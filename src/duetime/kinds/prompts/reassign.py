@@ -1,5 +1,5 @@
-"""Prompts that are due and wait in vain, as when the settings name their agent no more: every face can give them
-another agent, though nothing else of what is due can be edited."""
+"""Reassignment of due prompts that wait in vain, as when the settings no longer name their agent: every interface can
+give them another agent, though nothing else that is due can be edited. Also tells who does a prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = "prompt"
 
 
 def with_another_agent(scheduler: Scheduler, caller: Caller, found: Schedule, changes: Changes) -> Changes:
-    """The same changes; those that may be made although the prompt is due say so."""
+    """Return the changes, marked with `amid_runs` if they may be made although the prompt is due."""
     gives = _names_another(found, changes) and changes.trigger_type is None and changes.next is None
     return replace(changes, amid_runs=True) if gives and waits_in_vain(scheduler, caller, found) else changes
 
@@ -35,7 +35,7 @@ def _names_another(found: Schedule, changes: Changes) -> bool:
 
 
 def waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
-    """Due, and given back each time: nothing of it has begun."""
+    """Return whether it is due and was given back each time, so that no attempt has begun."""
     if status_of(found.progress) != "running":
         return False
     live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
@@ -44,7 +44,7 @@ def waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool
     return all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live.value.items)
 
 
-# Who does a prompt when it is due: an agent that is woken, one that takes it, or nobody, for a mere reminder.
+# Who does a due prompt: an agent that is woken, an agent that takes it, or nobody, for a reminder.
 
 WAITS = (
     "It waits in the inbox until an agent takes it with take_prompt; name an agent in the settings to have one woken."
@@ -58,7 +58,7 @@ class Doer(NamedTuple):
 
 
 def doer_of(definition: Definition, inboxes: Inboxes, *, asked_for: bool) -> Doer:
-    """Whoever asked for the inbox by its name need not be warned of it."""
+    """Return who does a prompt. A caller that asked for the inbox by name need not be warned of it."""
     agent = definition.subject
     if payload_of(definition).get("remind"):
         topic = policy_for_ending(definition.policy).deliver_to

@@ -1,4 +1,4 @@
-"""Waking an agent for a due prompt: its limits first, then the agent, then what came back."""
+"""Runs a due prompt: checks its limits, wakes its agent, and turns the reply into an outcome."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from duetime.kinds.prompts.envelope import framed, kept
 log = logging.getLogger("duetime.agents")
 
 AWAY_WAIT = 5 * SECOND
-"""Until a prompt is tried again that could not be counted."""
+"""Delay before a prompt is retried whose limits could not be checked."""
 _MOST = 10**15
-"""Tokens, or millionths of a dollar, that are counted of one run: agents report anything, and stores have bounds."""
+"""Most tokens, or millionths of a dollar, counted for one run: agents report anything, and stores have bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waker:
-    """One agent of the settings, and how much of it an owner may use."""
+    """An agent of the settings, and how much of it each owner may use."""
 
     agent: Agent
     patience: float = 900.0
     limit: Used = NOTHING
     wakes: Mapping[str, Used] = field(default_factory=dict)
-    """Other agents that do the work for it, whose limits hold as well."""
+    """Other agents that do the work for it, whose limits apply as well."""
 
 
 class Books(Protocol):
-    """What was used today is in the store, so that all workers count alike."""
+    """Daily usage, kept in the store so that all workers share the same counts."""
 
     def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left: ...
 
@@ -61,7 +61,7 @@ class Waking:
         runs_per_day: int = 0,
         inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
-        """`inboxes`: the limits of those that wake nobody, where they have some."""
+        """`inboxes`: the limits of the inboxes, which wake nobody."""
         self.wakers = wakers
         self._books, self._clock, self._zone = books, clock, zone
         self._access, self._runs_per_day, self._inboxes = access, runs_per_day, inboxes
@@ -81,24 +81,24 @@ class Waking:
         return _outcome(reply, name, work)
 
     def admit(self, work: Work, name: str, limit: Used) -> Outcome:
-        """Into an inbox, counted like a run that wakes: somebody will do it. One that is given back stays inside."""
+        """Admit a run to an inbox. It counts as a run: somebody will do it. If it is given back, it stays admitted."""
         definition = work.claim.definition
         left = self._reserve(definition, self._caps(definition, name, limit), self._day())
         return left if isinstance(left, Returned) else Waiting()
 
     def count(self, definition: Definition, spent: Spent) -> None:
-        """What somebody used who answered later."""
+        """Record the usage of an agent that answered later."""
         self._spend(definition.owner, self._day(), self._caps(definition, definition.subject, NOTHING), spent)
 
     def _reserve(self, definition: Definition, caps: Sequence[Cap], day: Instant) -> Left | Returned:
         try:
             left = self._books.reserve(definition.owner, day, caps)
-        except StoreUnavailable:  # no agent was woken, so that this was no attempt
+        except StoreUnavailable:  # no agent was woken, so this was no attempt
             return Returned("the store was away when its limits were looked up", AWAY_WAIT)
         return self._held_back(definition, left, day) if isinstance(left, str) else left
 
     def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent) -> None:
-        """What the agent did is done: that it cannot be counted must not make a failure of it."""
+        """Record usage. An error here must not fail the run, because the agent's work is done."""
         used = Used(tokens=min(spent.tokens, _MOST), micros=min(round(spent.dollars * MICRO), _MOST))
         if not any(used):
             return
@@ -150,7 +150,7 @@ class Waking:
         ]
 
     def _held_back(self, definition: Definition, full: str, day: Instant) -> Returned:
-        """It waits for the next day, visibly; its owner hears of each limit once a day."""
+        """Give the run back until the next day, with a reason; its owner is alerted of each limit once a day."""
         tomorrow = self._midnight(day, days=1)
         text = f"The limit of {full} is reached: task #{definition.id} and what else it holds for wait until tomorrow."
         told = Alert(f"limit:{day}:{full}", "A limit of agent runs is reached", text)
@@ -160,7 +160,7 @@ class Waking:
         return self._midnight(self._clock.now())
 
     def _midnight(self, at: Instant, days: int = 0) -> Instant:
-        """The first moment of a local day. A day of 23 or 25 hours is a day too."""
+        """Return the first moment of a local day, which may have 23 or 25 hours."""
         zone = known_zone(self._zone)
         date = datetime_of(at).astimezone(zone).date() + timedelta(days=days)
         return instant_of(datetime.combine(date, time(), zone))
@@ -171,7 +171,7 @@ def _of_agent(name: str, limit: Used) -> Cap:
 
 
 def zone_of(definition: Definition, otherwise: str) -> str:
-    """In which the owner gave the time of it: a run reads and shows times as its owner does."""
+    """Return the zone in which the owner gave the time: a run reads and shows times as its owner does."""
     try:
         return trigger_from_json(definition.trigger).timezone
     except InvalidInput:
@@ -186,7 +186,7 @@ def _outcome(reply: Reply, name: str, work: Work) -> Outcome:
 
 
 def ending_of(reply: Reply, name: str) -> Completed | Failed:
-    """What an answer means for the prompt that it is the answer to."""
+    """Return the outcome that a reply means for its prompt."""
     result = kept(reply, name)
     if reply.denied:
         tools = ", ".join(reply.denied)

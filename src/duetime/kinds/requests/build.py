@@ -1,4 +1,4 @@
-"""Requests: who sends them, and the keys that sign what is sent."""
+"""Construction of the request sender and its signing keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def signing_keys(settings: Settings, store: Revocations, clock: Clock) -> SigningKeys:
-    """Of every node alike: they follow from the secret that signs tokens, and from what the store counts."""
+    """Return the signing keys, equal on all nodes: derived from the token secret and the store's rotation count."""
     from duetime.kinds.requests.signing_keys import SigningKeys
     from duetime.security.private_files import load_secret
 
@@ -28,20 +28,20 @@ def signing_keys(settings: Settings, store: Revocations, clock: Clock) -> Signin
 
 
 class OpenedByUse:
-    """Stands for the real one until there is something to send: most commands send nothing, and it is slow to load."""
+    """Opens the real requester on first use, because most commands send nothing and it is slow to load."""
 
     def __init__(self, settings: Settings, store: Revocations, clock: Clock) -> None:
         self._settings, self._store, self._clock = settings, store, clock
         self._opening = threading.Lock()
         self._opened: Requester | None = None
-        if settings.allowed_hosts:  # a list that cannot be read is told at once, not with the first request
+        if settings.allowed_hosts:  # report an invalid list at once, not with the first request
             from duetime.net.ssrf_guard import Guard
 
             Guard(settings.allowed_hosts)
 
     @cached_property
     def keys(self) -> SigningKeys:
-        """One for all of this process: what one part of it rotates, the others sign with at once."""
+        """Keys shared by the whole process, so that a rotation takes effect at once everywhere in it."""
         return signing_keys(self._settings, self._store, self._clock)
 
     def host_of(self, url: str) -> str:
@@ -63,7 +63,7 @@ class OpenedByUse:
 
 
 def open_requester(settings: Settings, clock: Clock, key_of: Callable[[str], str]) -> Requester:
-    """Guarded: the addresses are whatever clients give. `key_of` gives the key that signs an owner's."""
+    """Return a requester with an SSRF guard, because clients give the URLs. `key_of` returns an owner's signing key."""
     from duetime.kinds.requests.sender import Requests
     from duetime.net.client import Http
     from duetime.net.host_limits import Hosts

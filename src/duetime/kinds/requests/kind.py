@@ -1,4 +1,4 @@
-"""Requests: an HTTP call to somebody's own service, at a time. Everything but 2xx is tried again."""
+"""The request kind: an HTTP call to a client's service at a set time. Answers other than 2xx are usually retried."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from duetime.kinds.requests.wire import (
 )
 
 PATIENCE = 300.0
-"""Seconds, where its maker says nothing: who calls later often calls what takes long."""
+"""Default timeout in seconds; long, because deferred calls are often to slow operations."""
 KEPT, KEPT_FOR_CALLBACK = 4 * 1024, 48 * 1024
-"""Bytes of an answer's body: to see what went wrong, and to hand it on."""
+"""Bytes of an answer's body that are kept: to see what went wrong, and to pass it on to a callback."""
 
 
 class RequestKind:
     name = KIND
-    # The formula of each request says when it is tried again, so the policy adds nothing. Every occurrence is a
-    # message for itself: one that is still being retried holds up none, and the failed ones are kept to be looked at.
+    # Each request's formula sets its retry delay, so the policy adds none. Every occurrence is a separate message: one
+    # that is being retried does not delay the next, and failed ones stay in the DLQ instead of pausing the schedule.
     defaults: Mapping[str, Any] = MappingProxyType(
         {
             "max_attempts": RETRIES + 1,
@@ -47,14 +47,14 @@ class RequestKind:
             "pause_after": 0,
         }
     )
-    # Messages stay in the logs and the DLQ, and have to say where they went; what they carried is gone.
+    # Messages of a deleted schedule stay in the logs and the DLQ and must show where they went, not what they carried.
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
 
     def __init__(self, requester: Requester, clock: Clock) -> None:
         self._requester, self._clock = requester, clock
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
-        """Unguessable: whoever knows one was given it."""
+        """Return an unguessable id: whoever knows it was given it."""
         return f"{ONCE if trigger_type == 'once' else RECURRING}{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
@@ -83,7 +83,7 @@ class RequestKind:
 
 
 def _callback(payload: Mapping[str, Any], part: str, retries: int) -> dict[str, Any]:
-    """As often retried as what it follows, where nobody says more of it."""
+    """Return the payload of a callback, with as many retries as the request that it follows."""
     return {
         "method": "POST",
         "url": payload[part],
@@ -109,7 +109,7 @@ def _outgoing(claim: Claim, payload: Mapping[str, Any], *, handed_on: bool) -> O
 
 
 def _headers(claim: Claim, payload: Mapping[str, Any]) -> dict[str, str]:
-    """What its maker gave, and what tells a receiver which attempt at which message this is."""
+    """Return the client's headers and those that tell the receiver which attempt at which message this is."""
     public_id = claim.definition.public_id
     ours = {
         "Upstash-Message-Id": message_id(public_id, claim.run.id),

@@ -1,4 +1,4 @@
-"""Requests as they may be shown: what their maker wants hidden is a digest, as QStash shows it, and is sent whole."""
+"""Redaction of displayed requests: parts that the client wants hidden are digests, as in QStash, but are sent whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BODIES = ("body", "body_base64")
 
 
 def redacted(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy. A callback tells what it follows, so it hides what that one hides."""
+    """Return a redacted copy. A callback contains the request that it follows, which is redacted by its own rules."""
     hidden = {each.lower() for each in payload.get("redact", ())}
     shown = dict(payload)
     if "body" in hidden:
@@ -36,7 +36,7 @@ def _digest(value: bytes) -> str:
 
 
 def unredacted(given: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What somebody sends back as it was shown stays as it was stored."""
+    """Restore the stored values of parts that are sent back in their redacted form."""
     shown, restored = redacted(stored), dict(given)
     if "body" in shown and given.get("body") == shown["body"]:
         del restored["body"]

@@ -1,4 +1,4 @@
-"""The parts of a request, each checked; a refusal names its part and says what would be right."""
+"""Validation of the parts of a request. An error names the part and says what would be valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetime.net.headers import OURS, is_header_name, is_header_value
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_RETRIES = 99
 LONGEST_DELAY = 365 * 86_400
-"""Seconds."""
+"""Maximum delay in seconds."""
 _MOST_HEADERS = 100
 _LONGEST_HEADERS = 32 * 1024
 _LONGEST_TEXT = 200
@@ -132,7 +132,7 @@ def _is_redaction(text: str) -> bool:
 _URLS = frozenset({"url", "callback", "failure_callback"})
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "method": _method,
-    "url": _as_is,  # looked at before all others
+    "url": _as_is,  # checked before all others
     "headers": _headers,
     "body": _body,
     "body_base64": _base64,

@@ -1,6 +1,6 @@
-"""How long to wait before a retry, as a formula that a client wrote: numbers, `retried`, + - * / and a few functions.
+"""Retry delays as formulas that clients write: numbers, `retried`, + - * / and a few functions.
 
-Read by a parser of its own, which knows nothing else: whatever a client sends is arithmetic or is refused.
+The parser accepts only this arithmetic and rejects everything else that a client sends.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from duetime.engine.clock import DAY
 from duetime.engine.errors import InvalidInput
 
 USUAL = "min(86400, exp(2.5 * (retried + 1))) * 1000"
-"""12 seconds, two and a half minutes, half an hour, six hours, then a day each."""
+"""The default: 12 seconds, two and a half minutes, half an hour, six hours, then a day each."""
 LONGEST = DAY
 LONGEST_TEXT = 500
 _DEEPEST = 20
 
 Term: TypeAlias = Callable[[float], float]
-"""A part of a formula: its value for a number of retries."""
+"""A part of a formula, as a function of the number of retries."""
 
 _WORD = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][0-9]{1,3})?|\.[0-9]+|[A-Za-z]+|[-+*/(),])", re.ASCII)
 _SIGNS: dict[str, Callable[[float, float], float]] = {
@@ -45,8 +45,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., float], int]] = {
 
 
 def retry_delay(formula: str, retried: int) -> int:
-    """Microseconds, a day at most; the formula says milliseconds. What has no value for this retry waits longest: a
-    formula that grows beyond all numbers means patience."""
+    """Return the delay in microseconds, at most a day; the formula is in milliseconds. If it has no value for this
+    retry, the delay is a day, because a formula that overflows asks for a long delay."""
     try:
         milliseconds = read_formula(formula)(float(retried))
     except (ArithmeticError, ValueError):
@@ -58,14 +58,14 @@ def retry_delay(formula: str, retried: int) -> int:
 
 @lru_cache(maxsize=256)
 def read_formula(formula: str) -> Term:
-    """Raises InvalidInput."""
+    """Parse a formula. Raises InvalidInput."""
     if len(formula) > LONGEST_TEXT:
         raise InvalidInput(f"retry_delay: has more than {LONGEST_TEXT} characters; shorten it", field="retry_delay")
     return _Reader(formula).whole()
 
 
 class _Reader:
-    """Each rule of the grammar is a method."""
+    """Recursive descent parser with one method per grammar rule."""
 
     def __init__(self, formula: str) -> None:
         self._words = _split(formula)

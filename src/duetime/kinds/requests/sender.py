@@ -1,4 +1,4 @@
-"""Sends requests to the addresses that clients gave: guarded, signed, and judged by what comes back."""
+"""Sender of requests to the URLs that clients gave: guards and signs them, and turns answers into outcomes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from duetime.net.urls import BadAddress, Target, read_url
 SIGNATURE = "Upstash-Signature"
 SIGNATURE_LIFE = 5 * MINUTE
 GIVEN_UP, GIVES_UP = 489, "upstash-nonretryable-error"
-"""A status and a header by which a receiver says that trying again is in vain."""
+"""The status and header by which a receiver says that retrying is useless."""
 _LARGEST_HEADERS = 8 * 1024
-"""Characters of an answer's headers that are kept."""
+"""Maximum characters of an answer's headers that are kept."""
 _WAITS = ("retry-after", "x-ratelimit-reset", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
 
 
 class Requests:
     def __init__(self, clock: Clock, http: Http, hosts: Hosts, key_of: Callable[[str], str]) -> None:
-        """`key_of` gives the key with which an owner's requests are signed; asked anew for each, for it changes."""
+        """`key_of` returns an owner's signing key; it is called for each request, because keys are rotated."""
         self._clock, self._http, self._hosts, self._key_of = clock, http, hosts, key_of
 
     def host_of(self, url: str) -> str:
@@ -54,7 +54,7 @@ class Requests:
         headers = {name: value for name, value in outgoing.headers.items() if name.lower() != SIGNATURE.lower()}
         try:
             headers[SIGNATURE] = self._signature(outgoing)
-        except StoreUnavailable:  # which knows the present key
+        except StoreUnavailable:  # the store knows the current key
             said = "the store could not be reached, so that it could not be signed"
             return Tried(Retry(said, after=outgoing.again), Sign.NONE)
         call = Call(outgoing.method, outgoing.url, headers, outgoing.body, outgoing.patience)
@@ -67,7 +67,7 @@ class Requests:
         return Tried(_judged(answer, outgoing, target.authority), _sign_of(answer))
 
     def _signature(self, outgoing: Outgoing) -> str:
-        """What a receiver checks: who sent it, to which address, which body, and that it is no old one."""
+        """Return a JWT by which a receiver verifies sender, URL and body, and that the request is not an old one."""
         import jwt
 
         now = self._clock.now() // SECOND
@@ -102,7 +102,7 @@ def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
 
 
 def _sign_of(answer: Answer) -> Sign:
-    """A receiver has many paths, and not all of them are one owner's: that one is broken must not close the others."""
+    """Return what the answer shows of the host: for 5xx nothing; a broken path must not block other owners' paths."""
     return Sign.NONE if answer.status >= 500 else Sign.ANSWERED
 
 
@@ -117,7 +117,7 @@ def _kept(headers: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _asked_to_wait(headers: Mapping[str, str]) -> int | None:
-    """Microseconds; seconds, a date or a duration such as 6m5s, in whichever header comes first."""
+    """Return the delay in microseconds from the first header that has one: seconds, a date or a duration (6m5s)."""
     for name in _WAITS:
         value = headers.get(name, "").strip()
         if value == "0":

@@ -1,7 +1,7 @@
-"""The keys that sign deliveries: one after another for each owner, all derived from the installation's secret.
+"""Keys that sign deliveries: a sequence for each owner, derived from the installation's secret.
 
-Nothing but the number of rotations is kept, in the store, so that every node signs with the same key. Older versions
-kept it in files beside the secret: the higher number counts.
+Only the number of rotations is kept, in the store, so that every node signs with the same key. Older versions kept it
+in files beside the secret; the higher number wins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.store_revocations import Revocations
 
 KNOWN_FOR = 1.0
-"""Seconds for which the number of rotations is remembered: another node's rotation holds here that long after it."""
+"""Seconds for which the number of rotations is cached; another node's rotation takes effect here up to this late."""
 MOST_PER_HOUR = 10
 MOST_REMEMBERED = 10_000
 
@@ -32,7 +32,7 @@ class TooManyRotations(DuetimeError):
 
 class SigningKeys:
     def __init__(self, secret: Callable[[], bytes], folder: Path, store: Revocations, clock: Clock) -> None:
-        """The secret is asked for with the first key: most commands need none, and asking makes one."""
+        """`secret` is called for the first key only: most commands need none, and the call creates a missing secret."""
         self._make_secret = secret
         self._rotations, self._store, self._clock = folder / "signing", store, clock
         self._monotonic = SystemClock().monotonic
@@ -43,12 +43,12 @@ class SigningKeys:
         return self._key(owner, self._generation(owner))
 
     def both(self, owner: str) -> tuple[str, str]:
-        """The one that signs, and the one that will."""
+        """Return the current key and the next one."""
         generation = self._generation(owner)
         return self._key(owner, generation), self._key(owner, generation + 1)
 
     def rotate(self, owner: str) -> None:
-        """Two at once, on whichever nodes, are two rotations."""
+        """Rotate the key. Concurrent calls, even on different nodes, are separate rotations."""
         least = self._in_files(owner)
         generation = self._store.rotate_signing_key(owner, self._clock.now(), least, MOST_PER_HOUR)
         if generation is None:
@@ -59,7 +59,7 @@ class SigningKeys:
         self._remember(owner, generation)
 
     def _generation(self, owner: str) -> int:
-        """While the store is away, the last number that was known: nobody can rotate meanwhile."""
+        """Return the number of rotations; the cached one while the store is unavailable, when nobody can rotate."""
         known = self._known.get(owner)
         if known is not None and self._monotonic() - known[0] < KNOWN_FOR:
             return known[1]
@@ -79,7 +79,7 @@ class SigningKeys:
             self._known[owner] = self._monotonic(), generation
 
     def _in_files(self, owner: str) -> int:
-        """As older versions counted; the names of owners are hashed there."""
+        """Return the number that older versions kept in files, in folders named by a hash of the owner."""
         folder = self._rotations / hashlib.sha256(owner.encode()).hexdigest()[:40]
         try:
             names = [path.name for path in folder.iterdir()]

@@ -1,4 +1,4 @@
-"""HTTP requests as work: the words that their kind, their delivery and the faces share."""
+"""Definitions that the request kind, its sender and the interfaces share."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from duetime.engine.policy.options import NotifyOn
 
 KIND = "request"
 ONCE, RECURRING = "msg_", "scd_"
-"""How the ids of requests begin, by how often they fire."""
+"""Prefixes of the ids of one-off and recurring requests."""
 RETRIES = 3
-"""After the first attempt, unless its maker says otherwise."""
+"""Default number of retries after the first attempt."""
 CALLBACKS = {"callback": NotifyOn.ALWAYS, "failure_callback": NotifyOn.FAILURE}
-"""The parts of a request that name another one to follow it, and when."""
+"""The parts of a request that name a follow-up request, and when it is sent."""
 LONGEST_PATIENCE = 7200
-"""Seconds that an attempt may take at most; its thread does nothing else meanwhile."""
+"""Maximum seconds of an attempt, which occupies its thread meanwhile."""
 
 _MADE_BY_A_SCHEDULE = re.compile(rf"{ONCE}([0-9a-f]{{32}})_([0-9]{{1,18}})", re.ASCII)
 _FAILED = re.compile(r"dlq_([0-9]{1,18})", re.ASCII)
 
 
 class Outgoing(NamedTuple):
-    """One attempt at a request. Its id is the same on every attempt, so that a receiver can tell."""
+    """One attempt at a request. Its id is the same on every attempt, so that a receiver can recognize repeats."""
 
     id: str
     owner: str
-    """Whose key signs it."""
+    """The owner whose key signs it."""
     method: str
     url: str
     headers: Mapping[str, str]
@@ -38,29 +38,29 @@ class Outgoing(NamedTuple):
     patience: float
     """Seconds that this attempt may take."""
     again: int
-    """Microseconds until the next attempt, where this one fails and the receiver says nothing of it."""
+    """Microseconds until the next attempt if this one fails and the receiver requests no other delay."""
     kept: int
-    """Bytes of the answer that are worth keeping."""
+    """Maximum bytes of the answer's body that are kept."""
 
 
 class Requester(Protocol):
     def host_of(self, url: str) -> str:
-        """Raises InvalidInput for what nothing could be sent to."""
+        """Return the host of a URL. Raises InvalidInput if nothing could be sent to it."""
 
     def send(self, outgoing: Outgoing) -> Outcome:
-        """One attempt, in a thread of the pool; never raises for what a network or a receiver does. Whatever was
-        answered is the outcome's result: `status`, `header` and, as base64, `body`."""
+        """Make one attempt, in a pool thread; never raises because of the network or the receiver. The answer is the
+        outcome's result: `status`, `header` and, as base64, `body`."""
 
     def close(self) -> None: ...
 
 
 def message_id(schedule: str, run: int) -> str:
-    """A one-off goes by its own id; each occurrence of what recurs is a message of its own."""
+    """Return the message id: a one-off's own id, or a separate id for each run of a recurring request."""
     return schedule if schedule.startswith(ONCE) else f"{ONCE}{schedule.removeprefix(RECURRING)}_{run}"
 
 
 def schedule_and_run(message: str) -> tuple[str, int] | None:
-    """Where to look for a message that a schedule made; None for any other id."""
+    """Return the schedule and run of a message from a recurring schedule; None for any other id."""
     match = _MADE_BY_A_SCHEDULE.fullmatch(message)
     return (f"{RECURRING}{match[1]}", int(match[2])) if match else None
 
@@ -75,18 +75,18 @@ def failed_run(dlq: str) -> int | None:
 
 
 def callback_to(on: NotifyOn, payload: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """A request that follows another one, as its policy holds it; `usual` are the policies of any request."""
+    """Return a callback as stored in the policy of the request it follows; `usual` is the default policy."""
     policy = {**usual, "max_attempts": payload["retries"] + 1}
     return {"on": str(on), "kind": KIND, "payload": dict(payload), "policy": policy}
 
 
 def schedule_id(public_id: str, payload: Mapping[str, Any]) -> str | None:
-    """As its maker calls it; None for a one-off."""
+    """Return the id that the client gave the schedule, or its public id; None for a one-off."""
     return payload.get("id", public_id) if public_id.startswith(RECURRING) else None
 
 
 def body_of(payload: Mapping[str, Any]) -> bytes:
-    """What is sent: a callback tells what it follows, everything else was given."""
+    """Return the body to send: for a callback, a report on the request that it follows; otherwise the given body."""
     if "about" in payload:
         return json.dumps(callback_body(payload["about"]), separators=(",", ":")).encode()
     if "body_base64" in payload:
@@ -96,7 +96,7 @@ def body_of(payload: Mapping[str, Any]) -> bytes:
 
 
 def callback_body(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of a request. Without any answer the status is 0, and the body says why."""
+    """Return the report on a request. Without any answer the status is 0, and the body gives the reason."""
     source = json.loads(about["payload"])
     answer = json.loads(about["result"] or "null") or {}
     failed = about["status"] != "completed"

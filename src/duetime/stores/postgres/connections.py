@@ -1,4 +1,4 @@
-"""A few connections that threads share, opened when needed, and again after they were lost."""
+"""PostgreSQL connections: the driver, translation of its errors, and a small pool that threads share."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 
-# The driver, or a word on how to get it: PostgreSQL is an extra.
+# The driver is an optional dependency.
 
 try:
     import psycopg
-except ImportError as error:  # the driver itself, or the libpq that it needs
+except ImportError as error:  # either the driver or the libpq that it needs is missing
     raise StoreUnusable("PostgreSQL needs a driver that is not there: install duetime[postgres]") from error
 
 __all__ = ["psycopg"]
 
 
-# PostgreSQL's errors in our words. No message shows where the server is or who connects: a log is read by many.
+# Translation of errors. No message contains the connection string, because many people read logs.
 
 errors = psycopg.errors
 _REFUSED = re.compile(r"FATAL:\s+(.+)")
@@ -40,7 +40,7 @@ def translated() -> Iterator[None]:
 
 
 def in_our_words(error: psycopg.Error) -> DuetimeError | psycopg.Error:
-    """The error to raise instead; a fault of our own statements stays what it is."""
+    """Return the error to raise instead; a fault in our own statements is returned unchanged."""
     match error:
         case errors.ProgramLimitExceeded():
             return InvalidInput("too large to be stored")
@@ -63,7 +63,7 @@ def in_our_words(error: psycopg.Error) -> DuetimeError | psycopg.Error:
 
 
 def refused(error: psycopg.Error) -> StoreUnavailable:
-    """Why no connection came about: the server's own reason when it gave one."""
+    """Return the error for a failed connection, with the server's reason if it gave one."""
     found = _REFUSED.search(str(error))
     reason = f"refuses the connection ({found[1].strip()})" if found else "cannot be reached"
     return StoreUnavailable(f"PostgreSQL {reason}; the work goes on when it is back")
@@ -79,7 +79,7 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
-# What the URL says wins: these are for a server that vanishes without a word.
+# Defaults that the URL overrides: they detect a server that vanishes silently.
 _WATCHFUL = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -92,7 +92,7 @@ _WATCHFUL = {
 SETTINGS: Mapping[str, str] = {
     "client_encoding": "UTF8",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "5s",  # a process that is stopped in mid-transaction must let go
+    "idle_in_transaction_session_timeout": "5s",  # a process stopped in mid-transaction must release its locks
     "lock_timeout": "8s",
     "jit": "off",
 }
@@ -103,14 +103,14 @@ WRITER_SETTINGS: Mapping[str, str] = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",  # the due queue is read in its order and no further than asked for
+    "enable_bitmapscan": "off",  # the due queue is read in index order and no further than asked for
     "enable_sort": "off",
     "plan_cache_mode": "force_generic_plan",
 }
 
 
 class Address:
-    """Where the server is. Its text never shows the password."""
+    """The address of the server. Its string form never contains the password."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -156,7 +156,7 @@ def _prepare(connection: Connection, settings: Mapping[str, str]) -> None:
 
 
 class Connections:
-    """Lends a connection to one thread at a time; one that failed is never lent again."""
+    """A pool that lends a connection to one thread at a time; one that failed is never lent again."""
 
     def __init__(self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock) -> None:
         self._address = address
@@ -188,7 +188,7 @@ class Connections:
             return session in self._sessions.values()
 
     def close(self) -> None:
-        """What is lent out is closed when it comes back."""
+        """Close the pool; connections in use are closed when they are returned."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -208,7 +208,7 @@ class Connections:
             self._discard(connection)
 
     def _open(self) -> Connection:
-        """After a refusal the next one asks later, so that a server that comes back is not trampled down."""
+        """Open a connection. After a failure, refuse further attempts for a while, to spare a recovering server."""
         with self._lock:
             if self._clock.monotonic() < self._not_before:
                 raise StoreUnavailable
@@ -240,7 +240,7 @@ class Connections:
 
 
 def _is_fresh(connection: Connection) -> bool:
-    """An idle connection has nothing to say; if it has, it says that the server is gone."""
+    """Return whether a connection is usable: data on an idle connection means that the server closed it."""
     if connection.closed:
         return False
     with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""Hears from PostgreSQL that another process wrote. Losing a word costs a second at most: everybody also polls."""
+"""Listener for commits of other processes. A lost notification costs at most a second: everybody also polls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.stores.postgres.connections import Connection, psycopg
 
 
 class Listener:
-    """For one watching thread; `close` may be called by any other."""
+    """Waits for notifications in one thread; `close` may be called by any other."""
 
     def __init__(self, connect: Callable[[], Connection], is_ours: Callable[[int], bool], clock: Clock) -> None:
         self._connect = connect
@@ -52,7 +52,7 @@ class Listener:
         if self._connection is None:
             self._connection = self._connect()
             self._connection.execute("LISTEN duetime")
-            if self._was_lost:  # what was said meanwhile went unheard
+            if self._was_lost:  # notifications in the meantime were missed
                 self._was_lost = False
                 return True
         deadline = self._clock.monotonic() + timeout
@@ -62,7 +62,7 @@ class Listener:
         return False
 
     def _ready(self, connection: Connection | None, timeout: float) -> bool:
-        """Whether the server says something before the time is over or the store is closed."""
+        """Return whether the server sends something before the timeout and before the store is closed."""
         with selectors.DefaultSelector() as selector:
             bell = selector.register(self._bell, selectors.EVENT_READ)
             if connection is not None:
@@ -71,7 +71,7 @@ class Listener:
         return bool(ready) and bell not in ready
 
     def _heard(self, connection: Connection) -> bool:
-        """Own commits are known already, by the listeners in this process."""
+        """Return whether another process notified: own commits are already known to the listeners in this process."""
         heard = list(connection.notifies(timeout=0))
         return any(not self._is_ours(notify.pid) for notify in heard)
 

@@ -1,4 +1,4 @@
-"""PostgreSQL behind the store contract: many processes on many machines, every acknowledged commit on disk."""
+"""The store on PostgreSQL: many processes on many machines, every acknowledged commit on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from duetime.stores.postgres.transaction import SQL, PostgresTransaction, texts
 from duetime.stores.queries import load_migrations
 from duetime.stores.transaction import Taken
 
-# Brings the schema of a PostgreSQL database up to this code's version, one process at a time.
+# Schema migrations, run by one process at a time.
 
 MIGRATIONS = load_migrations("postgres")
 KNOWN_SCHEMA = MIGRATIONS[-1][0]
@@ -33,7 +33,7 @@ _OURS = ("schedules", "progress", "due", "runs", "attempts", "workers", "meta")
 
 
 def bring_up(connection: Connection) -> None:
-    """In one transaction: a migration that fails leaves the schema as it was."""
+    """Migrate the schema in one transaction, so that a migration that fails leaves it unchanged."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
         connection.execute("SELECT pg_advisory_xact_lock(71001)")
@@ -50,7 +50,7 @@ def bring_up(connection: Connection) -> None:
 
 
 def _have_schema(connection: Connection) -> None:
-    """A schema named in the URL's search_path is made when it is not there."""
+    """Create the first schema named in the search_path if none of them exists."""
     row = connection.execute("SELECT current_schema(), current_setting('search_path')").fetchone()
     assert row is not None
     current, path = row
@@ -60,7 +60,7 @@ def _have_schema(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> int:
-    """0 for a schema without tables of ours; one with somebody else's tables under these names is refused."""
+    """Return the schema version, 0 without our tables; refuse another program's tables under these names."""
     found = connection.execute(
         "SELECT table_name FROM information_schema.tables"
         " WHERE table_schema = current_schema() AND table_name = ANY (%s)",
@@ -79,7 +79,7 @@ def _version(connection: Connection) -> int:
 
 
 CONNECTIONS = 4
-"""Of each sort, at most; they are opened when several threads need them at once."""
+"""Most connections for writing, and for reading; opened when several threads need them at once."""
 
 
 class PostgresStore(BaseStore):
@@ -104,7 +104,7 @@ class PostgresStore(BaseStore):
 
     @contextmanager
     def _write(self) -> Iterator[PostgresTransaction]:
-        """Never repeated from here: whether a lost commit was written is for the caller's fence or key to find out."""
+        """Open a write transaction. It is not retried: the caller's fence or key shows if a lost commit was written."""
         with translated(), self._writers.lend() as connection:
             try:
                 transaction = PostgresTransaction(connection)
@@ -120,7 +120,7 @@ class PostgresStore(BaseStore):
         return texts(values)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Once more when the connection turns out to be lost: a read repeated is a read."""
+        """Run a read, and retry it once if the connection was lost: repeating a read is harmless."""
         statement = statement.replace("?", "%s")
         try:
             return self._read(statement, values)
@@ -147,7 +147,7 @@ class PostgresStore(BaseStore):
         return self._listener.wait(timeout)
 
     def now(self) -> Instant | None:
-        """The server's clock, by which a worker corrects its own."""
+        """Return the server's time, by which a worker corrects its own clock."""
         return Instant(self._rows(SQL["now"], ())[0][0])
 
     def health(self, now: Instant) -> Health:
@@ -169,7 +169,7 @@ class PostgresStore(BaseStore):
 
 
 def _roll_back(connection: Connection) -> None:
-    """On a connection that cannot even do this, closing it has the same effect."""
+    """Roll back; if the connection cannot even do this, closing it has the same effect."""
     try:
         connection.rollback()
     except Exception:

@@ -1,4 +1,7 @@
-"""Columns as PostgreSQL array literals: joining text is many times faster than the driver's lists."""
+"""One PostgreSQL write transaction, with one statement for each batch of rows.
+
+Batches are sent as array literals: joining text is many times faster than the driver's lists.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +43,15 @@ def _quoted(text: str) -> str:
 
 
 def columns(shape: str, rows: Sequence[Sequence[Any]]) -> list[str]:
-    """One literal per column; `shape` has a letter for each: n for numbers, t for text."""
+    """Return one literal per column; `shape` has a letter for each: n for numbers, t for text."""
     turned: Iterable[Iterable[Any]] = zip(*rows, strict=True) if rows else repeat((), len(shape))
     return [texts(column) if letter == "t" else numbers(column) for letter, column in zip(shape, turned, strict=True)]
 
 
-# One PostgreSQL write transaction: rows in and out, a statement for each batch, answers awaited only where needed.
-
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
 SOON = 2 * SECOND
-"""Whoever waits looks again within a second: an entry that is due later needs no telling."""
+"""Entries due later than this are not announced: waiting processes look again within a second anyway."""
 
 _DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntnt"
@@ -62,10 +63,10 @@ _DUE = "tnnnt"
 
 
 class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
-    """Statements wait until an answer is needed and then go in one burst: a round trip for all of them.
+    """Buffers statements until a result is needed and then sends them in one burst: a single round trip.
 
-    Every burst ends with a sync. Between two of them the server sees an idle transaction, which it ends after a
-    while, so that a process that was stopped just there does not keep its locks.
+    Every burst ends with a sync. Between two bursts the server sees an idle transaction, which it ends after a
+    timeout, so that a process that was stopped there does not keep its locks.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -76,14 +77,14 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         self._server_time: Instant | None = None
 
     def _send(self, name: str, *values: Any) -> Cursor:
-        """Has its answer after the next burst."""
+        """Buffer a statement; the returned cursor has its result after the next burst."""
         cursor = self._db.cursor(binary=True)
         self._waiting.append((cursor, SQL[name], values))
         return cursor
 
     def _burst(self) -> None:
         waiting, self._waiting = self._waiting, []
-        # Left by its end and never by `sync` or `commit`: those may wait for answers to what is not yet sent in full.
+        # Always leave the pipeline by its exit: `sync` and `commit` may wait for results of statements not fully sent.
         with self._db.pipeline():
             for cursor, statement, values in waiting:
                 cursor.execute(statement, values or None, prepare=bool(values))
@@ -216,7 +217,7 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
         self._soonest = ahead if self._soonest is None else min(ahead, self._soonest)
 
     def announce(self) -> None:
-        """Notifying commits stand in one line, server-wide: only what is due soon is worth it."""
+        """Notify only of what is due soon, because commits that notify are serialized across the whole server."""
         if self._soonest is not None and self._soonest <= SOON:
             self._send("notify")
 
@@ -258,7 +259,7 @@ class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
 
 
 def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[HeldRun]:
-    """Runs whose schedule was locked for them; a run that came up since then belongs to nobody here."""
+    """Return the runs whose schedule was locked for them; a run that appeared after the lock is left out."""
     progress = {row[0]: Progress._make(row) for row in locked}
     return [
         HeldRun(Run._make(row[:RUN]), Definition._make(row[RUN : RUN + DEFINITION]), progress[row[1]])

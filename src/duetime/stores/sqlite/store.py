@@ -1,4 +1,4 @@
-"""SQLite behind the store contract: one writer, WAL, every acknowledged commit on disk."""
+"""The store on SQLite: one writer, WAL, every acknowledged commit on disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from duetime.stores.queries import load_migrations, load_queries
 from duetime.stores.sqlite.transaction import SqliteTransaction
 from duetime.stores.transaction import Transaction
 
-# Keeps the interpreter's own SQLite away from our files: two libraries in one process lose acknowledged commits.
+# Keeps the sqlite3 module away from our files: two SQLite libraries in one process lose acknowledged commits.
 
 _guarded: set[str] = set()
 _LOCAL = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
@@ -34,7 +34,7 @@ _installed = False
 
 
 def guard(path: str) -> None:
-    """From now on `sqlite3.connect` on this file is refused in this process."""
+    """Refuse `sqlite3.connect` on this file in this process from now on."""
     global _installed  # noqa: PLW0603 - an audit hook can be installed once and never removed
     _guarded.add(os.path.realpath(path))
     if not _installed:
@@ -61,9 +61,9 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _same(path: str, guarded: str) -> bool:
-    """By the file itself where it is there: locks belong to it, whatever name it is opened by."""
+    """Compare the files themselves: locks belong to a file, whatever name it is opened by."""
     try:
-        return os.path.samefile(path, guarded)  # noqa: PTH121 - no Path: it may hold a NUL, which is answered below
+        return os.path.samefile(path, guarded)  # noqa: PTH121 - no Path: it may hold a NUL, which is handled below
     except (OSError, ValueError):
         return False
 
@@ -71,7 +71,7 @@ def _same(path: str, guarded: str) -> bool:
 SQL = load_queries("sqlite")
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
-"""How long to wait for another process's transaction; a worker waits for less than its lease."""
+"""Longest wait for another process's transaction; a worker waits for at most half of its lease."""
 WATCH_SECONDS = 0.05
 OURS = {"schedules", "progress", "due", "runs"}
 Inode = tuple[int, int]
@@ -108,7 +108,7 @@ class SqliteStore(BaseStore):
         return self.path == MEMORY
 
     def _refuse_strangers(self) -> None:
-        """Before anything is set: even the journal mode would be a change to somebody else's file."""
+        """Refuse another program's database before setting anything: even the journal mode would change the file."""
         if self.in_memory:
             return
         if not Path(self.path).exists():
@@ -132,7 +132,7 @@ class SqliteStore(BaseStore):
         return connection
 
     def _patience(self) -> Callable[[int], bool]:
-        """Waits for another process's commit in short steps: SQLite's own steps grow to a tenth of a second."""
+        """Return a busy handler that waits in short steps: SQLite's own steps grow to a tenth of a second."""
         begun = 0.0
 
         def wait(prior_calls: int) -> bool:
@@ -147,13 +147,13 @@ class SqliteStore(BaseStore):
         return wait
 
     def _identity(self) -> tuple[Inode | None, Inode | None]:
-        """Of the file and of its log, which is there from the first transaction on."""
+        """Return the inodes of the file and of its WAL, which exists from the first transaction on."""
         return (None, None) if self.in_memory else (_inode(self.path), _inode(f"{self.path}-wal"))
 
     def _check_file(self) -> None:
-        """A file that was replaced under us takes writes that nobody will ever see; so does another log."""
+        """Check that neither the file nor its WAL was replaced: nobody would ever see writes to the old one."""
         if self._closed.is_set():
-            return  # the last connection took the log with it; SQLite itself says that it is closed
+            return  # closing the last connection removed the WAL; SQLite itself reports that it is closed
         (file, log), (file_now, log_now) = self._file, self._identity()
         if file_now != file or (log is not None and log_now != log):
             raise StoreUnusable(
@@ -242,7 +242,7 @@ class SqliteStore(BaseStore):
         return None
 
     def wait(self, timeout: float) -> bool:
-        """Another process's commit moves `data_version`; reading it costs microseconds."""
+        """Wait for another process's commit, which changes `data_version`; reading that costs microseconds."""
         if self.in_memory:
             self._closed.wait(timeout)
             return False
@@ -269,7 +269,7 @@ class SqliteStore(BaseStore):
         return int(self._rows("PRAGMA user_version", ())[0][0])
 
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
-        """A consistent copy by SQLite's own backup API; it appears under its name only when it is whole."""
+        """Write a consistent copy with SQLite's backup API; it appears under its name only when it is complete."""
         partial = f"{target}.{uuid.uuid4().hex}.partial"
         _make_private(partial)  # before SQLite opens it: the umask would leave it readable by others
         try:
@@ -288,8 +288,8 @@ class SqliteStore(BaseStore):
 
     @contextmanager
     def _standing_still(self) -> Iterator[apsw.Connection]:
-        """A view that nobody's writing changes: otherwise a copy begins again with every commit, and a busy store is
-        never copied. Nobody waits for it either."""
+        """Yield a connection with a fixed snapshot: otherwise a backup restarts with every commit, and a busy store is
+        never copied. Writers of a file do not wait for it."""
         if self.in_memory:
             with self._lock:
                 yield self._writer
@@ -311,14 +311,14 @@ class SqliteStore(BaseStore):
 
 def _inode(path: str) -> Inode | None:
     try:
-        seen = os.stat(path)  # noqa: PTH116 - with every transaction: a Path costs as much as the call
+        seen = os.stat(path)  # noqa: PTH116 - in every transaction, and a Path costs as much as the call
     except FileNotFoundError:
         return None
     return seen.st_dev, seen.st_ino
 
 
 def _make_private(path: str) -> None:
-    """An empty file for its owner alone, since payloads may be private; the log takes its mode from the file."""
+    """Create an empty file for its owner alone, since payloads may be private; the WAL takes its mode from it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
@@ -327,7 +327,7 @@ def _make_private(path: str) -> None:
 
 
 def _not_opened(path: str) -> DuetimeError:
-    """Tell a file that cannot be opened at all from one for which a descriptor or memory is missing just now."""
+    """Return a permanent error for a file that cannot be opened, a temporary one if descriptors or memory are short."""
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
     is_there = os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)  # noqa: PTH113
     if is_there and os.access(folder, os.W_OK):
@@ -343,8 +343,8 @@ def _read_only(path: str, wrote: bool) -> DuetimeError:
 
 @contextmanager
 def translated(path: str, *, wrote: bool = False) -> Iterator[None]:
-    """SQLite's errors in our words: what is wrong and what to do next. A file that this process `wrote` to before may
-    become writable again: a disk that was mounted read-only after an error is a fault that passes."""
+    """Raise SQLite's errors as Duetime errors, which say what to do next. A file that this process `wrote` to before
+    may become writable again: a disk that was remounted read-only after an error is a temporary fault."""
     try:
         yield
     except apsw.BusyError as error:

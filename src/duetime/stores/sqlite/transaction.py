@@ -1,4 +1,4 @@
-"""One SQLite write transaction: rows in and out, in batches."""
+"""One SQLite write transaction, which reads and writes rows in batches."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Row = TypeVar("Row", HeldRun, Schedule)
 
 
 class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
-    """SQLite has one writer, so that BEGIN IMMEDIATE is every lock at once."""
+    """SQLite has one writer, so BEGIN IMMEDIATE takes every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._db = connection
         self._next_run = 0
-        self._states: dict[ScheduleId, str] = {}  # as they were loaded
+        self._states: dict[ScheduleId, str] = {}  # as loaded
 
     def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._db.execute(SQL[name], values).fetchall()
@@ -48,7 +48,7 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         return [ScheduleId(number) for number in range(first, first + count)]
 
     def lock_owner(self, owner: str) -> None:
-        """Nothing to do: the transaction excludes every other writer."""
+        """Do nothing: the transaction excludes every other writer."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         found = [schedule_of(row) for row in self._rows("schedules_by_keys", json.dumps(keys))]
@@ -72,7 +72,7 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         return {want.lane: self._heads(want) if takes_turns(want) else [] for want in wants}
 
     def _heads(self, want: ClaimRequest) -> list[Head]:
-        """Those of the first few entries, where these are all."""
+        """Return the owners with due entries, from the entries themselves if there are few of them."""
         now = want.until - want.lead
         first = self._rows("due_heads", want.lane, want.until, now, FEW)
         if len(first) < FEW:
@@ -83,7 +83,7 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
-        """First their keys: a statement for each owner is cheap only while it is narrow."""
+        """Read only the keys first: one statement per owner is cheap only while its rows are narrow."""
         ask, given = self._rows, (want.lane, want.until, want.until - want.lead)
         parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
         return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
@@ -169,7 +169,7 @@ class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
         return alive
 
     def announce(self) -> None:
-        """Nothing to do: a commit moves `data_version`, which is what the others watch."""
+        """Do nothing: a commit changes `data_version`, which other processes watch."""
 
     def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
         rows = self._rows("delete_dead_worker", worker, beat)

@@ -1,4 +1,4 @@
-"""Changing schedules of one kind: run now, pause, resume, cancel, delete."""
+"""Commands that change schedules of one kind: run now, pause, resume, cancel, delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding and editing schedules of any kind: the core is asked, and what it made of the request is said back."""
+"""Adds and edits schedules of any kind, and prints what the engine made of the request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duetime.terminal.schedules.options import When
 
 
 def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:
-    """Under a key that was used before, what it made then comes back, and is said to be that."""
+    """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     before = room.scheduler.made_before(LOCAL, new)
     made = made_by(room, room.scheduler.create(LOCAL, new))
     fresh = not isinstance(before, Ok)
@@ -41,7 +41,7 @@ def edit(
     payload: Mapping[str, Any],
     policy: Mapping[str, Any],
 ) -> None:
-    """The payload is written back as it was read, but for what is changed, so nobody may have changed it meanwhile."""
+    """Edit a schedule and print it. The whole payload is written back, so the version must be the one that was read."""
     type_, config = when.changed()
     if name is None and type_ is None and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {words.room} edit --help")
@@ -56,7 +56,7 @@ def edit(
 
 
 def _result_warnings(room: App, schedule: Schedule) -> list[str]:
-    """A desk tells of what is wrong with notifications, which whoever sends none need not hear."""
+    """Return warnings about delivery. Creating the services logs notification problems, so do it only if needed."""
     definition = schedule.definition
     delivered = policy_for_ending(definition.policy).deliver_to is not None
     return room.desk().result_warnings(definition) if delivered else []

@@ -1,4 +1,4 @@
-"""What the command line calls each kind of schedule, and what it shows of one."""
+"""How the command line names each kind of schedule and displays its schedules."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Facts = Sequence[tuple[str, object]]
 
 class Words(NamedTuple):
     kind: str
-    """As the core calls it."""
+    """Name in the engine."""
     room: str
-    """As it is typed."""
+    """Name of the command group, as it is typed."""
     noun: str
     plural: str
     headings: Sequence[str]
     cells: Callable[[Definition, Payload], Sequence[object]]
-    """Under these headings in a list."""
+    """Return the cells under these headings in a list."""
     facts: Callable[[Definition, Payload], Facts]
-    """What one is about, when it is shown alone."""
+    """Return what to show of a single schedule."""
 
 
 _HEADLINE = 60
@@ -36,13 +36,13 @@ def _one_line(text: str) -> str:
 
 
 def headline(text: str) -> str:
-    """What lists call something that has no name of its own."""
+    """Return the name that lists show for a text without a name of its own."""
     line = _one_line(text)
     return line if len(line) <= _HEADLINE else f"{line[:_HEADLINE]}..."
 
 
 def _listed(payload: Payload, *names: str) -> Facts:
-    """Those that were given, each as it is or as JSON."""
+    """Return the fields that are not empty, texts and integers unchanged, others as JSON."""
     given = [(name, payload[name]) for name in names if payload.get(name) not in (None, [], {}, "")]
     return [
         (name, value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False))

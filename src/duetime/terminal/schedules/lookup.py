@@ -1,4 +1,4 @@
-"""Finds the schedule that somebody means: by its id, by a beginning of it that fits one alone, or by its name."""
+"""Finds a schedule by its id, by a unique prefix of its id, or by its name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED})
 
 
 def found_here(room: App, words: Words, given: str) -> Schedule:
-    """For what can be done only with what this store keeps: of what is kept elsewhere, it says what can be done."""
+    """Find a schedule in this store. For one that is kept externally, raise an error that names the usable commands."""
     remote = kept_elsewhere(room, words, given)
     if remote is None:
         return found(room, words, given)

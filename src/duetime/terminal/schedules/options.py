@@ -1,4 +1,4 @@
-"""The options that say when and by which rules something runs, whatever its kind, and what they mean to the core."""
+"""Options for the trigger and the policy of schedules of any kind, and their conversion for the engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class When:
         return type_, config | {name: text for name, text in bounds.items() if text is not None} | jitter
 
     def changed(self) -> tuple[str, dict[str, Any]] | tuple[None, None]:
-        """For an edit: a new trigger, or none."""
+        """Return the new trigger of an edit, or none."""
         if self.is_given:
             return self.trigger()
         for option, given in (("tz", self.tz), ("start", self.start), ("end", self.end), ("jitter", self.jitter)):
@@ -61,7 +61,7 @@ class When:
         return None, None
 
     def notes(self, room: App) -> list[str]:
-        """How a time was understood, where it could have been meant otherwise. Whether it can be used is seen later."""
+        """Return how an ambiguous time was understood. An invalid time is reported later."""
         if self.at is None:
             return []
         try:
@@ -114,7 +114,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Who hears how a run ended."""
+    """Options for reporting the outcome of each run to a topic."""
 
     deliver_to: Annotated[
         str | None, typer.Option("--deliver-to", metavar="TOPIC", help="The topic that hears how each run ended.")

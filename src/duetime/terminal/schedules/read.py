@@ -1,4 +1,4 @@
-"""Reading schedules of one kind: list, show, history."""
+"""Commands that read schedules of one kind: list, show, history."""
 
 from __future__ import annotations
 
@@ -112,8 +112,10 @@ def _history(room: App, id: str, limit: int) -> Page[Run]:
 
 
 def _history_of(room: App, words: Words, given: str, limit: int) -> Page[Run]:
-    """By the id alone, since one that was deleted is not found any more; a name only finds what is there. One without
-    runs says nothing of its kind."""
+    """Look the history up by id first, because a deleted schedule is no longer found; a name finds only existing ones.
+
+    Without runs of this kind, the schedule is looked up: an empty history does not show the kind.
+    """
     known = room.scheduler.history(LOCAL, given, limit=limit)
     if isinstance(known, Err) and known.code != "not_found":
         raise Refused(known)

@@ -25,13 +25,13 @@ from duetime.terminal.output import (
 from duetime.terminal.schedules.kind_view import Words
 
 SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": READABLE}
-"""How often something ran, how it went, and an owner that all have, give way before the texts beside them are cut."""
+"""Run count, last status and a common owner are left out before the texts beside them are cut."""
 SHORT_ID = 12
-"""Characters of an unguessable id that a list on a terminal shows: enough to name one of thousands."""
+"""Characters of a random id that a list on a terminal shows: enough to identify one of thousands."""
 
 
 def print_schedules(words: Words, items: list[Schedule], zone: str, now: Instant) -> None:
-    """What is no news, such as that nothing has run yet, makes room for what is."""
+    """Print a table of schedules without columns that say nothing, such as the last status before any run."""
     owners = {item.definition.owner for item in items}
     news = {
         "OWNER": owners != {LOCAL.owner},
@@ -60,12 +60,12 @@ def _row(words: Words, item: Schedule, zone: str, now: Instant) -> list[object]:
 
 
 def _short(id: str) -> str:
-    """Where people look; what goes to a file or a program is whole."""
+    """Shorten an id on a terminal; a file or a program gets the whole id."""
     return id[:SHORT_ID] if id.startswith(("msg_", "scd_")) and screen.is_terminal() else id
 
 
 def _next(progress: Progress) -> Instant | None:
-    """What rests has none, whatever instant it was paused before."""
+    """Return the next instant of an active schedule. A paused one has none, even if one is stored."""
     return progress.next if progress.state == ScheduleState.ACTIVE else None
 
 
@@ -102,7 +102,7 @@ _HEARD = {"always": "every run", "failure": "failures", "success": "what went we
 
 
 def _policy_words(stored: str) -> str:
-    """One that cannot be read any more must still be shown, for its schedule is broken by it."""
+    """Describe a policy. One that cannot be parsed must still be shown, because it broke its schedule."""
     try:
         policy = policy_from_json(stored)
     except DuetimeError as error:

@@ -1,1 +1,1 @@
-"""Channels that the operator named: an address of the many that Apprise knows, or one plain HTTP request."""
+"""Channels: an ntfy server, and named channels that use an Apprise URL or one plain HTTP request."""

@@ -1,4 +1,4 @@
-"""A channel of the many that Apprise knows. It tells only whether it worked, so a failure comes without a reason."""
+"""A channel through Apprise, which supports many services. It reports only success or failure, without a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
 _PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
 _CUT = " … (cut)"
 _AROUND_A_TITLE = 32
-"""Characters that come with a title where it has to share the room of the text: marks, line ends, tags."""
+"""Characters added to a title that is sent as part of the body: marks, line ends, tags."""
 _OWN_OVERFLOW = re.compile(r"[?&]overflow=", re.IGNORECASE)
 _helpers = Helpers()
 
@@ -37,7 +37,7 @@ class AppriseChannel:
         self._problem: str | None = None
 
     def problem(self) -> str | None:
-        """Loads the package with the first question: most commands send nothing."""
+        """Return what is wrong with the settings. The first call loads the package: most commands send nothing."""
         with self._loading:
             if self._apprise is None and self._problem is None:
                 self._problem = self._load()
@@ -55,14 +55,14 @@ class AppriseChannel:
         with muffled():
             try:
                 service = self._service(apprise)
-            except Exception as error:  # its words may quote the address
+            except Exception as error:  # its message may quote the address
                 return f"{where}: Apprise cannot load what its url needs ({type(error).__name__})"
         if service is None:
             return f"{where}: Apprise does not understand its url; compare it with Apprise's list of services"
         return None
 
     def _service(self, apprise: ModuleType) -> Any:
-        """One for each attempt: it holds timeouts, and is not made for several threads."""
+        """Create a service for one attempt: it holds timeouts, and is not thread-safe."""
         asset = apprise.AppriseAsset(storage_mode="memory", service_timeout=0)
         return apprise.Apprise.instantiate(self._url, asset=asset)
 
@@ -73,7 +73,7 @@ class AppriseChannel:
         return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(parcel), parcel.owner)
 
     def _tried(self, parcel: Parcel) -> Tried:
-        """Its own timeouts count from byte to byte and from step to step; the helper's end counts for everything."""
+        """Attempt a delivery in a helper with one overall deadline: Apprise's timeouts apply to each read and step."""
         try:
             taken = _helpers.run(lambda: self._notify(parcel), parcel.patience)
         except NoneFree:
@@ -99,19 +99,19 @@ class AppriseChannel:
                 service.socket_read_timeout = min(service.socket_read_timeout, parcel.patience)
                 text, title = text_of(fields), fields.get("title", "")
                 body = text
-                if not _OWN_OVERFLOW.search(self._url):  # without one, Apprise leaves it to the service to refuse it
+                if not _OWN_OVERFLOW.search(self._url):  # by default, Apprise lets the service refuse long texts
                     service.overflow_mode = apprise.OverflowMode.TRUNCATE
                     body = fitted(apprise, service, text, title, written_in)
                 sender = apprise.Apprise(service, asset=service.asset)
                 arrived = sender.notify(body=body, title=title, notify_type=type_of(fields), body_format=written_in)
                 return Taken(bool(arrived), cut=body != text)
-            except Exception:  # its words may quote the address, so that none of them is kept
+            except Exception:  # its message may quote the address, so it is not kept
                 return Taken(arrived=False)
 
 
 def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in: str) -> str:
-    """What the service takes of it, with a mark where that is less. Cut before it is converted, so that no tag is torn;
-    what the conversion adds counts."""
+    """Return as much of the text as the service accepts, with a mark if it was cut. The text is cut before it is
+    converted, so that no tag is split, but its length is measured afterwards."""
     lines = text.splitlines(keepends=True)
     most_lines = service.body_max_line_count or len(lines)
     kept = "".join(lines[:most_lines])
@@ -127,7 +127,7 @@ def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in:
 
 
 def text_of(fields: Mapping[str, Any]) -> str:
-    """Links are written out. Apprise would fetch an attachment from here, and an agent could name any address."""
+    """Return the message with links as text: Apprise would fetch attachments itself, from any address of an agent."""
     links = [("", fields.get("click")), (fields.get("filename", "Attachment"), fields.get("attach"))]
     links += [(action["label"], action["url"]) for action in fields.get("actions", ()) if action["action"] == "view"]
     lines = [f"{label}: {url}" if label else url for label, url in links if url]
@@ -135,7 +135,7 @@ def text_of(fields: Mapping[str, Any]) -> str:
 
 
 def type_of(fields: Mapping[str, Any]) -> str:
-    """Apprise colours its messages by their type."""
+    """Return the type by which Apprise colours a message."""
     tags, priority = set(fields.get("tags", ())), fields.get("priority", 3)
     if priority >= 5 or tags & _ALARMING:
         return "failure"

@@ -1,4 +1,4 @@
-"""Messages through an ntfy server, by its JSON publishing API: everything a notification may hold arrives."""
+"""Delivery through an ntfy server by its JSON publishing API, with every field of a notification but its label."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from duetime.net.urls import BadAddress, read_url
 
 NTFY = "ntfy"
 LARGEST_MESSAGE = 4096
-"""Bytes of UTF-8; a server turns more into an attached file, or refuses it."""
+"""Bytes of UTF-8; a server turns a longer message into an attached file, or refuses it."""
 LARGEST_BODY = 2 * LARGEST_MESSAGE
-"""What a server reads of a publication as a whole."""
+"""Bytes that a server reads of a whole request."""
 CUT = " … (cut)"
 _LONGEST_ESCAPE = 6
-"""Bytes that one of a message may take in JSON, as in \\u0001: to cut a sixth of what is too much is never too much."""
+"""Bytes that one byte of a message may take in JSON, as in \\u0001: cutting a sixth of the excess is never too much."""
 _TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
 _PREFIX = re.compile(r"[-_A-Za-z0-9]{0,63}")
 _SENT = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename")
@@ -36,7 +36,7 @@ _SENT = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "a
 class NtfyServer:
     url: str
     prefix: str = field(default="", repr=False)
-    """Before every topic: what is sent to a public server is read by whoever guesses its topic."""
+    """Put before topics, because whoever guesses a topic of a public server can read it."""
     token: str = field(default="", repr=False)
 
 
@@ -61,7 +61,7 @@ class Ntfy:
 
 
 def problem_of(server: NtfyServer) -> str | None:
-    """What is wrong with its settings, in words that show no credentials."""
+    """Return what is wrong with its settings, without showing credentials."""
     try:
         target = read_url(server.url)
     except BadAddress as error:
@@ -85,14 +85,14 @@ def problem_of_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str 
 def real_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str:
     """Return the topic on the server, on which nobody but this owner publishes through Duetime.
 
-    Those of other owners than `local` begin with a mark of the owner in place of the prefix: the prefix keeps the
-    topics of `local` unguessable, so that nobody else may learn it, and is the key of the marks for the same reason.
+    Topics of owners other than `local` begin with a mark of the owner instead of the prefix: the prefix keeps the
+    topics of `local` unguessable, so nobody else may learn it. It is the key of the marks for the same reason.
     """
     return f"{server.prefix}{topic}" if owner == LOCAL else f"{owner_mark(server, owner)}{topic}"
 
 
 def owner_mark(server: NtfyServer, owner: str) -> str:
-    """Return what all topics of an owner begin with; the same on every node with these settings."""
+    """Return the prefix of all topics of an owner, which is the same on every node with these settings."""
     digest = hmac.digest(server.prefix.encode(), owner.encode("utf-8", "surrogatepass"), "sha256")
     return base64.b32encode(digest[:10]).decode().lower() + "-"
 
@@ -105,7 +105,7 @@ def address_of(server: NtfyServer, topic: str, owner: str) -> str:
 
 
 def publish_call(server: NtfyServer, parcel: Parcel) -> tuple[Call, bool]:
-    """What is sent to a server without a problem, and whether the message had to be cut."""
+    """Return the request to a server that has no problem, and whether the message had to be cut."""
     body, cut = publication(parcel, real_topic(server, parcel.topic, parcel.owner))
     headers = {"Content-Type": "application/json"}
     if parcel.id:
@@ -116,10 +116,10 @@ def publish_call(server: NtfyServer, parcel: Parcel) -> tuple[Call, bool]:
 
 
 def publication(parcel: Parcel, topic: str) -> tuple[bytes, bool]:
-    """The request's body, and whether the message had to be cut.
+    """Return the body of the request, and whether the message had to be cut.
 
     The sequence id makes a phone replace the first copy of a message by its repeat instead of showing both; servers
-    that do not know it leave it aside. A parcel without an id is a new message each time.
+    that do not know it ignore it. A parcel without an id is a new message each time.
     """
     fields = {name: parcel.fields[name] for name in _SENT if name in parcel.fields}
     sequence = re.sub(r"[^-_A-Za-z0-9]", "-", parcel.id)[:64]
@@ -148,7 +148,7 @@ def _shortened(text: str, largest: int) -> str:
 
 
 def _receipt(answer: Answer, cut: bool) -> dict[str, Any]:
-    """ntfy's own id of the message, where its answer can be read."""
+    """Return the result of a delivery, with ntfy's own id of the message if the response can be read."""
     try:
         said = json.loads(answer.body)
     except (ValueError, RecursionError):

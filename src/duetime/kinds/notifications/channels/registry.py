@@ -1,4 +1,4 @@
-"""Named channels: what is sent to the topic of that name goes where the operator said."""
+"""Named channels: messages to the topic of that name go to the address that the operator set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WEB = re.compile(r"https?:", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """As it was set. Nothing of it is shown, for addresses, headers and bodies hold credentials."""
+    """Settings of a channel. `repr` hides addresses, headers and bodies, because they hold credentials."""
 
     url: str = field(repr=False)
     method: str = "POST"
@@ -34,7 +34,7 @@ class Channel(Protocol):
     def deliver(self, parcel: Parcel) -> Outcome: ...
 
     def problem(self) -> str | None:
-        """What is wrong with its settings, in words that show none of them."""
+        """Return what is wrong with its settings, without showing any of them."""
 
 
 def make_channel(name: str, spec: ChannelSpec, http: Http, hosts: Hosts) -> Channel:

@@ -1,4 +1,4 @@
-"""A channel that is one plain HTTP request to an address of the operator's."""
+"""A channel that makes one plain HTTP request to an address that the operator set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetime.net.host_limits import Hosts
 from duetime.net.messages import Call, CallFailed, checked
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 
-# Bodies with holes: whatever an agent wrote stays the value that it was meant to be, in whichever format.
+# Templates of bodies. Texts of agents are escaped for the format, so that each stays a single value.
 
 Escape: TypeAlias = Callable[[str], str]
 
@@ -25,12 +25,12 @@ _HOLE = re.compile(r"\{(message|title|topic|id)\}")
 
 
 def filled(template: str, values: Mapping[str, str], as_part: Escape) -> str:
-    """In one pass: a message that itself says {id} stays as it is."""
+    """Fill in a template in one pass, so that a message that contains {id} stays as it is."""
     return _HOLE.sub(lambda hole: as_part(values[hole[1]]), template)
 
 
 def content_type_of(template: str) -> str:
-    """Where the operator named none. A text may begin with a hole, JSON cannot."""
+    """Guess the content type if the operator set none. A text may begin with a placeholder, JSON cannot."""
     begins = template.lstrip()
     is_json = not begins or (begins[0] in "{[" and not _HOLE.match(begins))
     return JSON if is_json else "text/plain; charset=utf-8"
@@ -48,7 +48,7 @@ def escape_for(content_type: str) -> Escape:
 
 
 def _in_json(text: str) -> str:
-    """What stands between the quotes of a JSON string."""
+    """Escape a text for use between the quotes of a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 

@@ -1,4 +1,4 @@
-"""Making notifications: now, once, or again and again. Invalid input is a tool error that shows what would be right."""
+"""Handlers of the notification tools. Invalid input is a tool error that shows a valid example."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _new(given: Arguments) -> NewNotification:
 
 
 def _refuse(err: Err) -> NoReturn:
-    """The core calls it a topic; whoever asked knows it by the argument's name."""
+    """Raise a tool error. The engine's name `topic` becomes the argument's name, `notification_topic`."""
     message = without_secrets(err.message)
     if err.details.get("field") == "topic":
         message = f"notification_{message}"
@@ -122,7 +122,7 @@ def _refuse(err: Err) -> NoReturn:
 
 
 def _warnings(call: Call, given: Arguments) -> list[str]:
-    """A worker matters only where it is what fires."""
+    """Return warnings, including those about workers only if workers send the notifications."""
     service = call.desk.notifications
     here = call.desk.warnings(KIND) if service.fires_here else []
     return here + service.warnings(given["notification_topic"], call.caller.owner)
@@ -132,7 +132,7 @@ def _with_warnings(answer: dict[str, Any], warnings: list[str]) -> dict[str, Any
     return {**answer, "warnings": warnings} if warnings else answer
 
 
-# Notifications that exist: listed, paused, resumed, deleted. An unknown id is a normal result.
+# Listing, pausing, resuming and deleting. An unknown id is a normal result, not a tool error.
 
 
 def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:

@@ -1,4 +1,4 @@
-"""`cron://examples`, `timezones://valid`, and `schedules://{topic}`, which can be watched."""
+"""Resources: `cron://examples`, `timezones://valid`, and `schedules://{topic}`, to which clients can subscribe."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _zones(call: Call, hole: str) -> dict[str, Any]:
 
 @cache
 def _zone_names() -> tuple[str, ...]:
-    """Those that the tools take; reading them all is worth doing once."""
+    """Return the zones that the tools accept, cached because all of them have to be read."""
     return tuple(name for name in sorted(available_timezones()) if _is_known(name))
 
 
@@ -65,7 +65,7 @@ def _is_known(name: str) -> bool:
 
 
 def _read(call: Call, topic: str) -> dict[str, Any] | None:
-    """A topic on which nothing is scheduled is an empty list, as is one on which only others have something."""
+    """Return the caller's notifications on a topic; the list is empty if there are none, or only those of others."""
     if not is_topic(topic):
         return None
     found = call.desk.notifications.scheduled(call.caller, topic)

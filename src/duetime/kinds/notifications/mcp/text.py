@@ -1,4 +1,4 @@
-"""What agents read about the notification tools: arguments, results, and when to use which."""
+"""Schemas of the arguments and results of the notification tools, with the descriptions that agents read."""
 
 from __future__ import annotations
 

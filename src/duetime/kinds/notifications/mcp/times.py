@@ -1,4 +1,4 @@
-"""When a one-off notification goes out: a time with offset, a wall-clock time with its zone, or a delay."""
+"""Parsing of the time of a one-off notification: a time with offset, a wall-clock time with its zone, or a delay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAYS = ("datetime", "time", "delay")
 
 
 class When(NamedTuple):
-    """`text` says the same today and tomorrow for the same arguments, so that a repeated request is known again."""
+    """A requested time. `text` depends only on the arguments, so that a repeated request is recognized on any day."""
 
     argument: str
     text: str
@@ -28,7 +28,7 @@ class When(NamedTuple):
     of_day: ClockWords | None = None
 
     def note(self, at: Instant) -> str | None:
-        """A word about a wall-clock time that clocks jump over, or show twice, on its day."""
+        """Return a note about a wall-clock time that a clock change skips or repeats on its day."""
         if self.of_day is None:
             return None
         day = self.day or datetime_of(at).astimezone(known_zone(self.zone)).date()
@@ -52,7 +52,7 @@ def when_of(call: Call, given: Arguments) -> When:
 
 
 def past(call: Call, when: When, reason: str) -> ToolProblem:
-    """What the core said about the time, in the words of the argument it came from."""
+    """Return the engine's error about the time, with the name of the argument that it came from."""
     name = "date" if when.day else when.argument
     return ToolProblem(f"{name}: {reason.rstrip('.')}. {_later(call, when)}")
 
@@ -112,7 +112,7 @@ def _day(text: str) -> date | None:
 
 
 def _readable(call: Call, text: str, zone: str) -> bool:
-    """Whether it is an instant at all that a clock could show."""
+    """Check whether the text is an instant that can be represented."""
     try:
         read_time(text, zone=zone, now=call.scheduler.clock.now())
     except UnreadableTime:
@@ -134,7 +134,7 @@ def _now(call: Call, zone: str) -> str:
 
 
 def _example(call: Call, zone: str) -> str:
-    """A time that is still to come, so that the example could be used as it stands."""
+    """Return a future time, so that the example can be used as it is."""
     return iso_local(Instant((call.scheduler.clock.now() + DAY) // HOUR * HOUR), zone)
 
 

@@ -1,4 +1,4 @@
-"""The notifications family: messages that reach a person, now, later, or again and again."""
+"""The notification tools: messages to a person, now, later or recurring."""
 
 from __future__ import annotations
 

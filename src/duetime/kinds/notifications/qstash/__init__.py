@@ -1,1 +1,1 @@
-"""QStash as the keeper of notifications: they fire while this machine is off."""
+"""QStash as the backend of notifications, which fires them even while this machine is off."""

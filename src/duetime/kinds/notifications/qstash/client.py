@@ -1,4 +1,4 @@
-"""Who we are at QStash, and whether what was set up can be used."""
+"""The QStash account, the check of its settings, and a client with deadlines and retries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duetime.net.urls import BadAddress, read_url
 class Account(NamedTuple):
     token: str
     url: str = ""
-    """Of a server of one's own; empty means QStash's."""
+    """Address of a server of one's own; empty means QStash's."""
 
 
 def problem_with(account: Account, server: NtfyServer) -> str | None:
@@ -58,7 +58,7 @@ def _is_near(host: str) -> bool:
         return is_local_name(host)
 
 
-# QStash's own SDK over calls with an end.
+# QStash's own SDK over HTTP calls with a deadline.
 
 T = TypeVar("T")
 
@@ -66,22 +66,22 @@ log = logging.getLogger("duetime.delivery")
 
 ATTEMPTS = 2
 _SECRET = 6
-"""Characters; whatever is shorter stands in any text by chance."""
+"""Minimum length of secrets to redact: a shorter one may be in any text by chance."""
 _OF_THE_CONNECTION = frozenset({"accept-encoding", "connection", "content-length", "host"})
 
 
 class Line:
-    """Asks again when an answer is lost: whatever is asked has to be the same when it is asked twice."""
+    """Client that retries when a response is lost, so that every request has to be idempotent."""
 
     def __init__(self, http: Http, url: str, token: str, patience: float, hidden: Sequence[str] = ()) -> None:
         self._hidden = [secret for secret in (token, *hidden) if len(secret) >= _SECRET]
         self._sdk = QStash(token, retry=False, base_url=url or None)
-        # The SDK has no setting for it: its own client waits ten minutes and reads answers of any length.
+        # The SDK has no setting for limits: its own client waits ten minutes and reads responses of any length.
         self._sdk.http._client.close()
         self._sdk.http._client = httpx.Client(transport=_Bounded(http, patience / ATTEMPTS))
 
     def ask(self, question: Callable[[QStash], T]) -> T:
-        """Raises Refused or Unheard, and nothing else."""
+        """Make a request. Raise Refused or Unheard, and nothing else."""
         unheard = None
         for _ in range(ATTEMPTS):
             try:
@@ -95,7 +95,7 @@ class Line:
                 if failed.permanent:
                     raise Refused(self._shown(f"QStash cannot be called: {failed.reason}")) from None
                 unheard = Unheard(self._shown(f"{failed.reason}; {AGAIN}"))
-            except Exception as error:  # the SDK trusts the shape of an answer, and trips over any other
+            except Exception as error:  # the SDK fails on responses of an unexpected shape
                 log.warning("QStash's SDK failed on an answer: %s", type(error).__name__)
                 unheard = Unheard("QStash's answer could not be understood; check notifications.qstash_url")
         assert unheard is not None
@@ -108,7 +108,7 @@ class Line:
 
 
 class _Bounded(httpx.BaseTransport):
-    """One deadline over everything, answers of bounded length, no redirects, no proxy of the environment."""
+    """Transport with one deadline for everything, bounded responses, no redirects and no proxy of the environment."""
 
     def __init__(self, http: Http, patience: float) -> None:
         self._http, self._patience = http, patience

@@ -1,5 +1,5 @@
-"""Making notifications at QStash. The local record comes first, with the id: a request whose answer was lost is the
-same when it is made again, and nothing is made twice."""
+"""Creation of notifications at QStash. The local record, with the id, is stored first: a request whose response was
+lost is repeated with the same id, so nothing is created twice."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from duetime.kinds.notifications.qstash.client import Line
 
 WINDOW = 10 * MINUTE
-"""How long QStash knows a message by its deduplication id: a request that is repeated later is a new one."""
+"""How long QStash remembers a deduplication id: a request that is repeated later is a new one."""
 CONFIRMED = frozenset({RemoteState.THERE, RemoteState.PAUSED})
 _KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
-"""Rules that QStash does not have. What it does after downtime and with overlaps is its own affair, and harmless."""
+"""Policies that QStash does not support. Its own handling of downtime and overlaps is harmless."""
 _PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
 
 
 class Maker:
     def __init__(self, scheduler: Scheduler, server: NtfyServer, channels: Callable[[str], Collection[str]]) -> None:
-        """`channels` are names of the settings, for an owner; only this machine knows where they lead."""
+        """`channels` returns an owner's channels in the settings; only this machine knows their addresses."""
         self._scheduler, self._store = scheduler, scheduler.store
         self._server = server
         self._channels = channels
 
     def make(self, line: Line, caller: Caller, asked: NewSchedule) -> Result[Remote]:
-        """Where QStash failed, the error's details hold the id that it would have had."""
+        """Create a notification. If QStash fails, the error's details hold the id that it would have had."""
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
@@ -58,7 +58,7 @@ class Maker:
         return self._ask_for(line, kept.value, self._request(kept.value, fresh, asked, again), again=again)
 
     def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
-        """By the key alone, before anything is checked: by now the time asked for may be over."""
+        """Find it by its key before anything is validated, because the requested time may be in the past by now."""
         if asked.idempotency_key is None:
             return None
         key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
@@ -68,7 +68,7 @@ class Maker:
         return Ok(known) if known.fingerprint == fingerprint(asked) else KEY_REUSED
 
     def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
-        """Whoever was told that it failed, and asks again, means the same one; QStash may have it."""
+        """Find a recent failed request that the caller repeats without a key; QStash may have carried it out."""
         if asked.idempotency_key is not None:
             return None
         since = Instant(fresh.created - WINDOW)
@@ -86,7 +86,7 @@ class Maker:
             raise InvalidInput(f"topic: {problem}", field="topic")
 
     def _request(self, remote: Remote, fresh: Remote, asked: NewSchedule, again: bool) -> Callable[[QStash], Taken]:
-        """A time such as `in 2 hours` counts from now, also for one that was asked for before."""
+        """Return the request. A time such as `in 2 hours` counts from now, also if an earlier request is repeated."""
         if remote.kind == RemoteKind.SCHEDULE:
             return scheduling(remote, self._server, asked.policy)
         not_before = None if fresh.at == fresh.created else fresh.at
@@ -95,7 +95,7 @@ class Maker:
     def _ask_for(
         self, line: Line, remote: Remote, request: Callable[[QStash], Taken], *, again: bool
     ) -> Result[Remote]:
-        """`again`: an earlier request for it was not answered."""
+        """Make the request and record its result. `again`: an earlier request for it got no response."""
         try:
             name, at = line.ask(request)
         except Refused as refused:
@@ -116,7 +116,7 @@ class Maker:
 
 
 def _check_rules(policy: Mapping[str, Any]) -> None:
-    """Nothing of what was asked for is left out in silence: it would go out more often than it should."""
+    """Refuse unsupported policies instead of ignoring them: it would be sent more often than it should."""
     for name in _KNOWN_HERE_ALONE:
         if name in policy:
             raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What QStash's answers mean, in words that may be shown."""
+"""Errors of QStash, with messages that may be shown."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ AGAIN = "try again in a moment"
 
 
 class Refused(Exception):
-    """QStash said no."""
+    """Raised if QStash refused a request."""
 
     def __init__(self, reason: str, *, missing: bool = False, repeated: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.missing = missing
-        """There is no such thing."""
+        """What was requested does not exist."""
         self.repeated = repeated
-        """An earlier attempt was not answered, and may have done what was asked."""
+        """An earlier attempt got no response, and may have succeeded."""
 
 
 class Unheard(Exception):
-    """Whether QStash did what was asked is not known."""
+    """Raised if it is unknown whether a request succeeded."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class Unheard(Exception):
 
 
 class Declined(Exception):
-    """An answer that is no success."""
+    """Raised for a response that is not a success."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.status)
@@ -44,7 +44,7 @@ class Declined(Exception):
 
     @property
     def is_missing(self) -> bool:
-        """Said by QStash itself, and not by whatever stands at a mistyped address."""
+        """Whether QStash itself reports something missing, and not another server at a mistyped address."""
         return self._said is not None and (self.status == 404 or "not found" in self._said.lower())
 
     @property

@@ -1,4 +1,4 @@
-"""What the local record and QStash's answers say about a notification."""
+"""Conversion of local records and QStash's responses to notifications."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _MILLISECOND = 1000
 _LATEST = 253_402_214_400_000
-"""The last day of the year 9999, beyond which no clock can show a time."""
+"""The last day of the year 9999 in milliseconds: later times cannot be represented."""
 
 
 def record_of(draft: Draft) -> Remote:
-    """As it is kept before QStash is asked."""
+    """Return the record that is stored before QStash is called."""
     definition, first = draft
     once = trigger_from_json(definition.trigger).type == "once"
     return Remote(
@@ -47,7 +47,7 @@ def fields_of(remote: Remote) -> dict[str, Any]:
 
 
 def cron_of(remote: Remote) -> str:
-    """As QStash reads it, with its zone."""
+    """Return the cron expression with its zone, as QStash reads it."""
     trigger = trigger_from_json(remote.trigger)
     assert isinstance(trigger, CronTrigger)
     return f"CRON_TZ={trigger.timezone} {trigger.expression}"
@@ -58,7 +58,7 @@ def message(remote: Remote) -> Message:
 
 
 def recurring(remote: Remote, now: Instant, there: Schedule | None = None) -> Recurring:
-    """QStash's word on what it does, where it has given it; it knows when it fires."""
+    """Return the notification. QStash's own data is preferred if there is any, because it knows when it fires."""
     trigger = _trigger(remote.trigger)
     fields = fields_of(remote)
     paused = remote.state == RemoteState.PAUSED if there is None else there.paused is True
@@ -82,7 +82,7 @@ def following(trigger: str, now: Instant) -> Instant | None:
 
 
 def _trigger(stored: str) -> Trigger | None:
-    """None where it cannot be read any more, such as in a zone that was removed: it must still be shown and deleted."""
+    """Return the trigger, or None if its zone was removed, for example: it must still be shown and deleted."""
     try:
         return trigger_from_json(stored)
     except DuetimeError:

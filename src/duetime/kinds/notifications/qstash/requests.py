@@ -1,4 +1,4 @@
-"""What QStash is asked, in its SDK's words. Each is the same when it is asked twice."""
+"""Requests to QStash through its SDK. Each can be repeated safely."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 class Taken(NamedTuple):
     name: str
-    """What QStash calls it."""
+    """QStash's own id."""
     at: Instant | None
-    """When a one-off goes out; None means at once."""
+    """When a one-off is sent; None means at once."""
 
 
 def publishing(
     remote: Remote, not_before: Instant | None, server: NtfyServer, policy: Mapping[str, Any], *, again: bool
 ) -> Callable[[QStash], Taken]:
-    """`again`: an earlier request for it was not answered, perhaps long ago; QStash knows its own ids for minutes."""
+    """Return a request to publish a message. `again`: an earlier one got no response, and may be older than the minutes
+    for which QStash remembers deduplication ids, so the logs are searched first."""
     url, shared = _message(remote, server, policy, repeat_id=remote.id)
-    shared["label"] = remote.id  # by which the logs find it
+    shared["label"] = remote.id  # to find it in the logs
     seconds = None if not_before is None else -(-not_before // SECOND)  # never early
 
     def question(sdk: QStash) -> Taken:
@@ -42,7 +43,7 @@ def publishing(
 
 
 def scheduling(remote: Remote, server: NtfyServer, policy: Mapping[str, Any]) -> Callable[[QStash], Taken]:
-    # A phone shows only the latest of several messages with one id: what recurs is a new message each time.
+    # A phone shows only the latest of several messages with one id, so each occurrence is a new message.
     url, shared = _message(remote, server, policy, repeat_id="")
     shared["label"] = fields_of(remote).get("label")
     cron = cron_of(remote)
@@ -57,7 +58,7 @@ def scheduling(remote: Remote, server: NtfyServer, policy: Mapping[str, Any]) ->
 def _message(
     remote: Remote, server: NtfyServer, policy: Mapping[str, Any], repeat_id: str
 ) -> tuple[str, dict[str, Any]]:
-    """Where it goes, and what publishing and scheduling have in common."""
+    """Return the URL, and the arguments that publishing and scheduling have in common."""
     call, _ = publish_call(server, Parcel(repeat_id, remote.topic, fields_of(remote), 0.0, remote.owner))
     forwarded = {**call.headers}
     attempts, timeout = policy.get("max_attempts"), policy.get("timeout")
@@ -66,7 +67,7 @@ def _message(
         "content_type": forwarded.pop("Content-Type"),
         "headers": forwarded,
         "redact": {"header": ["Authorization"]} if server.token else None,
-        # Only what was asked for: QStash has its own usual values, by the account's plan.
+        # Only what was requested: QStash has its own defaults, which depend on the account's plan.
         "retries": None if attempts is None else attempts - 1,
         "timeout": None if timeout is None else -(-timeout // SECOND),
     }
@@ -74,12 +75,12 @@ def _message(
 
 
 def finding(remote: Remote) -> Callable[[QStash], str | None]:
-    """What QStash calls a message, where it took it without our hearing of it."""
+    """Return a request for QStash's id of a message whose response was lost; it gives None if QStash has no such."""
     return lambda sdk: _logged(sdk, remote)
 
 
 def _logged(sdk: QStash, remote: Remote) -> str | None:
-    # Not by the SDK's own method for it, which prints whatever it gets: standard output may be somebody's protocol.
+    # The SDK's own method for it prints the response, and standard output may carry a protocol.
     answer = sdk.http.request(path="/v2/events", method="GET", params={"label": remote.id, "count": "100"})
     names = [event["messageId"] for event in answer["events"] if event.get("label") == remote.id]
     return _checked(names[0]) if names else None
@@ -103,7 +104,7 @@ def _changing(remote: Remote, change: Callable[[QStash, str], None]) -> Callable
     name = _in_path(remote)
 
     def question(sdk: QStash) -> None:
-        """Looked up first: a change alone may succeed on what is not there."""
+        """Look it up first: a change alone may succeed on what does not exist."""
         if remote.kind == RemoteKind.MESSAGE:
             sdk.message.get(name)
         else:
@@ -114,7 +115,7 @@ def _changing(remote: Remote, change: Callable[[QStash, str], None]) -> Callable
 
 
 def _in_path(remote: Remote) -> str:
-    """The SDK puts it into the URL as it is; two dots alone would lead elsewhere."""
+    """Quote the id, because the SDK puts it into the URL as it is; `..` would lead to another path."""
     return quote(remote.remote or remote.id, safe="").replace(".", "%2E")
 
 

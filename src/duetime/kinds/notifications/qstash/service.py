@@ -1,6 +1,6 @@
-"""Notifications that QStash keeps and fires, so that they go out while this machine is off.
+"""Notifications that QStash keeps and fires, so that they are sent while this machine is off.
 
-Which owner made which is kept here and looked at first. Where QStash sends to is the ntfy server of the settings.
+The owner of each is stored here and checked first. QStash sends to the ntfy server of the settings.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ T = TypeVar("T")
 
 QSTASH = "qstash"
 UNHURRIED = 10.0
-"""Seconds that anything but a send may take; a change is two questions, each with half of them."""
+"""Seconds that anything but a send may take; a change makes two requests, each with half of them."""
 LARGEST_ANSWER = 32 * 1024 * 1024
-"""All schedules of an account come in one answer."""
+"""Maximum bytes of a response: all schedules of an account come in one."""
 FEW = 10
-"""Messages of unknown fate that a list asks about, one by one."""
+"""Maximum number of unconfirmed messages that a list looks up at QStash, one by one."""
 _NOT_FOUND = Err("not_found")
 
 
 def _ready(
     method: Callable[Concatenate[QStashNotifications, P], Result[T]],
 ) -> Callable[Concatenate[QStashNotifications, P], Result[T]]:
-    """Whatever goes wrong is an answer."""
+    """Return whatever goes wrong as an error value."""
 
     @functools.wraps(method)
     def answered(self: QStashNotifications, /, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
@@ -89,7 +89,7 @@ class QStashNotifications:
         self._opening = threading.Lock()
         self._lines: dict[float, Line] = {}
         self.problem = problem_with(account, server)
-        """What is wrong with how it was set up, fit to be shown."""
+        """What is wrong with the settings, in a form that may be shown."""
 
     def close(self) -> None:
         self._http.close()
@@ -104,7 +104,7 @@ class QStashNotifications:
                 self._lines[patience] = Line(self._http, self._account.url, self._account.token, patience, hidden)
             return self._lines[patience]
 
-    # -- making ---------------------------------------------------------------------------------------------------
+    # -- creating -------------------------------------------------------------------------------------------------
 
     @_ready
     def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
@@ -158,14 +158,14 @@ class QStashNotifications:
         return sorted(rows, key=lambda each: each.at)
 
     def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
-        """Of what was asked for in vain, QStash's lists say in the end what it took, and by which name it goes."""
+        """Confirm an unconfirmed record if QStash has it, by this name; otherwise delete it after the window."""
         if name is not None:
             self._maker.keep(remote._replace(remote=name), RemoteState.THERE)
         elif remote.updated < now - WINDOW:
             self._store.forget_remote(remote.id)
 
     def changes(self, caller: Caller, topic: str) -> object:
-        """From the local record: QStash is not asked several times a second. When it fires is known here too."""
+        """Use the local record, which also tells when it fires, so that QStash is not polled several times a second."""
         now = self._clock.now()
         return [
             (id, state, updated, at or (None if state == RemoteState.PAUSED else following(trigger, now)))
@@ -178,7 +178,7 @@ class QStashNotifications:
 
     @_ready
     def check(self) -> Result[int]:
-        """How many schedules the account has, whoever made them."""
+        """Return how many schedules the account has, whoever created them."""
         return Ok(len(self._line().ask(lambda sdk: sdk.schedule.list())))
 
     # -- changing -------------------------------------------------------------------------------------------------
@@ -220,12 +220,12 @@ class QStashNotifications:
         except Refused as refused:
             if not refused.missing:
                 raise
-            if not refused.repeated:  # else it is gone by an attempt whose answer was lost
+            if not refused.repeated:  # else an attempt whose response was lost deleted it
                 return _NOT_FOUND
         self._store.forget_remote(remote.id)
         return Ok(None)
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
-        """What belongs to another owner is answered exactly as what does not exist."""
+        """Return the record, or None for another owner's, exactly as for one that does not exist."""
         remote = self._store.remote(schedule_id) if could_be_an_id(schedule_id) else None
         return remote if remote is not None and (caller.operator or remote.owner == caller.owner) else None

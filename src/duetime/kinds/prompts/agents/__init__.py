@@ -1,1 +1,1 @@
-"""How a prompt reaches an agent: a command, the built-in one, a webhook. What wakes nobody waits in the inbox."""
+"""Agents that a prompt can wake: a command, the built-in agent, a webhook. Other prompts wait in the inbox."""

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 LOOK = 0.1
-"""Seconds between two looks at whether to stop."""
+"""Seconds between two checks of the stop signal."""
 GRACE = 5.0
-"""Seconds for what was begun to end, once the run is to stop."""
+"""Seconds for the work to end once it was cancelled."""
 TURNS = 40
-"""Answers of the model in one run: a model that goes round in circles costs money."""
+"""Model responses in one run: a model that goes round in circles costs money."""
 
 
 class BuiltinAgent:
     def __init__(self, model: str, clock: Clock, zone: str, *, instructions: str = "", turns: int = TURNS) -> None:
-        """`model` as maker:name; a missing one is said when a prompt is due, so that everything else still works."""
+        """`model` is maker:name; a missing one is reported when a prompt is due, so everything else still works."""
         self._model, self._clock, self._zone = model, clock, zone
         self._instructions, self._turns = instructions, turns
 
@@ -39,12 +39,12 @@ class BuiltinAgent:
         except InvalidInput as error:
             return Reply(error=error.message, permanent=True)
         turn = Turn()
-        # The pool's thread has no event loop of its own; one that lives as long as the run leaves nothing behind.
+        # The pool's thread has no event loop; one that lives only as long as the run leaves nothing behind.
         failure = asyncio.run(_bounded(self._work(errand, model, turn), errand))
         return _reply(turn, failure, errand)
 
     def close(self) -> None:
-        """Nothing outlives a run."""
+        """Do nothing, because nothing outlives a run."""
 
     async def _work(self, errand: Errand, model: Model, turn: Turn) -> Failure | None:
         instructions = woken(errand.owner, errand.zone or self._zone, self._clock.now(), self._instructions)
@@ -77,7 +77,7 @@ def _report(errand: Errand, news: Word | Called) -> None:
 
 
 async def _bounded(work: Coroutine[None, None, Failure | None], errand: Errand) -> Failure | None:
-    """Ends the work when the run is to stop or its time is up, and waits until it has ended."""
+    """Cancel the work when the run is to stop or times out, and wait for it to end."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + errand.patience
     task = loop.create_task(work)

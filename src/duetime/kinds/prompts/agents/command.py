@@ -1,4 +1,4 @@
-"""An agent that is a program on this machine: one process per run, and nothing of it afterwards."""
+"""An agent that is a program on this machine: one process per run, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from duetime.kinds.prompts.agents.process import TIME_LIMITS, Ended, Launch, Lea
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Heard, Reader
 from duetime.processes.child_lease import ChildLease
 
-# What became of a run: from what a program said, how it ended, and why it had to.
+# The reply of a run: from the program's output, how it ended, and why it was stopped.
 
 _LAST_WORDS = 300
-"""Characters of its standard error that an error shows."""
+"""Characters of standard error that an error message shows."""
 
 
 def reply_of(program: str, heard: Heard, ended: Ended, why: str | None, last_words: str, secrets: Secrets) -> Reply:
-    """`why`: the reason where it was made to end. What it did until then is told all the same."""
+    """Return the reply. `why` is the reason if the program was stopped; what it did until then is included anyway."""
     error = why or _failure(program, heard, ended, secrets.without(last_words))
     reply = told(heard, error, secrets)
     return replace(reply, exit_code=ended.code, permanent=why is None and ended.errno is not None)
 
 
 def told(heard: Heard, error: str | None, secrets: Secrets) -> Reply:
-    """What an agent said, without what it was trusted with."""
+    """Return what an agent said, with the secrets that it was given redacted."""
     return Reply(
         text=secrets.without(heard.text),
         outcome=secrets.cleaned(heard.outcome),
@@ -67,7 +67,7 @@ def _failure(program: str, heard: Heard, ended: Ended, last_words: str) -> str |
 
 
 def shortcoming(who: str, heard: Heard) -> str | None:
-    """Of an answer that came as it should, and says of itself no failure."""
+    """Return what is wrong with an answer that arrived normally and reports no failure itself, if anything."""
     if heard.unreadable is not None:
         return f"{who} {heard.unreadable}"
     if heard.denied:
@@ -90,7 +90,7 @@ def _signal_name(number: int) -> str:
 log = logging.getLogger("duetime.agents")
 STDIN, ARGUMENT = "stdin", "argument"
 _LONGEST_ARGUMENT = 128 * 1024 - 1
-"""Bytes; Linux takes no longer one."""
+"""Bytes; Linux accepts no longer argument."""
 
 
 class CommandAgent:
@@ -108,7 +108,7 @@ class CommandAgent:
         limits: TimeLimits = TIME_LIMITS,
     ) -> None:
         """Raises InvalidInput, naming the field. With a preset, `command` is how its program is called, if not by its
-        name. `{mcp_config}` and `{model}` in a command stand for the file with the way to the tools, and the model."""
+        name. `{mcp_config}` and `{model}` in a command stand for the MCP configuration file and the model."""
         self._name = name
         self._preset = preset_named(preset) if preset else None
         self._program = preset or Path(command[0] if command else "").name
@@ -138,21 +138,21 @@ class CommandAgent:
         try:
             with _private_folder() as private:
                 return self._carry_out(errand, private, env, secrets)
-        except OSError as error:  # no room for a folder, no process to be had
+        except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return Reply(
                 error=f"{self._program} cannot be started here: {(error.strerror or 'no reason given').lower()}"
             )
 
     def close(self) -> None:
-        """Every conversation notices within a tick and ends its program."""
+        """Stop all runs: each notices within a tick and ends its program."""
         self._closed = True
 
     def _found(self, env: Mapping[str, str]) -> str | None:
         return shutil.which(self._command[0], path=env.get("PATH", ""))
 
     def _hindrance(self, errand: Errand, env: Mapping[str, str]) -> str | None:
-        """What no other attempt would change. Whoever stored the prompt need not know the paths of this machine."""
+        """Return a problem that no retry would solve. Paths are only logged: the prompt's owner need not know them."""
         if self._folder and not Path(self._folder).is_dir():
             log.warning("agents.%s: there is no folder %s", self._name, self._folder)
             return f"the folder of agents.{self._name} does not exist; make it, or change `folder` in the settings"
@@ -187,7 +187,7 @@ class CommandAgent:
         outfit = self._outfit(errand, private, env)
         work, scratch = private / "work", private / "tmp"
         work.mkdir()
-        scratch.mkdir()  # programs leave there what went wrong, with the prompt
+        scratch.mkdir()  # programs leave error reports there, with the prompt
         return Launch(
             (*self._command_for(private, env), *outfit.flags),
             {**env, "TMPDIR": str(scratch), **outfit.env},
@@ -198,7 +198,7 @@ class CommandAgent:
         )
 
     def _outfit(self, errand: Errand, private: Path, env: Mapping[str, str]) -> Outfit:
-        text = errand.text.encode(errors="replace").decode()  # no lone surrogates: nothing could be done with them
+        text = errand.text.encode(errors="replace").decode()  # replaces lone surrogates, which cannot be encoded
         if self._preset is not None:
             folder, dollars = bool(self._folder), errand.left.dollars
             return self._preset.dress(Visit(text, errand.access, private, self._model, folder, env, dollars))
@@ -206,8 +206,8 @@ class CommandAgent:
         return Outfit(("--", text), "", own) if self._as_argument else Outfit((), text, own)
 
     def _command_for(self, private: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-        """Only the operator's own words have places to be filled. The program is found from where the worker runs:
-        where it works, somebody else may have put one of the same name."""
+        """Return the command; only the operator's own arguments have placeholders. The program is looked up from the
+        worker's folder: where it works, somebody else may have put one of the same name."""
         found = self._found(env)
         if found is None:  # it was there a moment ago
             raise FileNotFoundError(errno.ENOENT, "its program is gone")

@@ -1,4 +1,4 @@
-"""A conversation with the owner: one model, Duetime's tools, and what was said before."""
+"""A conversation with the owner: one model, Duetime's tools, and the earlier messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TURNS = 40
 REMEMBERED = 200
-"""Messages of the past that a model is shown; all of them stay on disk."""
+"""Past messages that a model is shown; all of them stay on disk."""
 WAITING = "prompts://due"
 
 
@@ -46,7 +46,7 @@ class Waiting(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What came of one question. An error does not undo what was done before it."""
+    """The result of one question. An error does not undo what was done before it."""
 
     turn: Turn
     error: str | None = None
@@ -54,10 +54,10 @@ class Said(NamedTuple):
 
 
 class Conversation:
-    """Lives in a thread of its own, so that whoever asks can be interrupted while it answers."""
+    """Runs in a thread of its own, so that the caller can be interrupted while it answers."""
 
     def __init__(self, model: str, access: Access, clock: Clock, zone: str) -> None:
-        """Raises InvalidInput where no model can be used."""
+        """Raises InvalidInput if no model can be used."""
         self._name, self._model = model, model_named(model)
         self._access, self._clock, self._zone = access, clock, zone
         self._history: list[ModelMessage] = []
@@ -88,11 +88,11 @@ class Conversation:
         self._open.__exit__(kind, error, at)  # an interruption ends what is still under way
 
     def go_on(self, messages: Sequence[ModelMessage]) -> None:
-        """With what was said before: what `Said.turn.messages` gave."""
+        """Continue with earlier messages, as `Said.turn.messages` gave them."""
         self._history += messages
 
     def ask(self, text: str, hear: Hear) -> Said:
-        """`hear` is called in another thread, while this one waits. Ctrl-C stops the answer and keeps what it did."""
+        """Ask a question. `hear` is called in another thread. Ctrl-C stops the answer and keeps what it did."""
         assert self._portal is not None
         turn = Turn()
         answering = self._portal.start_task_soon(self._answer, turn, clean_text(text), hear)
@@ -119,7 +119,7 @@ class Conversation:
 
 
 async def _read_waiting(tools: MCPToolset[Any]) -> list[Waiting]:
-    """Nothing where the family of prompts is switched off."""
+    """Return the waiting prompts; none if the prompt tools are switched off."""
     if WAITING not in {str(resource.uri) for resource in await tools.list_resources()}:
         return []
     read = await tools.read_resource(WAITING)
@@ -128,7 +128,7 @@ async def _read_waiting(tools: MCPToolset[Any]) -> list[Waiting]:
 
 
 def remembered(history: Sequence[ModelMessage], most: int = REMEMBERED) -> list[ModelMessage]:
-    """The latest part that begins with a question: an answer to a call that nobody sees is refused by models."""
+    """Return the latest messages, from a question on: models refuse a tool result whose call they do not see."""
     from pydantic_ai.messages import ModelRequest, UserPromptPart
 
     latest = list(history[-most:])
@@ -139,7 +139,7 @@ def remembered(history: Sequence[ModelMessage], most: int = REMEMBERED) -> list[
 
 
 def messages_to_json(messages: Sequence[ModelMessage]) -> list[Any]:
-    """Half a character, which a model may well utter, could be kept but never sent again: it is left out."""
+    """Return plain JSON values. Lone surrogates from a model are replaced: they could be stored but never sent."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     plain = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
@@ -148,7 +148,7 @@ def messages_to_json(messages: Sequence[ModelMessage]) -> list[Any]:
 
 
 def messages_from_json(plain: Sequence[Any]) -> list[ModelMessage]:
-    """Raises ValueError where it is no conversation of ours."""
+    """Parse stored messages. Raises ValueError if they are not a conversation."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     return ModelMessagesTypeAdapter.validate_python(list(plain))

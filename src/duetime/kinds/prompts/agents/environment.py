@@ -1,4 +1,4 @@
-"""What of our environment a program may see, and what of it must not come back."""
+"""The environment variables that a program may see, and the redaction of their secrets in its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORTEST_SECRET = 8
 
 
 def visible(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """By permission only: what is not known to be harmless has to be named by the operator."""
+    """Return the allowed variables: those not known to be harmless have to be named by the operator."""
     wanted = {*ALWAYS, *names}
     shown = {name: value for name, value in environment.items() if name in wanted or name.startswith(_ALWAYS_BY_PREFIX)}
     return {**shown, "TERM": "dumb", "NO_COLOR": "1"}
@@ -28,7 +28,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 class Secrets:
-    """Takes out of whatever an agent said the values that it was trusted with."""
+    """Redacts the secret values that an agent was given from whatever it said."""
 
     def __init__(self, token: str, *environments: Mapping[str, str]) -> None:
         found = {token}
@@ -43,11 +43,11 @@ class Secrets:
         return clean_text(text)
 
     def in_short(self, text: str) -> str:
-        """An error: cut, and without whatever else looks like a credential."""
+        """Return an error shortened, and without anything else that looks like a credential."""
         return without_secrets(self.without(text))
 
     def cleaned(self, value: Any, depth: int = 0) -> Any:
-        """The same for JSON, cut where it goes on and on."""
+        """Redact a JSON value; what is nested too deeply is cut."""
         if isinstance(value, str):
             return self.without(value)
         if isinstance(value, dict | list) and depth >= DEPTH:

@@ -1,5 +1,5 @@
-"""The streams of known programs, event by event. Each was written from what the program really says; what is not named
-here is of no interest, and nothing in an event is taken for granted."""
+"""Parsers for the event streams of known programs, each written from the program's real output. Other events are
+ignored, and no event is assumed to have a certain shape."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from duetime.kinds.prompts.agents.transcript import Heard, at, number, read_usage, some_list, texts
 
 _GOOSE_TROUBLE = "Ran into this error: "
-"""How goose begins to tell, in the place of the model's answer, that the model has none."""
+"""Prefix by which goose reports, in place of the model's answer, that there is none."""
 _FORBIDDEN = ("The user rejected permission", "The user has specified a rule which prevents")
-"""How opencode's words begin where a tool was not allowed."""
+"""Prefixes of opencode's messages that a tool was not allowed."""
 _OUTSIDE = "Path not in workspace"
-"""And those of Gemini CLI, where the tool was allowed and the place was not."""
+"""Prefix of Gemini CLI's message that the tool was allowed but the path was not."""
 _NOT_ALLOWED = ("policy_violation", "path_not_in_workspace")
-"""What Gemini CLI may call either."""
+"""Gemini CLI's error types for a tool or a path that was not allowed."""
 
 
 def read_claude(heard: Heard, event: Mapping[str, Any]) -> None:
-    """`claude --output-format stream-json`; the last event is what `--output-format json` prints alone."""
+    """Read `claude --output-format stream-json`; its last event is all that `--output-format json` prints."""
     if event.get("type") == "result":
         heard.ended = True
         heard.text = str(event.get("result") or "")
         heard.outcome = event.get("structured_output")
-        heard.input_tokens = heard.output_tokens = 0  # of the whole session, each time
+        heard.input_tokens = heard.output_tokens = 0  # each result counts the whole session
         read_usage(heard, event.get("usage"))
         heard.dollars = number(event.get("total_cost_usd"))
         for denied in some_list(event.get("permission_denials")):
@@ -42,10 +42,10 @@ def read_claude(heard: Heard, event: Mapping[str, Any]) -> None:
 
 
 def read_codex(heard: Heard, event: Mapping[str, Any]) -> None:
-    """`codex exec --json`."""
+    """Read `codex exec --json`."""
     match event.get("type"):
         case "item.started" | "item.completed" as type_:
-            heard.error = None  # it went on all the same
+            heard.error = None  # it continued after the error
             _codex_item(heard, event.get("item"), over=type_ == "item.completed")
         case "turn.completed":
             heard.ended, heard.error = True, None
@@ -77,7 +77,7 @@ def _codex_item(heard: Heard, item: object, *, over: bool) -> None:
 
 
 def read_gemini(heard: Heard, event: Mapping[str, Any]) -> None:
-    """`gemini -o stream-json`. What it said before a call of a tool is not its answer."""
+    """Read `gemini -o stream-json`. What it said before a tool call is not its answer."""
     match event.get("type"):
         case "tool_use":
             heard.text = ""
@@ -99,7 +99,7 @@ def read_gemini(heard: Heard, event: Mapping[str, Any]) -> None:
 
 
 def read_opencode(heard: Heard, event: Mapping[str, Any]) -> None:
-    """`opencode run --format json`. Each step begins a new answer; the last one is meant."""
+    """Read `opencode run --format json`. Each step begins a new answer; the last one counts."""
     part = event.get("part")
     match event.get("type"):
         case "step_start":
@@ -125,7 +125,7 @@ def read_opencode(heard: Heard, event: Mapping[str, Any]) -> None:
 
 
 def read_goose(heard: Heard, event: Mapping[str, Any]) -> None:
-    """`goose run --output-format stream-json`. It ends with code 0 even where the model refused to answer."""
+    """Read `goose run --output-format stream-json`. It exits with code 0 even if the model refused to answer."""
     if event.get("type") == "complete":
         heard.ended = True
         heard.use(event.get("input_tokens"), event.get("output_tokens"), event.get("cost_usd"))

@@ -1,4 +1,4 @@
-"""The heartbeat: an agent that is woken every so often, with standing instructions and whatever is due."""
+"""The heartbeat: an agent that is woken at regular intervals, with standing instructions and whatever is due."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from duetime.kinds.prompts.agent import BROKE_OFF, Agent, Errand, Reply, Spent, 
 from duetime.settings.sections import HEARTBEAT
 
 BEAT = "Heartbeat: follow the standing instructions, and do what is due."
-"""What the schedule of the beat stores: the text that counts is read from the file, at each beat."""
+"""Prompt stored in the heartbeat's schedule; the actual instructions are read from the file at each beat."""
 LONGEST = 64 * 1024
-"""Bytes of standing instructions."""
+"""Most bytes of standing instructions."""
 NOTHING_DUE = "Nothing is due now."
 NOT_REACHED = "the heartbeat did others and did not come to it"
 _NO_FAULT = (StopReason.SHUTDOWN, StopReason.LEASE)
-"""Its worker ended: a beat that was cut short is done again, and so is what it took."""
+"""The worker ended: a beat that was cut short is run again, and so are the prompts that it took."""
 
 
 class DuePrompt(NamedTuple):
-    """A prompt that waited for an agent and is now in the heartbeat's hands."""
+    """A prompt that waited for an agent and is now held by the heartbeat."""
 
     task: int
     run: int
@@ -46,40 +46,40 @@ class DuePrompt(NamedTuple):
     stored: Instant
     depth: int = 0
     hold: str = ""
-    """By which it is known whether these hands still have it."""
+    """Identifies this hold, to tell whether the heartbeat still has it."""
 
 
 class Unusable(NamedTuple):
-    """Why there are no standing instructions."""
+    """The reason why there are no standing instructions."""
 
     reason: str
 
 
 class Hands(Protocol):
-    """What waits for an agent, in the hands of the errand's own run."""
+    """Holds waiting prompts on behalf of the errand's own run."""
 
     def take(self, errand: Errand) -> Sequence[DuePrompt]:
-        """So that nobody else does it too, as long as the errand lasts."""
+        """Take waiting prompts, so that nobody else does them while the errand lasts."""
 
     def finish(self, errand: Errand, due: DuePrompt, reply: Reply) -> None:
-        """With the answer to the whole errand; unless its agent has finished it already."""
+        """Finish a prompt with the answer to the whole errand, unless its agent has finished it already."""
 
     def left(self, errand: Errand) -> int:
-        """How many are still there."""
+        """Return how many are still held."""
 
     def give_back(self, errand: Errand, reason: str) -> None:
-        """All that is still there, to where it waited. What is back because it was LEFT is handed over alone next."""
+        """Give back all that are still held. If one given back as LEFT is the first to be taken next, it is alone."""
 
 
 class HeartbeatAgent:
-    """Wakes another agent. The schedule of the beat wakes it, and so does any due prompt that asks for it."""
+    """Wakes another agent. It is woken by the heartbeat's schedule, and by any due prompt that names it."""
 
     def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, hands: Hands) -> None:
         self._inner, self._instructions = inner, instructions
         self._owner, self._zone, self._hands = owner, zone, hands
 
     def wake(self, errand: Errand) -> Reply | Outcome:
-        if errand.owner != self._owner:  # the standing instructions are not for others to read
+        if errand.owner != self._owner:  # other owners must not read the standing instructions
             return Reply(error=f"the heartbeat is {self._owner}'s own; choose another agent", permanent=True)
         standing = read_standing(self._instructions)
         if isinstance(standing, Unusable):
@@ -99,7 +99,7 @@ class HeartbeatAgent:
         return answer
 
     def _why_back(self, answer: Reply | Outcome, errand: Errand, taken: int) -> str:
-        """Shown with each. An agent that finishes none of several would never do: it gets them one by one."""
+        """Return the reason to show. An agent that finished none of several might never: it gets them one by one."""
         if errand.stop.reason is not None:
             return f"the heartbeat was stopped ({errand.stop.reason})"
         error = answer.error if isinstance(answer, Reply | Retry | Failed) else None
@@ -112,12 +112,14 @@ class HeartbeatAgent:
 
 
 def _is_about(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> bool:
-    """One answer says nothing of each of several prompts, and is for none but those who asked for it."""
+    """Return whether the answer is about the one prompt taken. One answer says nothing of each of several prompts, and
+    is only for those who asked for it."""
     return len(taken) == 1 and not own
 
 
 def _is_an_ending(reply: Reply, errand: Errand) -> bool:
-    """A failure is one where something was done. Otherwise others may do it as well: no model, no room, no program."""
+    """Return whether a reply ends the prompt. A failure does only if something was done; otherwise (no model, no
+    capacity, no program) others may still do it."""
     if goes_on(reply):
         return False
     if reply.error is None:
@@ -126,7 +128,8 @@ def _is_an_ending(reply: Reply, errand: Errand) -> bool:
 
 
 def _as_deep_as(errand: Errand, taken: Sequence[DuePrompt]) -> Errand:
-    """What agents stored for agents stays bounded when a beat does it: a beat itself begins anew each time."""
+    """Raise the depth to that of the prompts taken: each beat begins anew, so prompts that agents store for agents
+    would be unbounded otherwise."""
     depth = max((errand.depth, *(each.depth + 1 for each in taken)))
     return errand if depth == errand.depth else replace(errand, depth=depth, access=errand.deeper(depth))
 
@@ -136,7 +139,7 @@ def _own(errand: Errand) -> DuePrompt:
 
 
 def read_standing(path: Path) -> str | Unusable:
-    """Read anew at each beat: whoever edits the file changes the next one."""
+    """Read the standing instructions. This is done at each beat, so that an edit of the file changes the next one."""
     fix = "write it, or name another one with `instructions` under [heartbeat]"
     try:
         with path.open("rb") as file:
@@ -150,8 +153,8 @@ def read_standing(path: Path) -> str | Unusable:
 
 
 def beat_text(standing: str, own: Sequence[DuePrompt], taken: Sequence[DuePrompt], zone: str, mark: str) -> str:
-    """`own` asked for this very beat, `taken` waited for one. `mark` is unknown to whoever stored the prompts, so that
-    none of them can end its own frame."""
+    """Return the text of a beat. `own` asked for this beat, `taken` waited for one. `mark` is unknown to whoever stored
+    the prompts, so that none of them can close its envelope."""
     parts = [
         "You are woken by the heartbeat of Duetime, a scheduler. First come the standing instructions of"
         " your owner, then what is due now. Nobody watches this run: do not ask questions. Your last"
@@ -173,7 +176,7 @@ def _how_they_end(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> str:
     if not taken:
         return "It is finished with your last message; do not call finish_prompt for it."
     if _is_about(own, taken):
-        # Of an answer that comes later nobody can tell whether it is about this one: more may have been in hand then.
+        # A late answer cannot be attributed to this prompt: the run may have held others by then.
         return (
             "It is finished with your last message, unless you call finish_prompt for it. If you answer later than in"
             " this exchange, do call it: your late answer finishes the beat alone."
@@ -192,7 +195,7 @@ def _framed(each: DuePrompt, zone: str, mark: str) -> str:
     return f"{head}\n\n[{mark} begins]\n{each.prompt}\n[{mark} ends]"
 
 
-# Keeps the schedule of the heartbeat as the settings want it: made, changed or cancelled at each start.
+# The heartbeat's schedule: created, changed or cancelled at each start, as the settings say.
 
 log = logging.getLogger("duetime.heartbeat")
 
@@ -204,10 +207,10 @@ _POLICY = {"overlap": "skip", "catch_up": "skip"}
 
 
 def keep_beat(scheduler: Scheduler, caller: Caller, every: str, *, alone: bool) -> Schedule | None:
-    """The schedule that beats, or None where these settings ask for none. Calling it again changes nothing.
+    """Bring the heartbeat's schedule up to date; return it, or None if these settings ask for none. Idempotent.
 
-    A pause stays: a person asked for it, or too many beats failed. What was cancelled begins anew while it is wanted.
-    `alone`: no other worker lives, whose settings might ask for the beat that these do not know.
+    A pause is kept: a person asked for it, or too many beats failed. A cancelled schedule is created anew if wanted.
+    `alone`: no other worker is alive whose settings might ask for the heartbeat that these do not.
     """
     found = scheduler.find_by_key(caller, KEY, KIND)
     if not every:
@@ -226,8 +229,8 @@ def keep_beat(scheduler: Scheduler, caller: Caller, every: str, *, alone: bool) 
 
 
 def _end_unknown(scheduler: Scheduler, caller: Caller, found: Schedule) -> None:
-    """Where nobody works who knows the heartbeat, each beat would be tried again and again. One that is paused is not:
-    it stays, for whoever paused it."""
+    """Cancel the schedule: if no worker knows the heartbeat, each beat would be retried again and again. A paused one
+    is not retried, so it is kept for whoever paused it."""
     if found.progress.state == ScheduleState.ACTIVE:
         log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
         scheduler.cancel(caller, found.definition.public_id, KIND)
@@ -266,7 +269,7 @@ def _fits(definition: Definition, period: int) -> bool:
 
 
 def _changed(scheduler: Scheduler, caller: Caller, found: Schedule, period: int) -> Schedule:
-    """Also while a beat is under way: it goes on as it began, and the next one comes by the new rule."""
+    """Edit the schedule, even during a beat: that one goes on as it began, and the next follows the new rule."""
     changes = Changes(
         trigger_type="interval", trigger_config=_config(period), payload=_PAYLOAD, policy=_POLICY, amid_runs=True
     )

@@ -1,4 +1,4 @@
-"""How far a model may go in one turn. Imported late: what it builds on is slow to load."""
+"""Usage limits of one model turn. Imported late, because `pydantic_ai` is slow to load."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from duetime.kinds.prompts.agents.models import BeyondMeans
 
 
 class Means(UsageLimits):
-    """Looked at before each request alone: an answer that came is paid for, so it is taken even where it was dearer
-    than what was left. What is used beyond that is at most one answer."""
+    """Limits that are checked only before each request: a response that came is paid for, so it is used even if it cost
+    more than was left. The limits are exceeded by at most one response."""
 
     def __init__(self, turns: int, left: Left) -> None:
         super().__init__(request_limit=None)

@@ -1,4 +1,4 @@
-"""How an agent of ours reaches Duetime's tools: over MCP, as any other agent."""
+"""Connects agents to Duetime's tools over MCP: the toolset of built-in agents and the configuration for programs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 CONNECT = 30.0
-"""Seconds: over stdio a whole interpreter has to start, maybe beside many others."""
+"""Seconds to connect: over stdio a whole interpreter has to start, maybe beside many others."""
 
 
 def toolbox(access: Access) -> MCPToolset[Any]:
-    """A tool that refuses is an answer for the model to read, never the end of the run."""
+    """Return the tools. A tool's refusal is an answer for the model to read, never the end of the run."""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 
@@ -32,8 +32,8 @@ def toolbox(access: Access) -> MCPToolset[Any]:
     return MCPToolset(transport, id="duetime", tool_error_behavior="failed", init_timeout=CONNECT)
 
 
-# How a program is told where Duetime's tools are: in the form that most agents share. A token stands in files that
-# only their owner reads, or in an environment, never among arguments, which everybody on a machine can see.
+# MCP configuration for programs, in the form that most agents share. A token is put into private files or into the
+# environment, never into arguments, which everybody on a machine can see.
 
 SERVER = "duetime"
 MCP_CONFIG = "mcp.json"
@@ -46,7 +46,7 @@ def headers(access: Access) -> dict[str, str]:
 
 
 def common(access: Access) -> dict[str, Any]:
-    """`{"mcpServers": …}`, as Claude Code, Cursor, VS Code and many more read it."""
+    """Return `{"mcpServers": …}`, as Claude Code, Cursor, VS Code and many more read it."""
     if access.url is not None:
         server: dict[str, Any] = {"type": "http", "url": access.url, "headers": headers(access)}
     else:
@@ -56,7 +56,7 @@ def common(access: Access) -> dict[str, Any]:
 
 
 def write_private(path: Path, document: Any) -> str:
-    """JSON, or a text as it is, in a new file that nobody else can read."""
+    """Write JSON, or a text as it is, to a new file that nobody else can read; return its path."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = document if isinstance(document, str) else json.dumps(document)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

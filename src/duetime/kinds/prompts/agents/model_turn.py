@@ -1,4 +1,4 @@
-"""One turn of a model: it reads, thinks, calls tools, and answers. What it did so far can be read at any moment."""
+"""One turn of a model: it calls tools and answers. What it has done so far can be read at any moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RunUsage
 
 MISTAKES = 3
-"""Calls in a row that name no tool, or no arguments, before a model is given up."""
+"""Invalid tool calls in a row (unknown tool, bad arguments) before the turn is given up."""
 MOST_CALLS = 100
 LONGEST = 1000
 """Characters that are kept of a tool's arguments, and of its result."""
@@ -35,7 +35,7 @@ class Word(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A tool, once it has answered."""
+    """A tool call and its result."""
 
     name: str
     arguments: str
@@ -49,10 +49,10 @@ Hear = Callable[[Word | Called], None]
 @dataclass(slots=True)
 class Turn:
     text: str = ""
-    """Of the last thing it said."""
+    """The last message of the model."""
     calls: list[Called] = field(default_factory=list)
     messages: list[ModelMessage] = field(default_factory=list)
-    """What is new in the conversation; to be given to the next turn as history."""
+    """New messages of the conversation, to be given to the next turn as history."""
     usage: RunUsage | None = None
 
     @property
@@ -62,7 +62,7 @@ class Turn:
         return Spent(self.usage.input_tokens, self.usage.output_tokens, float(self.usage.cost or 0))
 
     def view(self) -> list[dict[str, Any]]:
-        """The last calls, as they are kept."""
+        """Return the last calls in the form in which they are stored."""
         return [_call_view(call) for call in self.calls[-MOST_CALLS:]]
 
     @property
@@ -82,8 +82,8 @@ async def take_turn(
     left: Left = UNLIMITED,
     hear: Hear,
 ) -> None:
-    """At most `most` answers of the model, and no further one once what is `left` of the day is used up. Raises what
-    the model or its maker's client raises; what was done until then stands in `turn`."""
+    """Run a turn of at most `most` model responses, and none after what is `left` of the day is used up. Raises what
+    the model or its provider's client raises; what was done until then is in `turn`."""
     from pydantic_ai import Agent
     from pydantic_ai.exceptions import RunCancelled
     from pydantic_ai.messages import ModelResponse
@@ -110,17 +110,17 @@ async def take_turn(
         new = new if stopped is None else stopped.new_messages()
         raise
     finally:
-        # A question that was never answered would stand before the next one as if it were part of it.
+        # An unanswered question would look like a part of the next one.
         turn.messages = new if any(isinstance(message, ModelResponse) for message in new) else []
 
 
 class _Hearing:
-    """Tells words from calls in the stream of events."""
+    """Separates text from tool calls in the stream of events."""
 
     def __init__(self, turn: Turn, hear: Hear) -> None:
         self._turn, self._hear = turn, hear
         self._asked: dict[str, int] = {}
-        """Which call stands where among those of the turn."""
+        """Index in the turn's calls, by tool call id."""
 
     def event(self, event: Any) -> None:
         from pydantic_ai import messages as known

@@ -1,4 +1,4 @@
-"""Which model a built-in agent thinks with, and what is missing where there is none."""
+"""The models of built-in agents: finds one by name, and explains what is missing or went wrong."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)` environment variable")
 
 
 def model_named(name: str) -> Model:
-    """Raises InvalidInput, which says exactly what to set. The packages are slow to import, so they come late."""
+    """Return a model. Raises InvalidInput, which says exactly what to set. The slow packages are imported late."""
     if not name:
         raise InvalidInput(NO_MODEL, field="model")
-    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # nobody asked for an advertisement in a log
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # keeps an advertisement out of the log
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
@@ -43,7 +43,7 @@ def model_named(name: str) -> Model:
 
 
 def _with_maker(name: str) -> str:
-    """A bare word may name a model made for tests, which calls every tool it sees."""
+    """Refuse a name without a maker: it may be that of a test model, which calls every tool it sees."""
     if ":" not in name:
         raise InvalidInput(_missing(name, ""), field="model")
     return name
@@ -59,13 +59,13 @@ def _missing(name: str, reason: str) -> str:
 
 
 def key_of(name: str) -> str:
-    """Where the key of a model is expected, in words."""
+    """Return the environment variable that holds a model's key, or a general phrase if it is not known."""
     maker = name.partition(":")[0]
     known = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
     return known.get(maker.partition("-")[0], "its API key")
 
 
-# What went wrong between us and a model, in words that say what to do and hold no secret.
+# Failures of a model, as messages that say what to do and hold no secret.
 
 _SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 _SHORTEST_SECRET = 8
@@ -75,14 +75,14 @@ class Failure(NamedTuple):
     message: str
     permanent: bool = False
     after: float = 0.0
-    """Seconds that the other side asked us to wait."""
+    """Seconds that the provider asked us to wait."""
 
 
 class BeyondMeans(Exception):
-    """The next answer of the model would be one too many; the text says by which limit."""
+    """A limit does not allow another response of the model; the message says which limit."""
 
 
-# From the special to the general. By name: the package that defines them is slow to import, or not there.
+# Most specific first. By name, because the package that defines them is slow to import, or not installed.
 _KNOWN = (
     ("ModelAuthenticationError", "{model} refused the key ({said}); check the environment variable {key}", True),
     ("ModelNotFoundError", "{model} is not known to its maker ({said}); check `model` in the settings", True),
@@ -114,7 +114,7 @@ def failure_of(error: BaseException, model: str) -> Failure:
 
 
 def masked(text: str, *secrets: str) -> str:
-    """An error may quote the request it failed with, and with it the key that the request carried."""
+    """Redact secrets: an error may quote the failed request, and with it the key that the request carried."""
     for secret in (*secrets, *_secrets_of_the_environment()):
         text = text.replace(secret, "***") if secret else text
     return clean_text(without_secrets(text))
@@ -127,14 +127,14 @@ def _secrets_of_the_environment() -> Iterator[str]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Tasks that run side by side fail as a group; the first of them says why."""
+    """Return the first error of a group: concurrent tasks fail as a group, and the first says why."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _said(error: BaseException) -> str:
-    """The maker's own words where there are some, without the JSON around them."""
+    """Return the provider's own message if there is one, without the JSON around it."""
     status = getattr(error, "status_code", None)
     words = _words(getattr(error, "body", None)) or str(error)
     return f"{status}: {words}" if status is not None else words

@@ -1,11 +1,11 @@
-"""What a program writes, kept within bounds: it may write for ever."""
+"""Bounded buffers for the output of a program, which may write for ever."""
 
 from __future__ import annotations
 
 import re
 
 MOST_KEPT = 1024 * 1024
-"""Bytes of a stream: half of it from the beginning, half from the end."""
+"""Bytes kept of a stream: half from the beginning, half from the end."""
 LONGEST_LINE = 4 * 1024 * 1024
 _LONGEST_WORD = 4096
 _SPACE = re.compile(rb"\s")
@@ -13,7 +13,7 @@ _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 
 
 class Kept:
-    """The beginning and the end of a stream."""
+    """Keeps the beginning and the end of a stream."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._half = most // 2
@@ -25,7 +25,7 @@ class Kept:
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
-        if len(self._tail) > 2 * self._half:  # only now and then: to cut means to copy
+        if len(self._tail) > 2 * self._half:  # not each time, because cutting copies
             self._cut_tail()
 
     @property
@@ -48,7 +48,7 @@ class Kept:
 
 
 class Lines:
-    """A stream cut into lines. One that is longer than anybody means it to be is left out."""
+    """Splits a stream into lines. A line that is too long is left out."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
@@ -68,7 +68,7 @@ class Lines:
         return lines
 
     def rest(self) -> list[bytes]:
-        """A last line without its end."""
+        """Return a last line without a line break, if there is one."""
         return [bytes(self._begun)] if self._begun and not self._too_long else []
 
     def _extend(self, piece: bytes) -> None:
@@ -80,7 +80,7 @@ class Lines:
 
 
 def _whole_words(head: bytearray, tail: bytearray) -> tuple[bytearray, bytearray]:
-    """Without what was cut in two: half of a secret would not be known as one."""
+    """Drop the words that were cut in two: half of a secret would not be recognized as one."""
     near = head[-_LONGEST_WORD:]
     cut = max(near.rfind(space) for space in b" \t\r\n")
     head = head[: len(head) - len(near) + cut] if cut >= 0 else head[:-_LONGEST_WORD]

@@ -1,9 +1,9 @@
-"""Known programs: how each is started without a person, told where Duetime's tools are, and understood.
+"""Presets for known programs: how each is started without a person, connected to Duetime's tools, and parsed.
 
-All of them are offered no other tools than Duetime's, whatever the operator's own configuration offers: a prompt was
-stored by somebody who may not be allowed what the operator is. Where a folder to work in is named, they may read there
-too (Codex by a shell in its read-only sandbox, which sees the whole disk). Whoever wants more gives a command of their
-own. What each program offers its model was looked at, program by program: tests/agents holds it to that.
+They are offered only Duetime's tools, whatever the operator's own configuration offers: a prompt was stored by somebody
+who may not be allowed what the operator is. If a folder to work in is named, they may read there too (Codex by a shell
+in its read-only sandbox, which sees the whole disk). Operators who want more configure a command of their own. What
+each program offers its model was examined, and is checked by tests/agents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from duetime.kinds.prompts.agents.transcript import Read
 
 
 class Visit(NamedTuple):
-    """What a preset knows of one run."""
+    """The input of a preset for one run."""
 
     text: str
     access: Access
@@ -30,18 +30,18 @@ class Visit(NamedTuple):
     """A folder for files that only this run may read."""
     model: str
     has_folder: bool
-    """The operator named a folder to work in."""
+    """Whether the operator named a folder to work in."""
     env: Mapping[str, str]
-    """What the program sees of ours."""
+    """Variables of our environment that the program sees."""
     dollars: float | None = None
-    """What the run may cost; None where nothing limits it. Only some programs can be told."""
+    """What the run may cost; None if unlimited. Only some programs can be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outfit:
     flags: tuple[str, ...]
     given: str
-    """Its standard input."""
+    """Standard input of the program."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,7 +50,7 @@ class Preset(NamedTuple):
     dress: Callable[[Visit], Outfit]
     read: Read
     env: tuple[str, ...]
-    """Variables of ours that it may see besides those of any program: keys, addresses, where its settings are."""
+    """Variables that it may see in addition to those of every program: keys, addresses, where its settings are."""
 
 
 def preset_named(name: str) -> Preset:
@@ -62,8 +62,8 @@ def preset_named(name: str) -> Preset:
 
 
 def _claude(visit: Visit) -> Outfit:
-    """With a key it starts bare, in a home of its own; a login is only found in the operator's. Settings are not read:
-    hooks and permissions that stand there are not meant for this."""
+    """With a key, start bare in a configuration folder of its own; a login is only found in the operator's. Settings
+    are not read: their hooks and permissions are not meant for this."""
     has_key = "ANTHROPIC_API_KEY" in visit.env
     flags = (
         "--print",
@@ -93,12 +93,12 @@ _CODEX_OFF = (
     *("apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "memories", "multi_agent"),
     *("plugins", "tool_suggest", "view_image"),
 )
-"""Features of Codex that bring tools, or connect to what its user has elsewhere."""
+"""Features of Codex that add tools, or connect to other services of its user."""
 
 
 def _codex(visit: Visit) -> Outfit:
-    """Its configuration is given by flags, so the token stands in the environment, under a name. What a version does
-    not know is passed over as configuration, and ends it as a feature to disable: so it has to be with the shell."""
+    """Configure it by flags, so the token is in an environment variable that they name. Codex ignores unknown features
+    in `--config` but exits on an unknown one in `--disable`: the latter is used for the shell, which must be off."""
     access = visit.access
     if access.url is not None:
         server: dict[str, Any] = {"url": access.url, "bearer_token_env_var": TOKEN_VARIABLE}
@@ -131,8 +131,8 @@ _GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
 
 
 def _gemini(visit: Visit) -> Outfit:
-    """A home of its own, with settings: it reads no file of settings that stands below a folder such as /tmp. Tools
-    that would have to ask are not even offered where nobody can be asked; of the rest, those that `core` names."""
+    """Give it a home of its own for its settings: it reads no settings file below a folder such as /tmp. Tools that
+    need a confirmation are not offered, because nobody can be asked; of the rest, those that `core` names are."""
     access = visit.access
     if access.url is not None:
         server: dict[str, Any] = {"httpUrl": access.url, "headers": headers(access)}
@@ -159,8 +159,8 @@ def _gemini(visit: Visit) -> Outfit:
 
 
 def _opencode(visit: Visit) -> Outfit:
-    """What stands in the environment goes before every file, the folder's own included. Its permission to read is also
-    one to read what other MCP servers offer, which the operator may have."""
+    """Configure it by the environment, which overrides every file, the folder's own included. Its read permission also
+    covers resources of other MCP servers that the operator may have, so these are denied."""
     access = visit.access
     if access.url is not None:
         server: dict[str, Any] = {"type": "remote", "url": access.url, "headers": headers(access), "oauth": False}
@@ -179,8 +179,8 @@ def _opencode(visit: Visit) -> Outfit:
 
 
 def _goose(visit: Visit) -> Outfit:
-    """A recipe names the only extensions there are. It is a template, so what the prompt has of braces is written in
-    the template's own words: it must come out as it was."""
+    """Write a recipe, which names the only extensions. It is a template, so braces in the prompt are escaped, to come
+    out as they were."""
     access = visit.access
     if access.url is not None:
         extension: dict[str, Any] = {"type": "streamable_http", "uri": access.url, "headers": headers(access)}
@@ -209,7 +209,7 @@ def _goose(visit: Visit) -> Outfit:
 
 
 def _toml(value: object) -> str:
-    """JSON's texts, lists and truth values are TOML's too."""
+    """Return TOML: strings, lists and booleans are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,8 +1,8 @@
-"""An agent's program in a session of its own, held by a leash, its streams read as they come.
+"""An agent's program in a session of its own, under a supervisor process (the leash), with its streams read live.
 
-- its standard input is what it is given, and then ends;
-- control: a later deadline every now and then; when our end closes because we died, the leash ends everything;
-- news: one line that tells how the program ended; it closes when the leash is gone.
+- standard input: what the program is given, then end of file;
+- control: a later deadline from time to time; if our end closes because we died, the supervisor ends everything;
+- news: one line that tells how the program ended; it closes when the supervisor is gone.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from duetime.processes.child_lease import ChildLease
 _LEASH = str(Path(__file__).with_name("process_supervisor.py"))
 _CHUNK = 65536
 _LAST_CHUNKS = 64
-"""Read at the end of what somebody who got away may still be writing to."""
+"""Chunks read from a stream at the end, which an escaped process may still be writing to."""
 
 
 class Launch(NamedTuple):
     argv: Sequence[str]
     env: Mapping[str, str]
     folder: str
-    """Where it works."""
+    """Working directory."""
     private: str
-    """The folder of this run: removed by the leash where no worker is left to do it."""
+    """The folder of this run: removed by the supervisor if no worker is left to do it."""
     given: bytes
-    """Its standard input."""
+    """Standard input of the program."""
     deadline: float
-    """On the boot clock: when it ends unless it is told a later one."""
+    """Time on the boot clock at which it is ended, unless it is sent a later one."""
 
 
 class Ended(NamedTuple):
-    """How the program ended: with a code, by a signal, or not even started. Nothing of it is known where it was
-    ended by us, or its leash with it."""
+    """How the program ended: with a code, by a signal, or not even started. Nothing is known if we ended it, or if its
+    supervisor was ended with it."""
 
     code: int | None = None
     signal: int | None = None
@@ -55,7 +55,7 @@ class Ended(NamedTuple):
 
 class LeashedProcess:
     def __init__(self, launch: Launch) -> None:
-        """Raises OSError where not even a process can be had."""
+        """Raises OSError if no process can be started."""
         control_there, self._control = os.pipe()
         self._news, news_there = os.pipe()
         held = (str(control_there), str(news_there), str(launch.deadline), launch.private)
@@ -90,7 +90,7 @@ class LeashedProcess:
 
     @property
     def pid(self) -> int:
-        """Of the leash, which leads the session and the group."""
+        """Process id of the supervisor, which leads the session and the group."""
         return self._process.pid
 
     @property
@@ -99,11 +99,11 @@ class LeashedProcess:
 
     @property
     def was_ended(self) -> bool:
-        """Whether its leash is gone, and has not told that the program ended by itself."""
+        """Whether the supervisor is gone and has not reported that the program ended by itself."""
         return self.gone and _ended(self._told) == Ended()
 
     def hear(self, timeout: float) -> list[bytes]:
-        """Waits at most this long; sends what is unsent; returns what came on the standard output."""
+        """Wait for at most `timeout` seconds, send what is unsent, and return what came on the standard output."""
         poll = select.poll()
         for descriptor in self._reading:
             poll.register(descriptor, select.POLLIN)
@@ -121,17 +121,17 @@ class LeashedProcess:
         self._say(f"{deadline}\n".encode())
 
     def ask_to_end(self) -> None:
-        """The whole group: a shell would not pass it on."""
+        """Signal the whole group, because a shell would not pass the signal on."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Through the leash, which also knows what left the group."""
+        """Kill through the supervisor, which also knows processes that left the group."""
         self._say(b"k")
 
     def end(self) -> tuple[Ended, list[bytes]]:
-        """Kills what is left of the group; how the program ended, and the last of what it wrote."""
-        # The leash is not collected before this, so its number still means its group and nobody else's.
+        """Kill what is left of the group; return how the program ended, and the last of what it wrote."""
+        # The supervisor has not been reaped yet, so its process id still means its own group.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -146,7 +146,7 @@ class LeashedProcess:
         return _ended(self._told), self._fresh
 
     def _receive(self, descriptor: int) -> bool:
-        """Whether there may be more."""
+        """Read a chunk; return whether there may be more."""
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
@@ -167,17 +167,17 @@ class LeashedProcess:
         except BlockingIOError:
             return  # the pipe is full: next time
         except OSError:
-            self._unsent = self._unsent[:0]  # it does not read any further, which is its own affair
+            self._unsent = self._unsent[:0]  # it stopped reading its input, which is not an error
         if not self._unsent:
             self._given.close()
 
     def _say(self, note: bytes) -> None:
-        with suppress(OSError):  # full or gone: then no more words are needed
+        with suppress(OSError):  # full or gone: then the message is not needed
             os.write(self._control, note)
 
 
 def _ended(told: bytes) -> Ended:
-    """A command that cannot be started says so first, and then ends."""
+    """Parse the first report: that of a command that cannot be started comes before that of its end."""
     words = told.split()
     if len(words) < 2:
         return Ended()
@@ -191,16 +191,16 @@ def _ended(told: bytes) -> Ended:
             return Ended(code=number)
 
 
-# Stays with a program until it has ended, by itself or because it had to.
+# Supervision of a program until it has ended, by itself or because it was stopped.
 
 _TICK = 0.05
-"""Seconds between two looks at a stop signal."""
+"""Seconds between two checks of the stop signal."""
 _NEWS = 1.0
 """Seconds between two reports of what the program is doing."""
 _HURRIED = 0.5
-"""Seconds of grace where the worker itself is about to end: it has to record what became of the run."""
+"""Seconds of grace if the worker itself is about to end: it still has to record the outcome of the run."""
 _LAST = 2.0
-"""Seconds for the leash to end everything before it is killed with its group."""
+"""Seconds for the supervisor to end everything before it is killed with its group."""
 _SHUTDOWN = "the worker stopped before it was done"
 _STOPPED = {
     StopReason.CANCELLED: "stopped on request",
@@ -213,7 +213,7 @@ class TimeLimits(NamedTuple):
     grace: float = 5.0
     """Seconds for a program to end by itself once it was asked to."""
     unheard: float = 30.0
-    """Seconds that a program lives without hearing of its worker, where the lease is not over before."""
+    """Seconds that a program lives without hearing from its worker, unless the lease ends before."""
 
 
 TIME_LIMITS = TimeLimits()
@@ -228,7 +228,7 @@ def supervise(
     is_closed: Callable[[], bool],
     clock: Clock | None = None,
 ) -> str | None:
-    """Why it was made to end, if it was. Real processes live in real time, also where the schedules do not."""
+    """Return why the program was stopped, if it was. The clock is real, even if that of the schedules is not."""
     clock = clock or SystemClock()
     began = reported = clock.monotonic()
     child = ChildLease(errand.lease, limits.unheard, clock)
@@ -237,7 +237,7 @@ def supervise(
         for data in process.hear(_TICK):
             reader.take(data)
         now = clock.monotonic()
-        deadline = child.renewal()  # before the look at `stop`: a lease that was lost may be renewed after that
+        deadline = child.renewal()  # before the check of `stop`: a lost lease may be renewed after that
         if deadline is not None and errand.stop.reason is not StopReason.LEASE:
             process.live_until(deadline)
         if now - reported >= _NEWS and (news := reader.heard.news) is not None:
@@ -248,7 +248,7 @@ def supervise(
             ending = _Ending(process, why, now + _grace(errand.stop.reason, limits))
         if ending is not None and ending.is_over(now):
             break
-    if ending is None and child.over and process.was_ended:  # by its deadline, and so by no fault of its own
+    if ending is None and child.over and process.was_ended:  # by its deadline, so by no fault of its own
         errand.stop.set(StopReason.LEASE)
         return _STOPPED[StopReason.LEASE]
     return ending.why if ending else None
@@ -266,12 +266,12 @@ def _why_end(errand: Errand, passed: float, closed: bool) -> str | None:
 
 def _grace(reason: StopReason | None, limits: TimeLimits) -> float:
     if reason is StopReason.LEASE:
-        return 0.0  # the run may be somebody else's by now
+        return 0.0  # another worker may have the run by now
     return min(_HURRIED, limits.grace) if reason is StopReason.SHUTDOWN else limits.grace
 
 
 class _Ending:
-    """Asked first, then killed through the leash, then with it."""
+    """The stages of stopping a program: it is asked to end, killed through the supervisor, then killed with it."""
 
     def __init__(self, process: LeashedProcess, why: str, kill_at: float) -> None:
         self.why = why

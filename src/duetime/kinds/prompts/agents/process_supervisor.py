@@ -1,15 +1,15 @@
-"""Holds an agent's process: run as a program, never imported. It starts with nothing but the standard library.
+"""Supervises an agent's process: run as a program, never imported. It uses nothing but the standard library.
 
-It starts the command, tells how it ended, and ends everything that the command started as soon as the worker asks for
-it, is gone (its end of a pipe closes), or has told no later deadline in time: a worker that hangs may have lost its run
-to another one. On Linux it adopts what the command leaves behind, so that not even a daemon gets away.
+It starts the command, reports how it ended, and ends everything that the command started as soon as the worker asks for
+it, is gone (its end of a pipe closes), or has sent no later deadline in time: a worker that hangs may have lost its run
+to another one. On Linux it adopts processes that the command leaves behind, so that not even a daemon escapes.
 
-    leash.py CONTROL NEWS DEADLINE PRIVATE COMMAND …
+    process_supervisor.py CONTROL NEWS DEADLINE PRIVATE COMMAND …
 
-CONTROL: a descriptor on which the worker tells later deadlines, a line for each; `k` means to end it all. NEWS: a
-descriptor for one line: `exit CODE`, `signal NUMBER`, `failed ERRNO`, or `ended` where it was made to. DEADLINE: on the
+CONTROL: a descriptor on which the worker sends later deadlines, one per line; `k` means to end everything. NEWS: a
+descriptor for one line: `exit CODE`, `signal NUMBER`, `failed ERRNO`, or `ended` if it was stopped. DEADLINE: on the
 boot clock, which goes on while processes are stopped and the machine sleeps. PRIVATE: the folder of this run, which is
-removed here where no worker is left to do it.
+removed here if no worker is left to do it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import time
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _ROUNDS = 100
-"""In each of them another generation of a family dies."""
+"""Rounds of killing; each of them ends another generation of processes."""
 _TICK = 0.05
-"""Seconds between two looks at the deadline: a machine that wakes up again wakes nobody who waits for longer."""
+"""Seconds between two checks of the deadline: a machine that wakes from sleep does not end longer waits."""
 _PIPE = 65536
-"""Bytes that a pipe holds: whoever was stopped reads all that was said meanwhile before it judges."""
+"""Bytes that a pipe holds: after a stop, all that was sent meanwhile is read before the deadline is judged."""
 
 
 def main() -> None:
@@ -56,14 +56,14 @@ def main() -> None:
 
 
 def _is_too_late(control: int, deadline: float) -> bool:
-    """Where this process took long to start, a later deadline may have come by now."""
+    """Return whether the deadline is over and no later one was sent while this process started."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     return _boottime() >= deadline and not poll.poll(0)
 
 
 def _watch(command: int, control: int, wake: int, deadline: float) -> tuple[bytes, bool]:
-    """How the command ended, if it did, and whether the worker is gone."""
+    """Return how the command ended, if it did, and whether the worker is gone."""
     poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
@@ -89,7 +89,7 @@ def _watch(command: int, control: int, wake: int, deadline: float) -> tuple[byte
 
 def _boottime() -> float:
     source = getattr(time, "CLOCK_BOOTTIME", None)
-    # The same as the worker's, which is no import for this program.
+    # The same clock as the worker's, which this program must not import.
     return time.monotonic() if source is None else time.clock_gettime(source)  # noqa: TID251
 
 
@@ -99,7 +99,7 @@ def _start(command: list[str], news: int) -> int:
         return process
     try:
         _tell_the_kernel(_SET_PDEATHSIG, signal.SIGKILL)
-        # What is ignored stays ignored in a program that is started; Python ignores the last two by itself.
+        # Ignored signals stay ignored in a program that is started; Python ignores the last two by itself.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], command)  # noqa: S606 - no shell is what is wanted
@@ -110,7 +110,7 @@ def _start(command: list[str], news: int) -> int:
 
 
 def _reap(command: int) -> bytes | None:
-    """Collects whatever has ended; the last word if the command is among it."""
+    """Reap whatever has ended; return the report if the command is among it."""
     last_word = None
     try:
         while True:
@@ -125,14 +125,14 @@ def _reap(command: int) -> bytes | None:
 
 
 def _end_all() -> None:
-    """Kills its children until there are none: those of a child that died become its own. Elsewhere than on Linux they
-    do not, and the group is all that can be reached; so it is where they are born faster than they are found."""
+    """Kill child processes until there are none: those of a child that died become its own. Elsewhere than on Linux
+    they do not, and only the group can be reached; likewise if they are started faster than they are found."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
         for child in _children():
             try:
                 os.kill(child, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it was quicker
+                pass  # it has already ended
         try:
             os.waitpid(-1, 0)
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -142,7 +142,7 @@ def _end_all() -> None:
 
 
 def _children() -> list[int]:
-    """No number among them can mean another process by now: only this one collects its dead."""
+    """Return the ids of the child processes. None can be reused meanwhile: only this process reaps them."""
     own = str(os.getpid())
     names = os.listdir("/proc")  # noqa: PTH208 - pathlib would slow the start
     return [int(name) for name in names if name.isdigit() and _parent_of(name) == own]
@@ -157,7 +157,7 @@ def _parent_of(process: str) -> str:
 
 
 def _wake_on(*numbers: int) -> int:
-    """A descriptor that becomes readable with the numbers of what arrived."""
+    """Return a descriptor from which the numbers of arrived signals can be read."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -172,12 +172,12 @@ def _tell_the_kernel(option: int, value: int) -> None:
     try:
         import ctypes
     except ImportError:
-        return  # a Python without it: then only the group is held
+        return  # a Python without it: then only the group can be ended
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _let_go_of_its_streams() -> None:
-    """They are the command's: whoever reads them waits for their end."""
+    """Close our copies of the command's streams, because whoever reads these waits for their end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

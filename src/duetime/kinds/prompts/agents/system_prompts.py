@@ -1,4 +1,4 @@
-"""What the built-in agents are told about where they are, before anything that somebody stored."""
+"""System prompts of the built-in agents, which come before anything that somebody stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAITING = "Due prompts that wait for an agent: {count}. take_prompt takes the ol
 
 
 def woken(owner: str, zone: str, now: Instant, own: str) -> str:
-    """`own` is what the settings say of this agent."""
+    """Return the system prompt for a due prompt. `own`: the agent's instructions from the settings."""
     return _joined(owner, zone, now, WOKEN, own)
 
 

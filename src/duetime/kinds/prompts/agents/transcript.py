@@ -1,4 +1,4 @@
-"""What a program said, read as a reply."""
+"""Reads the output of a program: its answer, tool calls, usage and errors."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BEGINNING = 200
 _ENDLESS = 10**15
 _OBJECT_BEGINS = re.compile(r'\s*\{\s*(?:"|$)')
 _PREFIXES = (f"mcp__{SERVER}__", f"mcp_{SERVER}_", f"{SERVER}__", f"{SERVER}_")
-"""What programs put before the names of Duetime's tools."""
+"""Prefixes that programs put before the names of Duetime's tools."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """What is known so far of what an agent does."""
+    """What is known so far of an agent's run."""
 
     text: str = ""
     outcome: Any = None
     ended: bool = False
-    """It said that it is done: what is missing then will not come."""
+    """Whether it said that it is done: what is missing then will not come."""
     error: str | None = None
     denied: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -38,18 +38,18 @@ class Heard:
     output_tokens: int = 0
     dollars: float = 0.0
     news: str | None = None
-    """The latest thing worth telling people."""
+    """The latest progress to report."""
     beginning: str = ""
-    """Of what it wrote instead of an answer."""
+    """Beginning of what it wrote instead of an answer."""
     unreadable: str | None = None
-    """What is wrong with an answer that came and cannot be the whole of it."""
+    """What is wrong with an answer that is not complete."""
 
     @property
     def spent(self) -> Spent:
         return Spent(self.input_tokens, self.output_tokens, self.dollars)
 
     def say(self, text: str) -> None:
-        """More of the answer."""
+        """Add text to the answer."""
         self.text = (self.text + text)[:MOST_KEPT]
 
     def begin_call(self, id: object, name: object, arguments: object) -> None:
@@ -80,7 +80,7 @@ class Heard:
             self.denied.append(name)
 
     def use(self, input_tokens: object = 0, output_tokens: object = 0, dollars: object = 0) -> None:
-        """Adds to what was used."""
+        """Add to the usage."""
         self.input_tokens += int(number(input_tokens))
         self.output_tokens += int(number(output_tokens))
         self.dollars += number(dollars)
@@ -90,11 +90,11 @@ class Heard:
 
 
 Read = Callable[[Heard, Mapping[str, Any]], None]
-"""Takes one event of a program's stream."""
+"""Reads one event of a program's stream."""
 
 
 class Reader(Protocol):
-    """Takes standard output as it comes."""
+    """Reads standard output as it comes."""
 
     heard: Heard
 
@@ -104,7 +104,7 @@ class Reader(Protocol):
 
 
 class AnswerReader:
-    """Of a program that nobody has described: all of it is the answer."""
+    """Reads a program without a preset: all of its output is the answer."""
 
     def __init__(self) -> None:
         self.heard = Heard()
@@ -118,7 +118,7 @@ class AnswerReader:
 
 
 class EventReader:
-    """One JSON object a line; lines that are none are chatter."""
+    """Reads one JSON object per line; other lines are not events."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -142,8 +142,8 @@ class EventReader:
 
 
 def read_answer(heard: Heard, text: str, *, as_json: bool = False) -> None:
-    """A text, or one JSON object with a `result` or `text` and what else it cares to say, as `claude --output-format
-    json` does and as a webhook may. `as_json`: it was announced as such; nothing at all is an answer too."""
+    """Read a text, or one JSON object with a `result` or `text` and optional other fields, as `claude --output-format
+    json` prints and a webhook may send. `as_json`: it was declared as JSON; an empty answer is valid too."""
     heard.ended = True
     document = parsed(text)
     if document is None and (_is_cut_off(text) or (as_json and text.strip() not in ("", "null"))):
@@ -171,7 +171,7 @@ def read_answer(heard: Heard, text: str, *, as_json: bool = False) -> None:
 
 
 def _is_cut_off(text: str) -> bool:
-    """It begins as a JSON object does, but none comes. One that is followed by something else is not meant as JSON."""
+    """Return whether it begins like a JSON object but is none. An object with text after it is not meant as JSON."""
     if _OBJECT_BEGINS.match(text) is None:
         return False
     try:
@@ -182,7 +182,7 @@ def _is_cut_off(text: str) -> bool:
 
 
 def read_usage(heard: Heard, usage: object) -> None:
-    """As Anthropic and OpenAI count; what was read from or written to a cache was input too."""
+    """Add usage as Anthropic and OpenAI report it; tokens read from or written to a cache are input too."""
     if isinstance(usage, dict):
         cached = number(usage.get("cache_creation_input_tokens")) + number(usage.get("cache_read_input_tokens"))
         heard.use(
@@ -192,7 +192,7 @@ def read_usage(heard: Heard, usage: object) -> None:
 
 
 def parsed(text: str | bytes) -> Any:
-    """None where it is no JSON that can be read."""
+    """Return the parsed JSON, or None if it cannot be read."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -200,7 +200,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def at(value: object, *path: str) -> Any:
-    """What stands there in a document that may have any shape."""
+    """Return the value at a path in a document that may have any shape."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -211,7 +211,7 @@ def first(document: Mapping[str, Any], *names: str) -> Any:
 
 
 def texts(content: object) -> str:
-    """Of what MCP and the makers of models call content: a text, or a list of parts with texts."""
+    """Return the text of what MCP and model providers call content: a text, or a list of parts with texts."""
     if isinstance(content, str):
         return content
     return "\n".join(str(part["text"]) for part in some_list(content) if isinstance(at(part, "text"), str))
@@ -222,14 +222,14 @@ def some_list(value: object) -> list[Any]:
 
 
 def number(value: object) -> float:
-    """Nothing that is reported may be negative, endless or no number: limits are counted with it."""
+    """Return a reported number; 0 if it is negative, too large or not a number, because limits are counted with it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return float(value) if 0 < value < _ENDLESS else 0.0
 
 
 def bounded(value: object) -> Any:
-    """A value that is short enough to be kept, else the beginning of its text."""
+    """Return the value if it is short enough to be kept, else the beginning of its text."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else value[: LONGEST - 3] + "..."
     return value if len(bounded_text(value)) < LONGEST else bounded_text(value)

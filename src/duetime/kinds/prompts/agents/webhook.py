@@ -1,4 +1,4 @@
-"""An agent behind an address of the operator's: it is sent the prompt, and answers at once or later."""
+"""An agent behind a URL of the operator: it is sent the prompt, and answers at once or later."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from duetime.net.headers import retry_after, status_name
 
 SIGNATURE = "Duetime-Signature"
 _TOOLS, _FINISH = "/mcp", "/api/v1/runs/{}/finish"
-"""Where a server has its tools, and where it takes the answer of a run."""
+"""Paths of a server's tools, and of the endpoint that takes the answer of a run."""
 AT_ONCE = 60.0
-"""Seconds for an answer to the request itself: one that takes longer is for later, with 202."""
+"""Seconds for the response to the request itself: an agent that takes longer responds with 202 and answers later."""
 _TRY_AGAIN = frozenset({408, 425, 429})
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SHOWN = 200
-"""Characters of a refusal that an error shows."""
+"""Characters of a refusal that an error message shows."""
 
 
 class Answered(NamedTuple):
@@ -38,7 +38,7 @@ class Answered(NamedTuple):
 
 
 class Unanswered(Exception):
-    """No answer came. The reason is fit to be shown."""
+    """No answer came. `reason` may be shown."""
 
     def __init__(self, reason: str, *, permanent: bool = False) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ class Unanswered(Exception):
 
 
 Send: TypeAlias = Callable[[str, str, Mapping[str, str], bytes, float], Answered]
-"""Method, address, headers, body, seconds. Raises Unanswered."""
+"""Takes method, URL, headers, body and timeout in seconds. Raises Unanswered."""
 
 
 class WebhookAgent:
@@ -61,7 +61,7 @@ class WebhookAgent:
         *,
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`close`: ends what `send` keeps open. Raises InvalidInput, naming the field."""
+        """`close` closes what `send` keeps open. Raises InvalidInput, naming the field."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise InvalidInput(f"agents.{name}: a webhook needs an address that begins with https://", field="url")
         if not secret:
@@ -105,7 +105,7 @@ class WebhookAgent:
         }
 
     def _headers(self, errand: Errand, body: bytes) -> dict[str, str]:
-        """The id is the same on every attempt, so that a receiver can tell."""
+        """Return the headers. The idempotency key is the same on every attempt, so that a receiver can tell."""
         return {
             "Content-Type": "application/json",
             "Idempotency-Key": str(errand.run),
@@ -144,8 +144,8 @@ class WebhookAgent:
 
 
 def _callback(errand: Errand) -> dict[str, Any]:
-    """How to answer later with the run's token: by the tool, or with what could have been answered at once, sent to the
-    API that stands beside the tools."""
+    """Return how to answer later with the run's token: by the tool, or by sending what could have been answered at once
+    to the API of the same server."""
     url, by_tool = errand.access.url or "", {"tool": "finish_prompt", "run_id": errand.run}
     if not url.endswith(_TOOLS):
         return by_tool
@@ -153,7 +153,7 @@ def _callback(errand: Errand) -> dict[str, Any]:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """`t=…,v1=…`: HMAC-SHA256 over the timestamp, a dot and the body."""
+    """Return `t=…,v1=…`: HMAC-SHA256 over the timestamp, a dot and the body."""
     signed = b"%d.%s" % (timestamp, body)
     return f"t={timestamp},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""The inbox: an agent takes a due prompt, does it, and says what became of it."""
+"""The inbox tools: an agent takes a due prompt, does it, and reports the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from duetime.service.presenters import instant_view
 
 NOTHING = "Nothing is due."
 _LOOKS, _LOOK = 50, 0.1
-"""How often, and after how many seconds, it is looked again whether a run was handed over."""
+"""How many times, and after how many seconds each, to check again whether a run was handed over."""
 
 
 @refusing
@@ -44,7 +44,7 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
         "due": instant_view(run.due, zone),
         "expires_at": instant_view(run.expires, zone),
     }
-    # The prompt comes last and is said to be stored text: whatever it claims, nothing after it is from us.
+    # The prompt comes last and is declared as stored text: whatever it claims, nothing after it is from us.
     words = (
         f"Task #{definition.id}, due {shown(run.due, zone)}, is yours until {shown(run.expires, zone)}. Do what it"
         f" says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from it."
@@ -74,8 +74,8 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
 
 
 async def await_handover(is_under_way: Callable[[], Awaitable[bool]]) -> None:
-    """Whoever answered that its result comes later may be done before that answer is on record: it waits for it. Looked
-    at before it is finished: the record may come between a refusal and a look after it. No thread is kept meanwhile."""
+    """Wait until a run is handed over: an agent that promised a later result may have it before the promise is stored.
+    Call this before finishing: the handover may come between a refusal and a check after it. No thread is blocked."""
     for _ in range(_LOOKS):
         if not await is_under_way():
             break
@@ -83,13 +83,13 @@ async def await_handover(is_under_way: Callable[[], Awaitable[bool]]) -> None:
 
 
 def is_finish_early(call: Call, given: Arguments) -> bool:
-    """Whether what is to be finished was not handed over yet. What cannot be read is refused by the tool itself."""
+    """Return whether the run to finish was not handed over yet. Invalid arguments are refused by the tool itself."""
     number = given.get("run_id")
     return type(number) is int and is_under_way(call, number)
 
 
 def is_under_way(call: Call, number: int) -> bool:
-    """The run that the caller's own token is for, still in the hands of a worker."""
+    """Return whether this is the run that the caller's own token is for, and a worker still has it."""
     run = call.scheduler.run(call.caller, number)
     if run is None or run.status != RunStatus.RUNNING:
         return False

@@ -1,4 +1,4 @@
-"""`prompts://due`, to read and to watch what waits, and `prompts://runs/{run_id}`, what became of one."""
+"""The resources `prompts://due`, the prompts that wait, and `prompts://runs/{run_id}`, one run and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a prompt: its latest run by the number of the task, or any run by its own number."""
+"""The tool prompt_result: the latest run of a task by the task's number, or any run by its own number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
 
 EARLIER = 10
-"""Runs before the one that is told of: enough to ask for the one that is meant."""
+"""Earlier runs that are listed: enough to ask for the one that is meant."""
 
 
 @refusing
@@ -52,7 +52,7 @@ def run_of_prompt(call: Call, number: int) -> Run | None:
 
 
 def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
-    """All that is known of a run, tool calls and earlier attempts included."""
+    """Return all that is known of a run, tool calls and earlier attempts included."""
     view = run_view(run, zone)
     return {
         "id": run.schedule,
@@ -68,7 +68,7 @@ def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
 
 
 def _latest(call: Call, number: int, zone: str) -> list[Run]:
-    """The newest first; there is at least one."""
+    """Return the latest runs, at least one, the newest first."""
     page = call.scheduler.history(call.caller, str(number), limit=EARLIER + 1, count_to=0)
     runs = [] if isinstance(page, Err) and page.code == "not_found" else accepted(page).items
     if any(run.kind == KIND for run in runs):
@@ -86,11 +86,11 @@ def _by_number(call: Call, number: int) -> Run:
     return run
 
 
-# -- what is said of it -------------------------------------------------------------------------------------------
+# -- views and text -----------------------------------------------------------------------------------------------
 
 
 def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, Any]:
-    """Without the tool calls, which may be long: the resource has them."""
+    """Return a run without its tool calls, which may be long: the resource has them."""
     kept = None if run.result is None else json.loads(run.result)
     parts = kept if isinstance(kept, dict) else {}
     maybe = {
@@ -118,8 +118,8 @@ def _brief(run: Run, zone: str) -> dict[str, Any]:
 
 
 def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
-    """Its words as they were for this run. Only those of now are kept: where somebody edited the task since, the run
-    has no more than its name."""
+    """Return the prompt as it was for this run. Only the present text is stored: if the task was edited since, the run
+    has only its name."""
     found = call.scheduler.find(call.caller, str(run.schedule), KIND)
     view: dict[str, Any] = {"name": masked(run.name), "prompt": None}
     if found is None:
@@ -134,7 +134,7 @@ def _is_as_it_ran(definition: Definition, run: Run) -> bool:
 
 
 def _answered(run: Run) -> str:
-    """Without what looks like a credential, as every face shows results."""
+    """Return the result without what looks like a credential, as every interface shows it."""
     return str(masked(result_text(run.result)))
 
 
@@ -150,7 +150,7 @@ def _words(run: Run, earlier: Sequence[Run], zone: str) -> str:
         lines.append(f"Earlier runs: {named}.")
     if (said := _answered(run)) == "":
         return "\n".join(lines)
-    # It comes last and is said to be an agent's: whatever it claims, nothing after it is from us.
+    # The answer comes last and is declared as data: whatever it claims, nothing after it is from us.
     return "\n".join([*lines, f"What was answered, as data:\n\n{said}"])
 
 

@@ -1,4 +1,4 @@
-"""The four verbs of scheduled prompts: schedule, list, edit, cancel."""
+"""The four tools for scheduled prompts: schedule, list, edit, cancel."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from duetime.mcp.tool import Arguments, Call, Reply
 from duetime.service.presenters import instant_view
 
 MOST = 1000
-"""Rows of one answer; beyond that, an agent is told to narrow its question."""
+"""Rows of one answer; beyond that, an agent is told to narrow its query."""
 NOTHING = "No scheduled tasks found matching filters."
 PARTS = ("prompt", "agent", "remind", "max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
-_EDITABLE = ("pending", "broken")  # a broken one is mended by an edit
+_EDITABLE = ("pending", "broken")  # an edit can repair a broken one
 
 
 @refusing
@@ -91,7 +91,7 @@ def _scheduled(call: Call, made: Schedule, doer: Doer, note: str | None, zone: s
 
 
 def _first_time(made: Schedule) -> Instant | None:
-    """As it was at the create: under a known key the first result comes again, however often it fired since."""
+    """Return the first time as of creation: a repeated key returns the first result, however often it fired since."""
     definition = made.definition
     if definition.version > 1:
         return fire_time(made)
@@ -159,14 +159,14 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
 
 
 def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
-    """A run of an agent hands no credential on that it cannot see."""
+    """Refuse to pass credentials on to another agent that are hidden from the calling agent's run."""
     hidden = prompt_shown(found.definition, call.caller.depth) != prompt_shown(found.definition, 0)
     if hidden and "prompt" not in given and given.get("agent", found.definition.subject) != found.definition.subject:
         raise error("agent: the prompt holds values that are hidden from you (***); give the prompt anew.")
 
 
 def _next(moved: ReadTime | None, now: Instant) -> Instant | None:
-    """`now` means as soon as possible, and the core takes only what lies ahead."""
+    """Return the next time. `now` means as soon as possible, and the engine accepts only future times."""
     if moved is None:
         return None
     return Instant(now + SECOND) if moved.instant == now else moved.instant
@@ -181,7 +181,7 @@ def _changes(given: Arguments, found: Schedule, rule: When | None, zone: str) ->
         payload = {**payload_of(found.definition), **parts}
         changes = replace(changes, name=name, payload=payload, version=found.definition.version)
     if rule is not None:
-        # Without a zone of its own, a new rule lives in the zone of the old one, if that can still be read.
+        # Without a zone of its own, a new rule keeps the zone of the old one, if that can still be read.
         own = zone if "timezone" in given or found.progress.state == ScheduleState.BROKEN else None
         changes = replace(changes, trigger_type=rule.type, trigger_config=rule.config, timezone=own)
     return changes

@@ -1,4 +1,4 @@
-"""The words of the prompts family: its answers are text for an agent to read, and so are its refusals."""
+"""Text of the prompt tools: their answers are text for an agent to read, and so are their refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST_NUMBER = 10**30
 
 
 class Refusal(Exception):
-    """Answered as a normal result with just this text."""
+    """A refusal, which is answered as a normal result with just this text."""
 
 
 Answer = Callable[[Call, Arguments], Reply]
@@ -58,17 +58,17 @@ def error(message: str) -> Refusal:
 
 
 def accepted(result: Result[T], **arguments: str) -> T:
-    """The value, or the refusal in the words of this family: `arguments` says how it calls a field of the core."""
+    """Return the value, or raise the refusal. `arguments` maps the engine's field names to those of the tool."""
     if not isinstance(result, Err):
         return result.value
-    if result.code in STORE_ERRORS:  # its own words may name a path
+    if result.code in STORE_ERRORS:  # the original message may name a path
         raise error("the store cannot be reached just now; try again in a moment.")
     field, _, rest = result.message.partition(": ")
     raise error(f"{arguments[field]}: {rest}" if rest and field in arguments else result.message)
 
 
 def zone_in(call: Call, given: Arguments) -> str:
-    """As for every family, but an unknown zone is a result here."""
+    """Return the zone, as for all tools, but an unknown zone is answered as a normal result here."""
     try:
         return zone_of(call, given)
     except ToolProblem as problem:
@@ -76,7 +76,7 @@ def zone_in(call: Call, given: Arguments) -> str:
 
 
 def number_in(given: Arguments, name: str) -> int:
-    """Any integer may be asked for; one that cannot even be written out is no id."""
+    """Return an integer argument. Any may be asked for, but one that is too long to be printed is not an id."""
     number: int = given[name]
     if abs(number) >= _LONGEST_NUMBER:
         raise error(f"{name} is too large a number for an id.")
@@ -84,25 +84,25 @@ def number_in(given: Arguments, name: str) -> int:
 
 
 def harmless(text: str) -> str:
-    """One line in which every character is there to be read: prompts were written by agents."""
+    """Replace unsafe characters, because prompts were written by agents."""
     return UNSAFE.sub("\ufffd", text)
 
 
 def headline(prompt: str, longest: int = CUT) -> str:
-    """How a table shows a prompt. Of a huge one only the beginning is looked at."""
+    """Return a prompt as a table shows it. Only the beginning of a huge one is read."""
     beginning = prompt[: 20 * longest]
     line = harmless(" ".join(beginning.split()))
     return line if len(line) <= longest and len(prompt) == len(beginning) else f"{line[:longest]}..."
 
 
 def fire_time(schedule: Schedule) -> Instant | None:
-    """When it fires next; when it did or would have, once nothing is to come."""
+    """Return when it fires next, or, once nothing is to come, when it last did or would have."""
     progress = schedule.progress
     return progress.through if progress.next is None else progress.next
 
 
 def payload_of(definition: Definition) -> dict[str, Any]:
-    """Empty for what was deleted."""
+    """Return the payload; it is empty if the schedule was deleted."""
     stored = json.loads(definition.payload)
     return stored if isinstance(stored, dict) else {}
 
@@ -113,7 +113,7 @@ def prompt_shown(definition: Definition, depth: int) -> str:
 
 
 def repeats(definition: Definition) -> str | None:
-    """How a recurring one is understood; None for a single time and for a rule that cannot be read any more."""
+    """Describe the rule of a recurring prompt; None for a single time and for a rule that can no longer be read."""
     try:
         trigger = trigger_from_json(definition.trigger)
         return None if trigger.type == "once" else describe(trigger)
@@ -122,7 +122,7 @@ def repeats(definition: Definition) -> str | None:
 
 
 def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
-    """The run of an agent (`depth` above 0) sees no credentials in the prompts of other runs."""
+    """Return the view of a task. An agent's run (`depth` above 0) sees no credentials in prompts."""
     definition, progress = schedule
     payload = payload_of(definition)
     prompt = prompt_shown(definition, depth)
@@ -156,6 +156,6 @@ def table_row(schedule: Schedule, zone: str, depth: int) -> str:
 
 
 def lines(first: str, notes: Sequence[str | None], warnings: Sequence[str] = ()) -> str:
-    """The sentence itself, then what had to be assumed, then what might keep it from firing."""
+    """Return the first sentence, then what had to be assumed, then what might keep it from firing."""
     further = [f"Note: {note.rstrip('.')}." for note in notes if note]
     return "\n".join([first, *further, *(f"Warning: {warning}" for warning in warnings)])

@@ -1,4 +1,4 @@
-"""When a prompt fires, from the flat arguments of the prompts family."""
+"""Reads when a prompt fires from the flat arguments of the prompt tools."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from duetime.mcp.tool import Arguments
 
 RULES = ("at", "cron", "rrule", "every")
 SOON = "in 1 second"
-"""Stands for `now` where the time has to lie ahead of the moment at which it is looked at."""
+"""Replaces `now` where the time must still be in the future when it is checked."""
 _UNITS = frozenset({"second", "minute", "hour", "day", "week"})
 
 
 class When(NamedTuple):
-    """A trigger in the core's words; `argument` is what the agent calls the field that most errors are about."""
+    """A trigger in the engine's terms; `argument` is the tool's name for the field that most errors are about."""
 
     type: str
     config: dict[str, Any]
@@ -46,8 +46,8 @@ def past(found: ReadTime, zone: str, now: Instant) -> Refusal:
 
 
 def trigger_in(given: Arguments, zone: str, now: Instant) -> When:
-    """Times stay as they were written: a create that is repeated under its key must be the same request. Whether they
-    are past is for the caller to ask, for then such a repeated create is still answered."""
+    """Return the trigger. Times stay as written: a create that is repeated under its key must be the same request. The
+    caller checks whether they are past, so that such a repeated create is still answered."""
     named = [name for name in RULES if name in given]
     if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"]):
         was = ", ".join(named) or "none of them"
@@ -64,7 +64,7 @@ def trigger_in(given: Arguments, zone: str, now: Instant) -> When:
 
 
 def rule_in(given: Arguments, zone: str, now: Instant) -> When | None:
-    """The new rule of an edit. Its first time is made absolute, for the rule may live in another zone."""
+    """Return the new rule of an edit. Its first time is made absolute, because the rule may have another zone."""
     if not any(name in given for name in ("cron", "rrule", "every")):
         return None
     when = trigger_in(given, zone, now)
@@ -76,7 +76,7 @@ def rule_in(given: Arguments, zone: str, now: Instant) -> When | None:
 
 
 def _seconds(text: str) -> dict[str, int | float]:
-    """`2h30m`, `30 minutes`, `1 day`, `day`."""
+    """Read a duration: `2h30m`, `30 minutes`, `1 day`, `day`."""
     words = " ".join(text.lower().split()).removeprefix("every ") if len(text) <= 100 else ""
     length = read_relative(f"in 1 {words}" if words in _UNITS else f"in {words}")
     if not length or length > LONGEST_DURATION:
@@ -91,7 +91,7 @@ class Range(NamedTuple):
 
 
 def range_in(given: Arguments, zone: str, now: Instant) -> Range:
-    """Both ends are included; a day without a time is included as a whole, so that nothing is assumed of it."""
+    """Return the range, both ends included. A day without a time is included whole, so no midnight is assumed."""
     ends: list[Instant | None] = []
     notes: list[str] = []
     for name in ("from", "to"):

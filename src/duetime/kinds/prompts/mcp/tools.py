@@ -1,4 +1,4 @@
-"""The prompts family as agents see it: its tools with their words, schemas and hints."""
+"""The prompt tools as agents see them: descriptions, schemas and hints."""
 
 from __future__ import annotations
 

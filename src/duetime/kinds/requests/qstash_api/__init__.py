@@ -1,1 +1,1 @@
-"""QStash's HTTP API over Duetime's own store, so that any client of it can use a Duetime of one's own."""
+"""QStash-compatible HTTP API over Duetime's store, so that any QStash client can use a self-hosted Duetime."""

@@ -1,4 +1,4 @@
-"""One call of the API, read: who asks, for what, with which headers, parameters and body."""
+"""A parsed call of the API (caller, headers, query, path, body), its answers and its errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Result
 from duetime.kinds.notifications.service import STORE_ERRORS
 
-# Refusals as QStash's clients expect them: a status, and a sentence under `error`.
+# Errors as QStash clients expect them: a status, and a sentence under `error`.
 
 _STATUSES = {
     "not_found": 404,
@@ -43,13 +43,13 @@ class Refused(Exception):
 
 
 def refusal(code: str, message: str) -> Refused:
-    """Of one of our own errors. What a store says of itself holds paths and is for the operator."""
+    """Convert one of Duetime's errors. Messages of the store contain paths, so they are for the operator only."""
     status = _STATUSES.get(code, 400)
     return Refused(status, _UNREACHABLE if status == 503 else message)
 
 
 def not_found(what: str, id: str) -> Refused:
-    """The same for what does not exist and for what belongs to somebody else."""
+    """Return the same error for what does not exist and for what belongs to another owner."""
     return Refused(404, f"{what} {id[:200]} not found")
 
 
@@ -66,7 +66,7 @@ def value_of(result: Result[Any]) -> Any:
 _ENCODED = re.compile(r"https?%3a", re.IGNORECASE)
 _LOST_SLASH = re.compile(r"(https?):/(?!/)", re.IGNORECASE)
 MOST_IDS = 1000
-"""Of one request."""
+"""Maximum ids in one request."""
 
 
 class Asking(NamedTuple):
@@ -76,7 +76,7 @@ class Asking(NamedTuple):
     query: Mapping[str, list[str]]
     path: Mapping[str, Any]
     destination: str
-    """The URL that stands raw in the path, with its own query; empty where the path has none."""
+    """The destination URL in the raw path, with its own query; empty if the path has none."""
     body: bytes
 
     def json(self) -> Any:
@@ -86,7 +86,7 @@ class Asking(NamedTuple):
             raise Refused(400, "the body is not valid JSON") from None
 
     def ids(self, name: str) -> list[str] | None:
-        """A list of ids, in the query or in a JSON body; None where none is given."""
+        """Return a list of ids from the query or a JSON body; None if there is none."""
         listed = self._listed(name)
         if listed is not None and len(listed) > MOST_IDS:
             raise Refused(400, f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
@@ -104,7 +104,7 @@ class Asking(NamedTuple):
         return listed
 
     def filters(self, ids: str) -> dict[str, list[str]]:
-        """The query, and what a JSON body says besides a list of ids."""
+        """Return the query and the fields of a JSON body other than the list of ids."""
         given = self.json() if self.body else {}
         if not isinstance(given, dict):
             return dict(self.query)
@@ -113,7 +113,7 @@ class Asking(NamedTuple):
 
 
 def as_text(value: str) -> str:
-    """Servers read headers as Latin-1; what was written as UTF-8 is meant as such."""
+    """Decode a header value as UTF-8 where possible, because servers read headers as Latin-1."""
     try:
         return value.encode("latin-1").decode()
     except UnicodeError:
@@ -121,7 +121,7 @@ def as_text(value: str) -> str:
 
 
 def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """A header that comes twice means the list of both."""
+    """Return the headers by lower-case name; the values of a repeated header are joined by commas."""
     found: dict[str, str] = {}
     for raw_name, value in headers:
         name = raw_name.lower()
@@ -130,13 +130,13 @@ def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def raw_destination(raw_path: bytes, query: bytes, route: str) -> str:
-    """A destination keeps its double slash, its query and its percent-encoding: it is a URL within a URL."""
+    """Return the URL within the request's URL, keeping its double slash, query and percent-encoding."""
     path = raw_path.decode("latin-1").partition("?")[0]
     _, found, destination = path.partition(route)
     if not found:
         return ""
     if query:
         destination += "?" + query.decode("latin-1")
-    if _ENCODED.match(destination):  # by a client that encoded the whole of it
+    if _ENCODED.match(destination):  # the client encoded the whole URL
         destination = unquote(destination)
-    return _LOST_SLASH.sub(r"\1://", destination, count=1)  # a proxy that merges slashes stood in between
+    return _LOST_SLASH.sub(r"\1://", destination, count=1)  # a proxy may have merged the slashes

@@ -17,7 +17,7 @@ from duetime.kinds.requests.wire import message_id
 
 MOST = 100
 MOST_AT_ONCE = 1000
-"""Removed or retried by a filter in one call; whoever has more asks again."""
+"""Maximum messages removed or retried by a filter in one call; clients with more repeat the call."""
 _NOT_SETTINGS = (f"{PREFIX}telemetry-",)
 
 
@@ -78,7 +78,7 @@ class DeadLetters:
         return Answer({"responses": [_retried(each) for each in done]})
 
     def _chosen(self, asking: Asking) -> Sequence[Failure]:
-        """Those that are named, or those that fit; for all of them one has to say so."""
+        """Return the failures that are named or match the filter; selecting all requires `all=true`."""
         ids = asking.ids("dlqIds")
         wanted = Filter(asking.filters("dlqIds")).must_be_known()
         if ids is None:
@@ -90,7 +90,7 @@ class DeadLetters:
 
 
 def _retried(found: Failure) -> View:
-    """The same message once more, with the same id, so that a receiver can tell."""
+    """Return the id of the message, which a retry keeps so that a receiver can recognize repeats."""
     return {"messageId": message_id(found.schedule.definition.public_id, found.run.id)}
 
 

@@ -1,4 +1,4 @@
-"""The logs: what happened to messages, told from their runs and attempts, latest first."""
+"""Logs of what happened to messages, derived from their runs and attempts, latest first."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from duetime.kinds.requests.qstash_api.views import (
 from duetime.kinds.requests.wire import ONCE, body_of
 from duetime.service.masking import masked
 
-# The story of one message, as the rows of a log: created, tried, answered, ended. Latest first.
+# Log rows of one message, latest first.
 
 _LARGEST_BODY = 4096
-"""Bytes of a body that a log repeats; the message itself has the whole of it."""
+"""Maximum bytes of a body that a log row repeats; larger ones are only in the message itself."""
 _CALLED_OFF = frozenset({RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED})
 
 
@@ -65,7 +65,7 @@ def _row(state: str, at: Instant | int, **more: Any) -> View:
 
 
 def _tried(attempts: Sequence[Attempt]) -> Iterator[View]:
-    """Attempts that were followed by another one."""
+    """Yield the rows of attempts that were followed by another one."""
     for attempt in attempts:
         if attempt.started is not None:
             yield _row("ACTIVE", milliseconds(attempt.started))
@@ -78,7 +78,7 @@ def _state(message: Message, created: int, depth: int) -> Iterator[View]:
     run = message.run
     if run is None:
         if message.schedule.progress.state == ScheduleState.CANCELLED:
-            yield _row("CANCELED", created)  # when it was taken back is not kept
+            yield _row("CANCELED", created)  # the time of cancellation is not stored
         return
     ended = created if run.finished is None else milliseconds(run.finished)
     if run.status in _CALLED_OFF:
@@ -124,7 +124,7 @@ class Events:
         if named:
             found = [each for id in sorted(named) if (each := self._finder.message(caller, id)) is not None]
             return [Source(lambda _at, _limit: Page(found, None, len(found)), partial(self._of_message, caller))]
-        # A message that has not begun, or never will, has no run.
+        # A message that has not started, or never will, has no run.
         unbegun = [
             Source(partial(self._finder.schedules, caller, status), partial(_of_unbegun, caller.depth))
             for status in ("pending", "cancelled")

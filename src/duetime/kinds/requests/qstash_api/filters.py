@@ -1,4 +1,4 @@
-"""Which rows of a list are wanted, and lists in pages whose cursor says where the next one begins."""
+"""Filters for lists, and pagination with cursors that say where the next page begins."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from duetime.kinds.requests.qstash_api.views import View
 T = TypeVar("T")
 PAGE = 100
 MOST_PAGES = 50
-"""Looked through for one answer; then it ends, with a cursor for going on."""
+"""Maximum pages searched for one answer, which then ends with a cursor to continue from."""
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _NAMES = ("url", "scheduleId", "messageId", "responseStatus")
 _UNKNOWN_HERE = ("topicName", "queueName", "flowControlKey", "callerIp", "callerIP", "api")
-"""No message here has them, so none fits."""
+"""Filters on fields that no message here has, so that none matches."""
 _FILTERS = frozenset({*_NAMES, *_UNKNOWN_HERE, "label", "host", "path", "fromDate", "toDate", "state"})
 _BESIDES = frozenset({"count", "cursor", "order", "async", "all", "messageIds", "dlqIds"})
 
 
 class Filter:
-    """Several values of one name mean any of them; several names mean all of them."""
+    """Filter of a query: several values of one name match any of them; several names must all match."""
 
     def __init__(self, query: Mapping[str, list[str]]) -> None:
         self._query = query
         self._since, self._until = self.number("fromDate", 0), self.number("toDate", 10**15)
 
     def values(self, name: str) -> set[str]:
-        """A URL may hold commas, so that it is never taken apart."""
+        """Return the values of a name, split at commas; URLs are not split, because they may contain commas."""
         given = self._query.get(name, [])
         return set(given) if name == "url" else {each for value in given for each in value.split(",") if each}
 
@@ -60,7 +60,7 @@ class Filter:
         return not _FILTERS & self._query.keys()
 
     def must_be_known(self) -> Filter:
-        """For what cannot be undone: a name that says nothing here would widen it to everything."""
+        """Reject unknown names where an action cannot be undone: ignoring one would widen it to everything."""
         unknown = sorted(self._query.keys() - _FILTERS - _BESIDES)
         if unknown:
             raise Refused(400, f"{unknown[0][:40]}: is no filter; there are {', '.join(sorted(_FILTERS))}")
@@ -90,15 +90,15 @@ class Filter:
 
 class Source(NamedTuple, Generic[T]):
     page: Callable[[str | None, int], Page[T]]
-    """From a cursor of its own on, at most so many."""
+    """Returns a page of at most so many items from one of the source's cursors on."""
     rows: Callable[[T], Sequence[View]]
 
 
 def walk(
     sources: Sequence[Source[Any]], cursor: str | None, count: int, wanted: Callable[[View], bool]
 ) -> tuple[list[View], str | None]:
-    """One source after the other, page by page. A cursor names a source, the item after which it goes on, and a row of
-    the next one: whatever comes and goes between two pages, nothing that stays is left out."""
+    """Read the sources in order, page by page. A cursor names a source, the item to continue after, and a row of the
+    next item, so that nothing is left out when other items are added or removed between two pages."""
     number, at, row = _read(cursor, len(sources))
     found: list[View] = []
     for _ in range(MOST_PAGES):

@@ -1,4 +1,4 @@
-"""From the headers of a publish or a schedule to what the scheduler is asked for."""
+"""Parsing of the headers of messages and schedules into requests and triggers for the scheduler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
 PREFIX = "upstash-"
 FORWARD = "forward-"
 LONGEST_DELAY = 3653 * 86_400
-"""Seconds."""
+"""Maximum delay in seconds."""
 _NOT_OFFERED = {
     "queue-name": "queues are",
     "flow-control-key": "flow control is",
@@ -29,11 +29,11 @@ _DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
 _ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
 
 Check = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""The kind's own: gives a payload back in its stored form, or raises InvalidInput."""
+"""The kind's own check, which returns a payload in its stored form or raises InvalidInput."""
 
 
 class Request(NamedTuple):
-    """What is to be sent, without when."""
+    """What is to be sent, without the time."""
 
     payload: dict[str, Any]
     policy: dict[str, Any]
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 def read_request(destination: str, headers: Mapping[str, str], body: bytes, check: Check, usual: Any) -> Request:
-    """`usual` are the kind's own policies, which callbacks share."""
+    """Read a request from headers and body. `usual` is the kind's default policy, which callbacks share."""
     own = {name.removeprefix(PREFIX): value for name, value in headers.items() if name.startswith(PREFIX)}
     for name, what in _NOT_OFFERED.items():
         if name in own:
@@ -70,7 +70,7 @@ def read_request(destination: str, headers: Mapping[str, str], body: bytes, chec
 
 
 def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]:
-    """What messages and their callbacks have in common."""
+    """Return the fields that messages and their callbacks have in common."""
     headers = {} if content_type is None else {"Content-Type": content_type}
     headers |= {
         _as_written(name.removeprefix(FORWARD)): value for name, value in own.items() if name.startswith(FORWARD)
@@ -85,7 +85,7 @@ def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]
 
 
 def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]:
-    """Configured by headers of its own. What is no setting is meant for the receiver, with Forward- or without."""
+    """Return a callback from its own headers; all but settings are forwarded, with the prefix Forward- or without."""
     prefix = f"{name}-"
     mine = {key.removeprefix(prefix): value for key, value in own.items() if key.startswith(prefix)}
     settings = {key: value for key, value in mine.items() if key in _SETTINGS}
@@ -102,7 +102,7 @@ def _given(name: str, value: Any) -> dict[str, Any]:
 
 
 def _as_written(name: str) -> str:
-    """Servers see names in lower case; this is how they are usually written."""
+    """Return the usual spelling of a header name, which servers see in lower case."""
     return "-".join(part.capitalize() for part in name.split("-"))
 
 
@@ -117,7 +117,7 @@ def _body(body: bytes) -> dict[str, str]:
 
 
 def _redactions(given: str | None) -> list[str] | None:
-    """`header` and `headers` mean all of them."""
+    """Return the parts to redact; `header` and `headers` mean all headers."""
     parts = [part.strip() for part in (given or "").split(",") if part.strip()]
     return ["headers" if part == "header" else part.replace("headers[", "header[") for part in parts] or None
 
@@ -131,7 +131,7 @@ def _whole_number(name: str, given: str | None) -> int | None:
 
 
 def _seconds(name: str, given: str | None) -> int | None:
-    """`50s`, `1d10h30m`, or plain seconds."""
+    """Read a duration such as `50s` or `1d10h30m`, or plain seconds."""
     if given is None:
         return None
     text = given.strip()
@@ -145,7 +145,7 @@ def _seconds(name: str, given: str | None) -> int | None:
 
 
 def read_moment(headers: Mapping[str, str], now: Instant) -> Moment:
-    """Now, after a delay, or not before an instant; the latter wins where both are given."""
+    """Read when to send: now, after a delay, or not before an instant; the latter wins if both are given."""
     not_before = _whole_number("Upstash-Not-Before", headers.get(f"{PREFIX}not-before"))
     if not_before is not None:
         if not_before >= 253_402_300_800:
@@ -159,7 +159,7 @@ def read_moment(headers: Mapping[str, str], now: Instant) -> Moment:
 
 
 def read_cron(headers: Mapping[str, str]) -> tuple[str, Moment]:
-    """The expression as given, and what it means. UTC, unless a zone stands before it."""
+    """Return the expression as given and its trigger, in UTC unless the expression begins with a time zone."""
     given = headers.get(f"{PREFIX}cron")
     if given is None or not given.strip():
         raise Refused(400, "Upstash-Cron: is missing; give an expression such as 0 9 * * 1-5")
@@ -172,10 +172,10 @@ def delay_of_schedule(headers: Mapping[str, str]) -> int | None:
     return _seconds("Upstash-Delay", headers.get(f"{PREFIX}delay"))
 
 
-# What both a message and a schedule begin with: the request that is to be sent.
+# The request of a message or schedule.
 
 _GROUP = re.compile(r"[-._A-Za-z0-9]+", re.ASCII)
-"""The form of a URL group's name: whatever has it, QStash takes for one."""
+"""The form of a URL group's name; QStash takes any destination of this form for one."""
 
 
 def request_of(

@@ -1,4 +1,4 @@
-"""Messages by their ids: a message is a one-off schedule, or one run of a schedule that recurs."""
+"""Lookup of messages by id. A message is a one-off schedule or one run of a recurring schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.B
 class Message(NamedTuple):
     schedule: Schedule
     run: Run | None
-    """None for a one-off that has not begun."""
+    """None for a one-off that has not started."""
 
     @property
     def is_once(self) -> bool:
@@ -71,12 +71,12 @@ class Finder:
         return None if run is None or run.kind != KIND else self.failure(caller, run)
 
     def failure(self, caller: Caller, run: Run) -> Failure | None:
-        """None where it has not failed, or was dealt with."""
+        """Return the failure of a run, or None if it has not failed or was dismissed."""
         found = None if run.status != RunStatus.FAILED or run.stop else self.of_run(caller, run)
         return None if found is None else Failure(found.schedule, run)
 
     def of_run(self, caller: Caller, run: Run) -> Message | None:
-        """What became of messages outlives their schedule: it was deleted, not what it did."""
+        """Return the message of a run, even if its schedule was deleted, because the history outlives it."""
         schedule = self._scheduler.schedule_of(caller, run, deleted=True)
         if schedule is None or schedule.definition.payload == NO_PAYLOAD:  # deleted by a version that kept nothing
             return None

@@ -1,4 +1,4 @@
-"""Messages: published one by one or in a batch, looked at and taken back while they are on their way."""
+"""Messages: publish one or a batch, and look up or cancel those that are not finished."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from duetime.kinds.requests.qstash_api.views import message_view
 from duetime.kinds.requests.wire import KIND, ONCE
 
 WINDOW = 10 * MINUTE
-"""How long a second message of the same deduplication id is taken for the first one."""
+"""How long a further message with the same deduplication id counts as a duplicate."""
 MOST_AT_ONCE = 1000
 
 
 class Publish(NamedTuple):
-    """One message to be made; its moment is read when it is."""
+    """A message to create; its time is read from the headers when it is created."""
 
     request: Request
     headers: Mapping[str, str]
     digest: str | None
-    """Of its deduplication id, or of its content."""
+    """Digest of its deduplication id or its content; None if it is not deduplicated."""
 
 
 class Messages:
@@ -47,7 +47,7 @@ class Messages:
         return Answer(made, 202 if "deduplicated" in made else 200)
 
     def batch(self, asking: Asking) -> Answer:
-        """All or none."""
+        """Create all messages or none."""
         given = asking.json()
         if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
             raise Refused(400, f"the body must be a list of at most {MOST_AT_ONCE} messages")
@@ -76,7 +76,7 @@ class Messages:
 
     def _read(self, asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Publish:
         request = request_of(self._scheduler, asking.caller, destination, headers, body)
-        read_moment(headers, self._scheduler.clock.now())  # so that what is wrong with it is told of this message
+        read_moment(headers, self._scheduler.clock.now())  # so that an error in it is reported for this message
         return Publish(request, headers, _digest(request, headers))
 
     def _made(self, caller: Caller, wanted: list[Publish], tries: int = 2) -> list[dict[str, Any]]:
@@ -86,18 +86,18 @@ class Messages:
         made = self._scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
         if not isinstance(made, Err):
             return _answers(before, made.value)
-        if tries > 1 and made.code == InvalidTrigger.code:  # the moment may just have passed: it means now
+        if tries > 1 and made.code == InvalidTrigger.code:  # the time may just have passed: then send it now
             return self._made(caller, wanted, tries - 1)
         raise refusal(made.code, made.message)
 
     def _made_before(self, caller: Caller, digest: str | None, now: Instant) -> Schedule | None:
-        """In the window before this one, whose key is another; within this one the store itself knows."""
+        """Return a duplicate from the previous window, which has another key; the store finds those in this window."""
         if digest is None:
             return None
         before = self._scheduler.find_by_key(caller, _key(digest, Instant(now - WINDOW)), KIND)
         return before if before is not None and now - before.definition.created < WINDOW else None
 
-    # -- looking and taking back ------------------------------------------------------------------------------------
+    # -- looking up and cancelling -----------------------------------------------------------------------------------
 
     def get(self, asking: Asking) -> Answer:
         return Answer(message_view(*self._living(asking), asking.caller.depth))
@@ -107,7 +107,7 @@ class Messages:
         return Answer({"cancelled": 1}, 202)
 
     def _living(self, asking: Asking) -> Message:
-        """What was delivered, has failed or was taken back is no message any more: the logs and the DLQ have it."""
+        """Return an unfinished message; delivered, failed and cancelled ones are only in the logs and the DLQ."""
         id: str = asking.path["message_id"]
         found = self._finder.living(asking.caller, id)
         if found is None:
@@ -115,7 +115,7 @@ class Messages:
         return found
 
     def cancel_many(self, asking: Asking) -> Answer:
-        """Those that are named, those that fit, or all; a thousand at a time, so that a request has an end."""
+        """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
         ids = asking.ids("messageIds")
         if ids is not None:
             found = [each for id in dict.fromkeys(ids) if (each := self._finder.living(asking.caller, id)) is not None]
@@ -132,7 +132,7 @@ class Messages:
         return once + [each for each in recurring if each is not None and not each.is_once]
 
     def _cancel(self, caller: Caller, message: Message) -> bool:
-        """False where it was over before it could be taken back."""
+        """Cancel a message. Return False if it ended before it could be cancelled."""
         if message.is_once:
             done = self._scheduler.cancel(caller, message.schedule.definition.public_id, KIND)
         else:
@@ -163,7 +163,7 @@ def _new(wanted: Publish, now: Instant) -> NewSchedule:
 
 
 def _answers(before: Sequence[Schedule | None], made: Sequence[Created]) -> list[dict[str, Any]]:
-    """Within one batch too, only the first of the same id is sent."""
+    """Return an answer for each message. Within one batch, too, only the first with the same id is sent."""
     created = iter(made)
     answers: list[dict[str, Any]] = []
     told: set[str] = set()

@@ -1,4 +1,4 @@
-"""The routes under `/v2`."""
+"""Routes of the QStash-compatible API, under `/v2`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from duetime.kinds.requests.signing_keys import SigningKeys, TooManyRotations
 
 
 class _Anything(Convertor[str]):
-    """Also a line break, which a destination may hold percent-encoded."""
+    """Path converter that also matches line breaks, which a destination may contain percent-encoded."""
 
     regex = "(?s:.*)"
 
@@ -60,7 +60,7 @@ _ABSENT = {
 
 
 def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: SigningKeys) -> list[BaseRoute]:
-    """`identify` says who calls the request at hand."""
+    """Return the routes. `identify` returns the caller of the current request."""
 
     def serve(path: str, work: Work, *methods: str) -> Route:
         return Route(path, _handler(work, identify), methods=list(methods))
@@ -102,7 +102,7 @@ def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: Si
 
 def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
     async def handle(request: Request) -> Response:
-        # An operator is a user of this API like any other: what it lists and cancels is its own.
+        # Operators are ordinary users of this API: they list and cancel only what they own.
         caller = identify()._replace(operator=False)
         answer = await to_thread.run_sync(_answered, work, _asking(request, caller, await request.body()))
         if answer.body is None:

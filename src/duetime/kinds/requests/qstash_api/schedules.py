@@ -38,7 +38,7 @@ class Schedules:
         return Answer({"scheduleId": given})
 
     def _upsert(self, caller: Caller, new: NewSchedule) -> None:
-        """A given id is a key of its owner: another owner's same id is another schedule."""
+        """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
         found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
         if found is not None and found.progress.state in _OVER:
             value_of(self._scheduler.delete(caller, found.definition.public_id, KIND))
@@ -48,7 +48,7 @@ class Schedules:
             if not isinstance(made, Err) or made.code != "key_reused":
                 value_of(made)
                 return
-            found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # somebody was faster
+            found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
         if found is not None:
             value_of(self._scheduler.edit(caller, found.definition.public_id, _changes(new), KIND))
 
@@ -87,12 +87,12 @@ class Schedules:
 
 
 def _key(given: str) -> str:
-    """Hashed, for any text may be asked for."""
+    """Return the key for an id, hashed because the id may be any text."""
     return f"qstash:schedule:{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
 def _changes(new: NewSchedule) -> Changes:
-    """Messages that are on their way are no reason to wait: a schedule is often changed because they fail."""
+    """Return the changes. They are allowed during runs, as a schedule is often changed because its messages fail."""
     return Changes(
         name=new.name,
         trigger_type=new.trigger_type,

@@ -1,6 +1,6 @@
-"""Schedules and messages in QStash's own words; what was to be redacted is shown as its digest.
+"""Schedules and messages in QStash's format, with redacted parts shown as digests.
 
-The run of an agent (`depth` above 0) is shown them without anything that looks like a credential.
+For the run of an agent (`depth` above 0), anything that looks like a credential is masked as well.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def last_states(schedule: Schedule, run: Run | None) -> dict[str, str]:
 
 
 def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
-    """What of a request a caller is shown. An owner's program has the owner's rights; a woken agent may act on text of
-    strangers, and could pass on what it reads."""
+    """Return what a caller may see of a request. An owner's program has the owner's rights; a woken agent may act on
+    text from strangers and could pass on what it reads."""
     shown = redacted(payload)
     if not depth:
         return shown
-    if "about" in shown:  # what it follows was given in base64 and as JSON within JSON
+    if "about" in shown:  # contains base64 and JSON within JSON, to be decoded before masking
         shown["body"] = json.dumps(_masked_callback(callback_body(shown.pop("about"))), separators=(",", ":"))
     if "body_base64" in shown:
         shown["body_base64"] = masked_base64(shown["body_base64"])
@@ -80,7 +80,7 @@ def _masked_callback(body: View) -> View:
 
 
 def message_view(schedule: Schedule, run: Run | None, depth: int) -> View:
-    """A message is a one-off, or one run of what recurs."""
+    """Return the view of a message: a one-off, or one run of a recurring schedule."""
     definition = schedule.definition
     payload = shown_to(depth, payload_of(schedule))
     due = _due(schedule, run)
@@ -105,7 +105,7 @@ def _due(schedule: Schedule, run: Run | None) -> Instant:
 
 
 def _sent(payload: Mapping[str, Any]) -> View:
-    """Of a payload as it is shown."""
+    """Return what is sent, from a payload that is already redacted."""
     label = payload.get("label")
     return {
         "method": payload["method"],
@@ -129,7 +129,7 @@ def text_or_base64(name: str, body: bytes) -> View:
 
 
 def answer_of(run: Run, depth: int) -> View:
-    """What the receiver said last. Where nobody answered, the status is 0 and the body is the reason."""
+    """Return the receiver's last answer. If there was none, the status is 0 and the body is the reason."""
     answer = json.loads(run.result or "null") or {}
     if depth:
         answer = masked_result(run.kind, answer)
