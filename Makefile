@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: full help run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
+.PHONY: e2e full help run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -40,12 +40,15 @@ lint: $(VENV)/.dev ## ruff: rules and formatting
 types: $(VENV)/.dev ## mypy, strict
 	$(call stage,types,$(BIN)/mypy --num-workers 2 $(CODE))
 
-imports: $(VENV)/.dev ## import-linter: arrows between the rooms point one way
+imports: $(VENV)/.dev ## import-linter: imports point down
 	$(call stage,imports,$(BIN)/lint-imports --no-logo)
 
-unit: $(VENV)/.dev ## pytest, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
+unit: $(VENV)/.dev ## pytest without tests/e2e, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
 	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
-	  --ignore tests/scorecard $(ARGS))
+	  --ignore tests/scorecard --ignore tests/e2e $(ARGS))
+
+e2e: $(VENV)/.dev ## tests/e2e: real servers, clients, browsers and packages; CI runs it after `make test`
+	$(call stage,e2e,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile tests/e2e $(ARGS))
 
 # One line after the other: they measure, and would measure each other.
 scorecard-small: $(VENV)/.dev ## every line of the scorecard with a few of each sort, within a minute
