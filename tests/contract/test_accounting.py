@@ -9,7 +9,7 @@ import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import RunStatus, ScheduleId, ScheduleState
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Change, Decision, Edit
 from duetime.engine.policy.writes import Writes
 from duetime.stores.base import BaseStore
@@ -18,7 +18,7 @@ from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_o
 
 LATE = Instant(T0 + 10 * MINUTE + 5)
 Decide = Callable[[Change], Decision]
-ENDINGS: dict[str, Decide] = {"cancelled": changing.cancel, "deleted": changing.delete}
+ENDINGS: dict[str, Decide] = {"cancelled": changes.cancel, "deleted": changes.delete}
 
 
 def range_of(store: BaseStore, schedule: ScheduleId) -> tuple[str, int, int | None, int, str | None]:
@@ -44,7 +44,7 @@ def test_a_one_off_that_was_due_before_its_end_is_recorded(store: BaseStore, ver
 @pytest.mark.parametrize("verb", ENDINGS)
 def test_what_a_pause_held_back_is_recorded_when_the_schedule_ends(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, every(MINUTE))
-    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, T0, changes.pause))
     value_of(store.change(schedule, LATE, ENDINGS[verb]))
     reason = f"it was paused, and then the schedule was {verb}"
     assert range_of(store, schedule) == ("skipped", T0 + MINUTE, T0 + 10 * MINUTE, 10, reason)
@@ -60,10 +60,10 @@ def test_what_lies_ahead_of_the_end_leaves_no_row(store: BaseStore, hand: Hand, 
 
 def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
-    value_of(store.change(schedule, LATE, changing.pause))
+    value_of(store.change(schedule, LATE, changes.pause))
     overdue = "it was overdue when the schedule was paused"
     assert range_of(store, schedule) == ("skipped", T0 + MINUTE, T0 + 10 * MINUTE, 10, overdue)
-    value_of(store.change(schedule, Instant(T0 + 15 * MINUTE), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + 15 * MINUTE), changes.resume))
     _, within = runs_of(store, schedule)
     assert (within.due, within.last, within.number) == (T0 + 11 * MINUTE, T0 + 15 * MINUTE, 5)
     (claim,) = hand.claim(T0 + 16 * MINUTE)
@@ -72,8 +72,8 @@ def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: Ba
 
 def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(T0 + 5))
-    value_of(store.change(schedule, LATE, changing.pause))
-    value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
+    value_of(store.change(schedule, LATE, changes.pause))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
     assert statuses(store, schedule) == ["skipped"]
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
@@ -83,16 +83,16 @@ def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: BaseStore, ha
 def test_what_has_a_row_already_is_not_recorded_again_at_the_end(store: BaseStore, hand: Hand) -> None:
     """A clock that had been ahead ran the third occurrence before the first two."""
     schedule = create_one(store, every(MINUTE))
-    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + 3 * MINUTE)))))
+    value_of(store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(T0 + 3 * MINUTE)))))
     hand.record(hand.claim(T0 + 3 * MINUTE), T0 + 3 * MINUTE)
-    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + MINUTE)))))
-    value_of(store.change(schedule, Instant(T0 + 5 * MINUTE), changing.cancel))
+    value_of(store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(T0 + MINUTE)))))
+    value_of(store.change(schedule, Instant(T0 + 5 * MINUTE), changes.cancel))
     skipped, ran = runs_of(store, schedule)
     assert (ran.status, ran.due) == ("completed", T0 + 3 * MINUTE)
     assert (skipped.due, skipped.last, skipped.number) == (T0 + MINUTE, T0 + 5 * MINUTE, 4)
 
 
-@pytest.mark.parametrize("decide", [changing.pause, changing.cancel, changing.delete])
+@pytest.mark.parametrize("decide", [changes.pause, changes.cancel, changes.delete])
 def test_a_trigger_that_cannot_be_read_hinders_nobody(store: BaseStore, decide: Decide) -> None:
     schedule = create_one(store, every(MINUTE))
     with store._write() as tx:
@@ -110,13 +110,13 @@ def test_a_trigger_that_cannot_be_read_hinders_nobody(store: BaseStore, decide: 
 def moved(store: BaseStore, to: int, **policy: Any) -> ScheduleId:
     """A schedule of whole minutes whose next occurrence was moved to between two of them."""
     schedule = create_one(store, every(MINUTE, **policy))
-    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(to)))))
+    value_of(store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(to)))))
     return schedule
 
 
 def test_a_range_counts_the_moved_occurrence_that_it_begins_with(store: BaseStore) -> None:
     schedule = moved(store, T0 + 90 * MINUTE // 60)
-    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.cancel))
+    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changes.cancel))
     (skipped,) = runs_of(store, schedule)
     assert (skipped.due, skipped.last, skipped.number) == (T0 + 90 * MINUTE // 60, T0 + 3 * MINUTE, 3)
 

@@ -10,8 +10,7 @@ import pytest
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Returned, Waiting
-from duetime.engine.policy import changes as changing
-from duetime.engine.policy import checkout as taking
+from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Change, Decision, Edit
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Result
@@ -28,7 +27,7 @@ def code_of(result: Result[Any]) -> str:
 
 
 def edit(store: BaseStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
-    return store.change(schedule, Instant(now), lambda change: changing.edit(change, Edit(**patch)))
+    return store.change(schedule, Instant(now), lambda change: changes.edit(change, Edit(**patch)))
 
 
 def waiting_run(store: BaseStore, hand: Hand, schedule: ScheduleId, now: int, until: int | None = None) -> RunId:
@@ -39,8 +38,8 @@ def waiting_run(store: BaseStore, hand: Hand, schedule: ScheduleId, now: int, un
 
 
 def test_what_is_not_there_is_not_found(store: BaseStore) -> None:
-    assert code_of(store.change(ScheduleId(99), T0, changing.pause)) == "not_found"
-    assert code_of(store.change_run(RunId(99), T0, changing.retry)) == "not_found"
+    assert code_of(store.change(ScheduleId(99), T0, changes.pause)) == "not_found"
+    assert code_of(store.change_run(RunId(99), T0, changes.retry)) == "not_found"
 
 
 def test_a_decision_that_raises_writes_nothing(store: BaseStore) -> None:
@@ -48,7 +47,7 @@ def test_a_decision_that_raises_writes_nothing(store: BaseStore) -> None:
     before = the(store, schedule)
 
     def stumble(change: Change) -> Decision:
-        changing.pause(change)
+        changes.pause(change)
         raise LookupError("oops")
 
     with pytest.raises(LookupError):
@@ -58,11 +57,11 @@ def test_a_decision_that_raises_writes_nothing(store: BaseStore) -> None:
 
 def test_pause_parks_and_resume_goes_on_from_now(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
-    value_of(store.change(schedule, T0, changing.pause))
-    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(schedule, T0, changes.pause))
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
     assert hand.claim(T0 + 10 * MINUTE) == []
-    value_of(store.change(schedule, Instant(T0 + 10 * MINUTE + 5), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + 10 * MINUTE + 5), changes.resume))
     (skipped,) = runs_of(store, schedule)
     assert (skipped.status, skipped.due, skipped.last, skipped.number) == (
         "skipped",
@@ -77,27 +76,27 @@ def test_pause_parks_and_resume_goes_on_from_now(store: BaseStore, hand: Hand) -
 
 def test_resume_before_anything_was_due_leaves_no_row(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
-    value_of(store.change(schedule, T0, changing.pause))
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.resume))
+    value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.resume))
     assert runs_of(store, schedule) == []
     assert len(hand.claim(T0 + HOUR)) == 1
 
 
 def test_a_one_off_whose_time_passed_while_paused_is_over(store: BaseStore) -> None:
     schedule = create_one(store, once(T0 + 5))
-    value_of(store.change(schedule, T0, changing.pause))
-    value_of(store.change(schedule, Instant(T0 + HOUR), changing.resume))
+    value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
-    assert code_of(store.change(schedule, Instant(T0 + HOUR), changing.pause)) == "not_possible"
+    assert code_of(store.change(schedule, Instant(T0 + HOUR), changes.pause)) == "not_possible"
 
 
 def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.pause))
     write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", T0 + MINUTE, schedule)
-    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changes.resume))
     _, skipped = runs_of(store, schedule)
     assert (skipped.due, skipped.last, skipped.number) == (T0 + 2 * MINUTE, T0 + 3 * MINUTE, 2)
 
@@ -106,10 +105,10 @@ def test_a_pause_lets_what_runs_end(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     claims = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
-    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.pause))
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changes.pause))
     hand.record(claims, T0 + 2 * MINUTE)
     assert statuses(store, schedule) == ["completed", "queued"]
-    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE + 1), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE + 1), changes.resume))
     (claim,) = hand.claim(T0 + 2 * MINUTE + 1)
     assert claim.run.due == T0 + 2 * MINUTE
 
@@ -118,14 +117,14 @@ def test_cancel_ends_what_has_not_begun_and_asks_the_rest_to_stop(store: BaseSto
     schedule = create_one(store, every(MINUTE, overlap="queue"))
     claims = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
-    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.cancel))
-    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.cancel))
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changes.cancel))
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changes.cancel))
     assert statuses(store, schedule) == ["running", "cancelled"]
     assert store.beat(hand.id, T0, {}).stop == [claims[0].run.id]
     hand.record(claims, T0 + 2 * MINUTE)
     progress = the(store, schedule).progress
     assert (progress.state, progress.active, progress.next) == (ScheduleState.CANCELLED, 0, None)
-    for decide in (changing.pause, changing.resume, changing.fire):
+    for decide in (changes.pause, changes.resume, changes.fire):
         assert code_of(store.change(schedule, T0, decide)) == "not_possible"
     assert hand.claim(T0 + HOUR) == []
 
@@ -133,8 +132,8 @@ def test_cancel_ends_what_has_not_begun_and_asks_the_rest_to_stop(store: BaseSto
 def test_delete_leaves_a_tombstone(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, payload='{"secret":1}', key="k"))
     hand.claim(T0 + MINUTE)
-    value_of(store.change(schedule, T0, changing.delete))
-    assert code_of(store.change(schedule, T0, changing.delete)) == "not_found"
+    value_of(store.change(schedule, T0, changes.delete))
+    assert code_of(store.change(schedule, T0, changes.delete)) == "not_found"
     assert the(store, schedule).definition.payload == "null"
     assert the(store, schedule).progress.state == ScheduleState.DELETED
     assert value_of(store.create([every(MINUTE, key="k")]))[0].fresh, "its key is free again"
@@ -183,7 +182,7 @@ def test_only_what_is_pending_can_be_edited(store: BaseStore, hand: Hand) -> Non
     assert code_of(edit(store, schedule, T0, name="x")) == "not_possible"
     hand.record(claims, T0 + HOUR)
     value_of(edit(store, schedule, T0 + HOUR, name="x"))
-    value_of(store.change(schedule, T0, changing.cancel))
+    value_of(store.change(schedule, T0, changes.cancel))
     assert code_of(edit(store, schedule, T0, name="y")) == "not_possible"
 
 
@@ -209,7 +208,7 @@ def test_an_edit_of_the_name_leaves_what_is_due(store: BaseStore, hand: Hand) ->
 
 def test_a_paused_schedule_stays_paused_when_edited(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
-    value_of(store.change(schedule, T0, changing.pause))
+    value_of(store.change(schedule, T0, changes.pause))
     value_of(edit(store, schedule, T0, name="new"))
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
     assert hand.claim(T0 + HOUR) == []
@@ -230,7 +229,7 @@ def test_a_broken_schedule_is_mended_by_an_edit(store: BaseStore, hand: Hand) ->
     hand.claim(T0 + 3 * MINUTE)
     hand.record(claims, T0 + 3 * MINUTE)
     assert the(store, schedule).progress.state == ScheduleState.BROKEN
-    assert code_of(store.change(schedule, Instant(T0 + 4 * MINUTE), changing.resume)) == "broken"
+    assert code_of(store.change(schedule, Instant(T0 + 4 * MINUTE), changes.resume)) == "broken"
     assert code_of(edit(store, schedule, T0 + 4 * MINUTE, name="still broken")) == "broken"
     value_of(edit(store, schedule, T0 + 4 * MINUTE, trigger=good))
     assert statuses(store, schedule) == ["completed", "pending", "skipped"]
@@ -241,17 +240,17 @@ def test_a_broken_schedule_can_be_deleted(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     write(store, "UPDATE schedules SET trigger = 'x', policy = 'y' WHERE id = ?", schedule)
     hand.claim(T0 + MINUTE)
-    value_of(store.change(schedule, T0, changing.delete))
+    value_of(store.change(schedule, T0, changes.delete))
     assert the(store, schedule).progress.state == ScheduleState.DELETED
 
 
 def test_fire_runs_now_beside_the_trigger(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
-    run = value_of(store.change(schedule, Instant(T0 + 5), changing.fire))
+    run = value_of(store.change(schedule, Instant(T0 + 5), changes.fire))
     assert (run.cause, run.due, run.status) == (Cause.MANUAL, T0 + 5, RunStatus.PENDING)
     (claim,) = hand.claim(T0 + 5)
     assert claim.run.id == run.id
-    assert code_of(store.change(schedule, Instant(T0 + 5), changing.fire)) == "busy"
+    assert code_of(store.change(schedule, Instant(T0 + 5), changes.fire)) == "busy"
     hand.record([claim], T0 + 5)
     assert the(store, schedule).progress.next == T0 + HOUR
     assert the(store, schedule).progress.run_count == 1
@@ -259,16 +258,16 @@ def test_fire_runs_now_beside_the_trigger(store: BaseStore, hand: Hand) -> None:
 
 def test_fire_takes_the_next_free_microsecond(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, overlap="allow"))
-    dues = [value_of(store.change(schedule, Instant(T0 + 5), changing.fire)).due for _ in range(3)]
+    dues = [value_of(store.change(schedule, Instant(T0 + 5), changes.fire)).due for _ in range(3)]
     assert dues == [T0 + 5, T0 + 6, T0 + 7]
     assert len(hand.claim(T0 + 5)) == 3
 
 
 def test_fire_stands_in_line_and_the_line_has_an_end(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, overlap="queue", queue_limit=1))
-    runs = [value_of(store.change(schedule, T0, changing.fire)) for _ in range(2)]
+    runs = [value_of(store.change(schedule, T0, changes.fire)) for _ in range(2)]
     assert [run.status for run in runs] == [RunStatus.PENDING, RunStatus.QUEUED]
-    assert code_of(store.change(schedule, T0, changing.fire)) == "busy"
+    assert code_of(store.change(schedule, T0, changes.fire)) == "busy"
     hand.record(hand.claim(T0), T0)
     assert [claim.run.id for claim in hand.claim(T0)] == [runs[1].id]
 
@@ -276,7 +275,7 @@ def test_fire_stands_in_line_and_the_line_has_an_end(store: BaseStore, hand: Han
 def test_what_is_over_can_be_run_once_more(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     hand.record(hand.claim(T0), T0)
-    value_of(store.change(schedule, Instant(T0 + 9), changing.fire))
+    value_of(store.change(schedule, Instant(T0 + 9), changes.fire))
     assert the(store, schedule).progress.state == ScheduleState.ACTIVE
     hand.record(hand.claim(T0 + 9), T0 + 9)
     assert the(store, schedule).progress.state == ScheduleState.ENDED
@@ -284,8 +283,8 @@ def test_what_is_over_can_be_run_once_more(store: BaseStore, hand: Hand) -> None
 
 def test_a_paused_schedule_can_be_run_by_hand(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
-    value_of(store.change(schedule, T0, changing.pause))
-    value_of(store.change(schedule, T0, changing.fire))
+    value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(schedule, T0, changes.fire))
     hand.record(hand.claim(T0), T0)
     assert statuses(store, schedule) == ["completed"]
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
@@ -294,11 +293,11 @@ def test_a_paused_schedule_can_be_run_by_hand(store: BaseStore, hand: Hand) -> N
 def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(max_attempts=2, backoff=1))
     (claim,) = hand.claim(T0)
-    assert code_of(store.change_run(claim.run.id, T0, changing.retry)) == "not_possible"
+    assert code_of(store.change_run(claim.run.id, T0, changes.retry)) == "not_possible"
     hand.record([claim], T0, Failed("one"))
     hand.record(hand.claim(T0 + 5), T0 + 5, Failed("two"))
     assert the(store, schedule).progress.state == ScheduleState.ENDED
-    value_of(store.change_run(claim.run.id, Instant(T0 + 9), changing.retry))
+    value_of(store.change_run(claim.run.id, Instant(T0 + 9), changes.retry))
     (again,) = hand.claim(T0 + 9)
     assert (again.run.id, again.run.attempt) == (claim.run.id, 1)
     hand.record([again], T0 + 9, Failed("three"))
@@ -314,7 +313,7 @@ def test_retry_waits_for_what_is_active(store: BaseStore, hand: Hand) -> None:
     (failed,) = hand.claim(T0 + MINUTE)
     hand.record([failed], T0 + MINUTE, Failed("no"))
     hand.claim(T0 + 2 * MINUTE)
-    assert code_of(store.change_run(failed.run.id, T0, changing.retry)) == "busy"
+    assert code_of(store.change_run(failed.run.id, T0, changes.retry)) == "busy"
 
 
 def test_hold_gives_a_waiting_run_to_one_holder(store: BaseStore, hand: Hand) -> None:
@@ -323,7 +322,7 @@ def test_hold_gives_a_waiting_run_to_one_holder(store: BaseStore, hand: Hand) ->
 
     def take(holder: str) -> Result[Run]:
         expires = Instant(T0 + MINUTE)
-        return store.change_run(run, T0, lambda change, seen: taking.hold(change, seen, holder, expires))
+        return store.change_run(run, T0, lambda change, seen: checkout.hold(change, seen, holder, expires))
 
     taken = value_of(take("ann"))
     assert (taken.holder, taken.attempt, taken.expires) == ("ann", 1, T0 + MINUTE)
@@ -337,12 +336,12 @@ def test_hold_gives_a_waiting_run_to_one_holder(store: BaseStore, hand: Hand) ->
 
 def finish(store: BaseStore, run: Run, holder: str, now: int, outcome: Any) -> Result[Any]:
     item = Finished(run.id, run.fence, outcome, None, Instant(now))
-    return store.change_run(run.id, Instant(now), lambda c, seen: taking.finish_held(c, seen, holder, item))
+    return store.change_run(run.id, Instant(now), lambda c, seen: checkout.finish_held(c, seen, holder, item))
 
 
 def hold(store: BaseStore, run: RunId, holder: str, now: int, expires: int) -> Run:
     taken: Run = value_of(
-        store.change_run(run, Instant(now), lambda c, seen: taking.hold(c, seen, holder, Instant(expires)))
+        store.change_run(run, Instant(now), lambda c, seen: checkout.hold(c, seen, holder, Instant(expires)))
     )
     return taken
 
@@ -390,9 +389,9 @@ def test_a_holder_beyond_the_patience_fails_the_run(store: BaseStore, hand: Hand
 def test_waiting_runs_keep_their_time_over_a_pause(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR))
     run = waiting_run(store, hand, schedule, T0 + HOUR, T0 + HOUR + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + HOUR), changing.pause))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changes.pause))
     assert hand.claim(T0 + HOUR + 2 * MINUTE) == []
-    value_of(store.change(schedule, Instant(T0 + HOUR + 2 * MINUTE), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + HOUR + 2 * MINUTE), changes.resume))
     assert hand.claim(T0 + HOUR + 2 * MINUTE) == []
     assert the_run(store, run).status == RunStatus.FAILED
 
@@ -404,22 +403,22 @@ def test_cancel_one_run_in_each_status(store: BaseStore, hand: Hand) -> None:
     _, missed_or_queued, *_ = runs_of(store, schedule)
     queued = next(run for run in runs_of(store, schedule) if run.status == RunStatus.QUEUED)
     assert missed_or_queued.status in (RunStatus.MISSED, RunStatus.QUEUED)
-    value_of(store.change_run(queued.id, T0, changing.cancel_run))
+    value_of(store.change_run(queued.id, T0, changes.cancel_run))
     assert the_run(store, queued.id).status == RunStatus.CANCELLED
-    value_of(store.change_run(running.run.id, T0, changing.cancel_run))
+    value_of(store.change_run(running.run.id, T0, changes.cancel_run))
     assert (the_run(store, running.run.id).status, the_run(store, running.run.id).stop) == (RunStatus.RUNNING, 1)
     hand.record([running], T0 + 3 * MINUTE)
-    assert code_of(store.change_run(running.run.id, T0, changing.cancel_run)) == "not_possible"
-    fired = value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changing.fire))
-    value_of(store.change_run(fired.id, Instant(T0 + 3 * MINUTE), changing.cancel_run))
+    assert code_of(store.change_run(running.run.id, T0, changes.cancel_run)) == "not_possible"
+    fired = value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changes.fire))
+    value_of(store.change_run(fired.id, Instant(T0 + 3 * MINUTE), changes.cancel_run))
     assert hand.claim(T0 + 3 * MINUTE) == []
     assert the(store, schedule).progress.active == the(store, schedule).progress.queued == 0
 
 
 def test_a_cancelled_run_in_front_releases_the_line(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, overlap="queue"))
-    first, second = [value_of(store.change(schedule, T0, changing.fire)) for _ in range(2)]
-    value_of(store.change_run(first.id, T0, changing.cancel_run))
+    first, second = [value_of(store.change(schedule, T0, changes.fire)) for _ in range(2)]
+    value_of(store.change_run(first.id, T0, changes.cancel_run))
     assert [claim.run.id for claim in hand.claim(T0)] == [second.id]
 
 
@@ -427,9 +426,9 @@ def test_changes_call_the_listeners(store: BaseStore) -> None:
     schedule = create_one(store, every(HOUR))
     heard: list[int] = []
     store.on_change(lambda: heard.append(1))
-    fired = value_of(store.change(schedule, T0, changing.fire))
+    fired = value_of(store.change(schedule, T0, changes.fire))
     assert heard == [1]
-    value_of(store.change_run(fired.id, T0, changing.cancel_run))
+    value_of(store.change_run(fired.id, T0, changes.cancel_run))
     assert heard == [1, 1]
 
 
@@ -438,8 +437,8 @@ def test_a_refusal_wakes_nobody(store: BaseStore, hand: Hand) -> None:
     (claim,) = hand.claim(T0 + HOUR)
     heard: list[int] = []
     store.on_change(lambda: heard.append(1))
-    assert code_of(store.change(schedule, T0, changing.fire)) == "busy"
-    assert code_of(store.change_run(claim.run.id, T0, changing.retry)) == "not_possible"
+    assert code_of(store.change(schedule, T0, changes.fire)) == "busy"
+    assert code_of(store.change_run(claim.run.id, T0, changes.retry)) == "not_possible"
     assert heard == []
 
 
@@ -461,7 +460,7 @@ def test_what_a_run_sets_off_is_as_deep_as_if_it_had_made_it(store: BaseStore, h
         hand.record(hand.claim(T0), T0)
         return the(store, schedule).definition.depth
 
-    assert depth_after(1, changing.fire) == 1
-    assert depth_after(0, lambda change: changing.edit(change, Edit(name="other"))) == 1
-    assert depth_after(0, changing.fire) == 1
-    assert depth_after(3, lambda change: changing.edit(change, Edit(name="third"))) == 3
+    assert depth_after(1, changes.fire) == 1
+    assert depth_after(0, lambda change: changes.edit(change, Edit(name="other"))) == 1
+    assert depth_after(0, changes.fire) == 1
+    assert depth_after(3, lambda change: changes.edit(change, Edit(name="third"))) == 3

@@ -10,7 +10,7 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.model import RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Failed, Waiting
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.store import ClaimRequest
 from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
@@ -306,7 +306,7 @@ def test_a_retry_that_cannot_be_planned_breaks_alone(store: BaseStore, hand: Han
     write(store, "UPDATE schedules SET policy = '{' WHERE id = ?", broken)
     assert [claim.definition.id for claim in hand.claim(T0 + 2)] == [fine]
     assert the(store, broken).progress.state == ScheduleState.BROKEN
-    repaired = store.change(broken, T0, lambda change: changing.edit(change, changing.Edit(policy="{}")))
+    repaired = store.change(broken, T0, lambda change: changes.edit(change, changes.Edit(policy="{}")))
     value_of(repaired)
     (claim,) = hand.claim(T0 + 3)
     assert (claim.definition.id, claim.run.attempt) == (broken, 2)
@@ -317,7 +317,7 @@ def test_a_clock_that_was_ahead_is_counted_from_now_again(store: BaseStore, hand
     hand.record(hand.claim(T0 + 10 * MINUTE), T0 + 10 * MINUTE)
     now = Instant(T0 + 2 * MINUTE + 1)
     assert store.ahead(now, 10) == [schedule]
-    value_of(store.change(schedule, now, changing.rewind))
+    value_of(store.change(schedule, now, changes.rewind))
     assert store.ahead(now, 10) == []
     assert the(store, schedule).progress.next == T0 + 3 * MINUTE
     # The first missed instant has its row; those after it have none and run; the newest one ran already.
@@ -335,7 +335,7 @@ def test_a_range_of_skips_is_not_extended_backwards_by_a_clock_that_was_ahead(st
     hand.claim(T0 + 5 * MINUTE)
     hand.claim(T0 + 8 * MINUTE)  # the run is still active: this one is skipped
     now = Instant(T0 + 6 * MINUTE)
-    value_of(store.change(schedule, now, changing.rewind))
+    value_of(store.change(schedule, now, changes.rewind))
     hand.claim(T0 + 7 * MINUTE)
     skipped = [run for run in runs_of(store, schedule) if run.status == RunStatus.SKIPPED]
     assert {(run.due, run.last, run.number) for run in skipped} == {

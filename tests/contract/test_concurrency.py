@@ -16,7 +16,7 @@ from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.model import RunStatus, ScheduleId
 from duetime.engine.outcome import Completed, Failed, Outcome, Returned, Waiting
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.base import BaseStore
@@ -76,13 +76,13 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseSto
     def meddle(seed: int) -> None:
         dice = random.Random(seed)
         own = opener()
-        verbs = [changing.pause, changing.resume, changing.fire, lambda c: changing.edit(c, Edit(name="x"))]
+        verbs = [changes.pause, changes.resume, changes.fire, lambda c: changes.edit(c, Edit(name="x"))]
         for step in range(rounds):
             now = Instant(T0 + step * SECOND)
             own.change(dice.choice(schedules), now, dice.choice(verbs))
             runs = own.runs(RunQuery(schedule=dice.choice(schedules), limit=5)).items
             if runs:
-                own.change_run(dice.choice(runs).id, now, dice.choice([changing.cancel_run, changing.retry]))
+                own.change_run(dice.choice(runs).id, now, dice.choice([changes.cancel_run, changes.retry]))
             own.prune(Instant(now - 20 * SECOND), 5)
 
     def bury(seed: int) -> None:
@@ -98,7 +98,7 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseSto
         *[lambda seed=seed: work(seed) for seed in range(3)], lambda: meddle(1), lambda: meddle(2), lambda: bury(1)
     )
     for schedule in schedules:
-        store.change(schedule, Instant(T0 + MINUTE), changing.resume)
+        store.change(schedule, Instant(T0 + MINUTE), changes.resume)
     # Apart from alerts: a schedule that failed often enough in a row was paused, and its owner told.
     assert store.search(ScheduleQuery(kind="job")).total == len(schedules)
 
@@ -124,7 +124,7 @@ def test_edits_raced_with_one_version_win_once(opener: Opener, store: BaseStore)
 
     def edit(own: BaseStore, number: int) -> None:
         patch = Edit(name=f"name {number}", version=1)
-        if own.change(schedule, T0, lambda change: changing.edit(change, patch)).is_ok:
+        if own.change(schedule, T0, lambda change: changes.edit(change, patch)).is_ok:
             won.append(number)
 
     stores = [opener() for _ in range(4)]

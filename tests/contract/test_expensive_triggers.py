@@ -12,7 +12,7 @@ import pytest
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunStatus, ScheduleState
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.catch_up import missed_span, next_instant
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.evaluation import evaluate
@@ -76,7 +76,7 @@ def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: Ba
     schedule = create_one(store, ruled(COSTLY))
     wants = [ClaimRequest("job", 10, Instant(T0 + SECOND))]
     postponed = store.exchange(hand.id, T0, [], wants).postponed
-    value_of(store.change(schedule, T0, lambda change: changing.edit(change, Edit(next=Instant(T0 + SECOND)))))
+    value_of(store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(T0 + SECOND)))))
     answers = evaluate(postponed, T0)
     later = store.exchange(hand.id, Instant(T0 + SECOND), [], wants, answers=answers)
     assert [claim.run.due for claim in later.claims] == [T0 + SECOND]
@@ -102,9 +102,9 @@ def test_a_worker_carries_out_what_is_costly_and_breaks_what_never_ends(store: B
 
 def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: BaseStore) -> None:
     schedule = create_one(store, ruled(COSTLY))
-    value_of(store.change(schedule, Instant(T0 - 1), changing.pause))
+    value_of(store.change(schedule, Instant(T0 - 1), changes.pause))
     later = Instant(T0 + 90 * DAY)
-    value_of(store.change(schedule, later, changing.resume))
+    value_of(store.change(schedule, later, changes.resume))
     (skipped,) = [run for run in runs_of(store, schedule) if run.status == RunStatus.SKIPPED]
     text = the(store, schedule).definition.trigger
     assert (skipped.due, skipped.number) == (T0, missed_span(text, T0, later).number)
@@ -113,11 +113,11 @@ def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: BaseStore
 
 def test_what_never_ends_can_be_paused_edited_and_deleted(store: BaseStore) -> None:
     schedule, other = create_one(store, ruled(ENDLESS)), create_one(store, ruled(ENDLESS))
-    value_of(store.change(schedule, T0, changing.pause))
-    value_of(store.change(other, Instant(T0 + 1), changing.delete))
+    value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(other, Instant(T0 + 1), changes.delete))
     mended = RRuleTrigger(rule="FREQ=DAILY", dtstart=T0 // SECOND, timezone="UTC")
     edit = Edit(trigger=the(store, create_one(store, draft(mended, T0))).definition.trigger)
-    value_of(store.change(schedule, Instant(T0 + 1), lambda change: changing.edit(change, edit)))
+    value_of(store.change(schedule, Instant(T0 + 1), lambda change: changes.edit(change, edit)))
     assert the(store, schedule).progress.next == T0 + DAY
 
 

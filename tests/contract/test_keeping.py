@@ -12,7 +12,7 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import RunStatus
 from duetime.engine.outcome import Failed
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
@@ -153,7 +153,7 @@ def test_prune_keeps_what_lives_and_what_still_grows(store: BaseStore, hand: Han
 def test_a_tombstone_goes_with_its_last_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.delete))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.delete))
     assert store.prune(Instant(T0 + 30), 100) == 0
     assert store.get(schedule) is not None
     assert store.prune(Instant(T0 + DAY), 100) == 2
@@ -176,7 +176,7 @@ def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: BaseStore, 
     (claim,) = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
     hand.record([claim], T0 + 2 * MINUTE)
-    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changing.delete))
+    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changes.delete))
     assert store.prune(Instant(T0 + DAY), 100) == 3
     assert store.get(schedule) is None
 

@@ -10,12 +10,12 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Failed, Retry
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.queries import Reading
 from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.engine.store_stats import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
-from duetime.stores import search as firing
+from duetime.stores import search
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
@@ -53,8 +53,8 @@ def test_what_people_changed_since_an_instant(store: BaseStore) -> None:
     fresh = create_one(store, every(HOUR, created=Instant(T0 + 10)))
     others = create_one(store, every(HOUR, owner="bob", created=Instant(T0 + 10)))
     later = Instant(T0 + 5)
-    store.change(paused, later, changing.pause)
-    store.change(deleted, later, changing.delete)
+    store.change(paused, later, changes.pause)
+    store.change(deleted, later, changes.delete)
 
     def changed(since: int, owner: str | None = "ada") -> list[ScheduleId]:
         page = store.search(ScheduleQuery(owner=owner, changed_since=Instant(since)))
@@ -71,8 +71,8 @@ def test_what_people_changed_since_an_instant(store: BaseStore) -> None:
 def test_every_change_by_people_can_be_found(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, every(HOUR))
     if verb == "resume":
-        value_of(store.change(schedule, T0, changing.pause))
-    value_of(store.change(schedule, Instant(T0 + 7), getattr(changing, verb)))
+        value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(schedule, Instant(T0 + 7), getattr(changes, verb)))
     [found] = store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items
     assert found.definition.updated == T0 + 7
 
@@ -81,7 +81,7 @@ def test_a_retry_by_hand_can_be_found_too(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     [claim] = hand.claim(T0)
     hand.record([claim], T0, Failed("no"))
-    value_of(store.change_run(claim.run.id, Instant(T0 + 7), changing.retry))
+    value_of(store.change_run(claim.run.id, Instant(T0 + 7), changes.retry))
     assert store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items != []
 
 
@@ -90,7 +90,7 @@ def test_dead_are_those_that_nobody_dealt_with(store: BaseStore, hand: Hand) -> 
     failed, dismissed, done, request, job = hand.claim(T0, lanes=("notification", "request", "job"))
     hand.record([failed, dismissed, request, job], T0, Failed("no"))
     hand.record([done], T0)
-    value_of(store.change_run(dismissed.run.id, T0, changing.dismiss))
+    value_of(store.change_run(dismissed.run.id, T0, changes.dismiss))
 
     def dead(**asked: Any) -> list[RunId]:
         return [run.id for run in store.runs(RunQuery(status="dead", **asked)).items]
@@ -120,7 +120,7 @@ def test_live_runs_and_runs_by_id(store: BaseStore, hand: Hand) -> None:
 @pytest.fixture(params=[0, 2_000])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Along the due queue, or by the owner's own: a list is the same."""
-    monkeypatch.setattr(firing, "FEW", request.param)
+    monkeypatch.setattr(search, "FEW", request.param)
     chosen: int = request.param
     return chosen
 
@@ -141,7 +141,7 @@ def test_what_comes_next_in_time_order(store: BaseStore) -> None:
     soon = create_one(store, every(HOUR))
     other = create_one(store, once(T0 + 2 * HOUR, owner="bob", kind="prompt"))
     paused = create_one(store, every(MINUTE))
-    store.change(paused, T0, changing.pause)
+    store.change(paused, T0, changes.pause)
     assert coming(store, "ada") == [soon, late]
     assert coming(store, None) == [soon, other, late]
     assert coming(store, None, limit=2) == [soon, other]
@@ -181,9 +181,9 @@ def test_a_list_of_what_fires_next_has_nothing_that_does_not(store: BaseStore, h
     prompt = create_one(store, once(T0 + 2 * HOUR, kind="prompt"))
     others = create_one(store, once(T0 + 2 * HOUR, owner="bob"))
     paused, cancelled, deleted = [s.definition.id for s in create(store, *[every(MINUTE) for _ in range(3)])]
-    store.change(paused, T0, changing.pause)
-    store.change(cancelled, T0, changing.cancel)
-    store.change(deleted, T0, changing.delete)
+    store.change(paused, T0, changes.pause)
+    store.change(cancelled, T0, changes.cancel)
+    store.change(deleted, T0, changes.delete)
     hand.record(hand.claim(T0), T0)
 
     def ids(**asked: Any) -> list[int]:
@@ -232,7 +232,7 @@ def test_ids_by_which_people_call_them(store: BaseStore, hand: Hand) -> None:
     kept = create_one(store, once())
     gone = create_one(store, once())
     hand.record(hand.claim(T0), T0)
-    store.change(gone, T0, changing.delete)
+    store.change(gone, T0, changes.delete)
     assert store.public_ids([kept, gone, kept]) == {kept: f"job_{kept}", gone: f"job_{gone}"}
     assert store.public_ids([]) == {}
 

@@ -13,7 +13,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.record import Answer
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.postgres.store import PostgresStore
@@ -128,9 +128,9 @@ def test_a_process_that_is_stopped_in_mid_transaction_does_not_keep_its_locks(st
         tx._db.execute("SET idle_in_transaction_session_timeout = 20")
         assert tx.lock_schedule(schedule) is not None
         # Waits for the lock, which comes free only because the server ends the idle transaction.
-        assert store.change(schedule, T0, changing.pause).is_ok
+        assert store.change(schedule, T0, changes.pause).is_ok
         tx.run(RunId(1))
-    assert store.change(schedule, T0, changing.resume).is_ok
+    assert store.change(schedule, T0, changes.resume).is_ok
 
 
 def test_no_message_shows_the_password(private_postgres: PostgresServer) -> None:

@@ -10,7 +10,7 @@ from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.outcome import Failed
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every, once
@@ -25,7 +25,7 @@ def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, 
     beat = store.beat(hand.id, Instant(T0 + 5), {})
     assert (beat.stop, beat.floor) == ([], 1)
     assert hand.beat_of() == first + 1
-    value_of(store.change_run(other.run.id, T0, changing.cancel_run))
+    value_of(store.change_run(other.run.id, T0, changes.cancel_run))
     assert store.beat(hand.id, Instant(T0 + 6), {one.run.id: '"half"'}).stop == [other.run.id]
     assert the_run(store, one.run.id).report == '"half"'
     assert next(row.seen for row in store.workers() if row.id == hand.id) == T0 + 6
@@ -156,14 +156,14 @@ def test_quarantine_parks_the_line_behind_it(store: BaseStore) -> None:
         hand.die(T0 + 3 * MINUTE)
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
     assert Hand(store).claim(T0 + HOUR) == []
-    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE + 1), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE + 1), changes.resume))
     assert len(Hand(store).claim(T0 + 3 * MINUTE + 1)) == 1
 
 
 def test_a_run_of_a_cancelled_schedule_is_not_started_again(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
-    value_of(store.change(schedule, T0, changing.cancel))
+    value_of(store.change(schedule, T0, changes.cancel))
     hand.die(T0)
     assert the_run(store, claim.run.id).status == RunStatus.CANCELLED
     assert the(store, schedule).progress.active == 0

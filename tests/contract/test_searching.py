@@ -8,7 +8,7 @@ from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import RunStatus
 from duetime.engine.outcome import Failed
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
@@ -58,9 +58,9 @@ def test_by_every_status(store: BaseStore, hand: Hand) -> None:
             hand.record([claim], T0)
         elif claim.definition.id == failed:
             hand.record([claim], T0, Failed("no"))
-    store.change(paused, T0, changing.pause)
-    store.change(cancelled, T0, changing.cancel)
-    store.change(deleted, T0, changing.delete)
+    store.change(paused, T0, changes.pause)
+    store.change(cancelled, T0, changes.cancel)
+    store.change(deleted, T0, changes.delete)
     assert ids(store, status="pending") == [pending]
     assert ids(store, status="running") == [running]
     assert ids(store, status="completed") == [completed]
@@ -158,7 +158,7 @@ def test_pages_of_runs_cover_everything_once(store: BaseStore, hand: Hand, withi
     while True:
         page = store.runs(RunQuery(schedule=schedule if within_one else None, limit=3, cursor=cursor))
         seen += [run.id for run in page.items]
-        value_of(store.change(schedule, Instant(T0 + HOUR), changing.fire))
+        value_of(store.change(schedule, Instant(T0 + HOUR), changes.fire))
         hand.record(hand.claim(T0 + HOUR), T0 + HOUR)
         cursor = page.cursor
         if cursor is None:
@@ -169,7 +169,7 @@ def test_pages_of_runs_cover_everything_once(store: BaseStore, hand: Hand, withi
 def test_a_deleted_schedule_keeps_its_runs_readable(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, name="kept", payload='{"secret":1}'))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
-    value_of(store.change(schedule, T0, changing.delete))
+    value_of(store.change(schedule, T0, changes.delete))
     (run,) = store.runs(RunQuery(schedule=schedule)).items
     assert (run.name, run.owner, run.kind) == ("kept", "ada", "job")
     tombstone = store.get(schedule)
@@ -184,9 +184,9 @@ def test_living_is_all_that_may_still_fire(store: BaseStore, hand: Hand) -> None
     running = create_one(store, once(T0 + 1))
     hand.record(hand.claim(T0), T0)
     hand.claim(T0 + 1)
-    store.change(paused, T0, changing.pause)
-    store.change(cancelled, T0, changing.cancel)
-    store.change(deleted, T0, changing.delete)
+    store.change(paused, T0, changes.pause)
+    store.change(cancelled, T0, changes.cancel)
+    store.change(deleted, T0, changes.delete)
     assert ids(store, status="completed") == [done]
     assert ids(store, status="living") == [pending, paused, running]
 
@@ -196,7 +196,7 @@ def test_a_key_finds_what_it_made(store: BaseStore) -> None:
     assert store.by_key("ada", "k") == made
     assert store.by_key("bob", "k") is None
     assert store.by_key("ada", "other") is None
-    store.change(made.definition.id, T0, changing.delete)
+    store.change(made.definition.id, T0, changes.delete)
     assert store.by_key("ada", "k") is None
 
 
@@ -212,16 +212,16 @@ def test_marks_differ_after_everything_that_happens_to_a_subject(store: BaseStor
 
     schedule = create_one(store, every(HOUR, subject="alerts"))
     differs()
-    store.change(schedule, T0, changing.pause)
+    store.change(schedule, T0, changes.pause)
     differs()
-    store.change(schedule, T0, changing.resume)
+    store.change(schedule, T0, changes.resume)
     assert marks() == seen[1]
     hand.record(hand.claim(T0 + HOUR), T0 + HOUR)
     differs()
     create(store, once(subject="alerts"))
     hand.record(hand.claim(T0), T0)  # made and gone between two looks
     differs()
-    store.change(schedule, T0, changing.delete)
+    store.change(schedule, T0, changes.delete)
     differs()
 
 

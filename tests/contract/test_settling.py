@@ -7,7 +7,7 @@ import pytest
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import RunId, RunStatus, ScheduleState
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.store import ClaimRequest
 from duetime.stores.base import BaseStore
@@ -158,7 +158,7 @@ def test_who_asks_for_it_again_is_given_the_same_patience(store: BaseStore, hand
     (claim,) = hand.claim(T0 + HOUR)
     hand.record([claim], T0 + HOUR, given_back)
     assert the_run(store, claim.run.id).status == RunStatus.FAILED
-    value_of(store.change_run(claim.run.id, Instant(T0 + HOUR), changing.retry))
+    value_of(store.change_run(claim.run.id, Instant(T0 + HOUR), changes.retry))
     (claim,) = hand.claim(T0 + HOUR)
     hand.record([claim], T0 + HOUR, given_back)
     assert the_run(store, claim.run.id).status == RunStatus.PENDING
@@ -167,7 +167,7 @@ def test_who_asks_for_it_again_is_given_the_same_patience(store: BaseStore, hand
 def test_what_is_given_back_for_a_while_says_why_until_it_is_taken_up(store: BaseStore, hand: Hand) -> None:
     schedule, other = create_one(store, once()), create_one(store, once())
     claims = hand.claim(T0)
-    value_of(store.change(other, T0, changing.cancel))
+    value_of(store.change(other, T0, changes.cancel))
     for claim in claims:
         hand.record([claim], T0, Returned("nobody can do it here", MINUTE))
     assert the(store, schedule).progress.note == "nobody can do it here"
@@ -240,7 +240,7 @@ def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
 ) -> None:
     schedule = create_one(store, once(max_attempts=5))
     claims = hand.claim(T0)
-    value_of(store.change(schedule, T0, changing.cancel))
+    value_of(store.change(schedule, T0, changes.cancel))
     hand.record(claims, T0, outcome)
     assert the_run(store, claims[0].run.id).status == RunStatus.CANCELLED
     assert store.earliest(["job"]) is None
@@ -250,11 +250,11 @@ def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
 def test_a_retry_is_parked_while_the_schedule_is_paused(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
     claims = hand.claim(T0 + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changing.pause))
+    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.pause))
     hand.record(claims, T0 + MINUTE, Failed("no"))
     assert hand.claim(T0 + HOUR) == []
     assert the_run(store, claims[0].run.id).status == RunStatus.PENDING
-    value_of(store.change(schedule, Instant(T0 + HOUR + 1), changing.resume))
+    value_of(store.change(schedule, Instant(T0 + HOUR + 1), changes.resume))
     (again,) = hand.claim(T0 + HOUR + 1)
     assert (again.run.id, again.run.attempt) == (claims[0].run.id, 2)
 

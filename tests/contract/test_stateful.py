@@ -22,8 +22,7 @@ from hypothesis.stateful import (
 from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.model import LIVE, Run, RunId, ScheduleId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.policy import changes as changing
-from duetime.engine.policy import checkout as taking
+from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.create import Draft
@@ -101,7 +100,7 @@ class Machine(RuleBasedStateMachine):
     def set_the_clock_back(self, step: int) -> None:
         self.now -= step
         for schedule in self.store.ahead(Instant(self.now), 100):
-            self.store.change(schedule, Instant(self.now), changing.rewind)
+            self.store.change(schedule, Instant(self.now), changes.rewind)
 
     @rule(target=claims, who=st.integers(0, 1), limit=st.integers(1, 5))
     def claim(self, who: int, limit: int) -> Any:
@@ -160,7 +159,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(schedule=schedules, verb=st.sampled_from(["pause", "resume", "resume", "cancel", "delete", "fire", "fire"]))
     def change(self, schedule: ScheduleId, verb: str) -> None:
-        self.store.change(schedule, Instant(self.now), getattr(changing, verb))
+        self.store.change(schedule, Instant(self.now), getattr(changes, verb))
 
     @rule(schedule=schedules, period=st.none() | periods, policy=st.none() | st.sampled_from(["{}", '{"max_runs":1}']))
     def edit(self, schedule: ScheduleId, period: int | None, policy: str | None) -> None:
@@ -169,12 +168,12 @@ class Machine(RuleBasedStateMachine):
             made = IntervalTrigger(timezone="UTC", period=period, anchor=Instant(self.now))
             trigger = trigger_to_json(made)
         patch = Edit(name="edited", trigger=trigger, policy=policy)
-        self.store.change(schedule, Instant(self.now), lambda change: changing.edit(change, patch))
+        self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
 
     @rule(schedule=schedules, ahead=st.sampled_from([0, SECOND, MINUTE]))
     def move(self, schedule: ScheduleId, ahead: int) -> None:
         patch = Edit(next=Instant(self.now + ahead))
-        self.store.change(schedule, Instant(self.now), lambda change: changing.edit(change, patch))
+        self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
 
     @rule(schedule=schedules)
     def break_it(self, schedule: ScheduleId) -> None:
@@ -187,7 +186,7 @@ class Machine(RuleBasedStateMachine):
             return
         run = runs[pick % len(runs)]
         if verb in ("retry", "cancel_run"):
-            self.store.change_run(run.id, Instant(self.now), getattr(changing, verb))
+            self.store.change_run(run.id, Instant(self.now), getattr(changes, verb))
         elif verb == "hold":
             self.hold(run.id)
         else:
@@ -195,12 +194,12 @@ class Machine(RuleBasedStateMachine):
 
     def hold(self, run: RunId) -> None:
         expires = Instant(self.now + 3 * SECOND)
-        self.store.change_run(run, Instant(self.now), lambda change, seen: taking.hold(change, seen, "ann", expires))
+        self.store.change_run(run, Instant(self.now), lambda change, seen: checkout.hold(change, seen, "ann", expires))
 
     def finish(self, run: Run, outcome: Outcome) -> None:
         item = Finished(run.id, run.fence, outcome, None, Instant(self.now))
         self.store.change_run(
-            run.id, Instant(self.now), lambda change, seen: taking.finish_held(change, seen, "ann", item)
+            run.id, Instant(self.now), lambda change, seen: checkout.finish_held(change, seen, "ann", item)
         )
 
     @rule()

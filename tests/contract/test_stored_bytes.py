@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.outcome import Completed
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.create import Draft
 from duetime.engine.result import Err, Ok
 from duetime.stores.base import BaseStore
@@ -53,7 +53,7 @@ def test_whoever_deletes_something_can_go_on_within_a_minute(store: BaseStore) -
     ids = [made(store, large()) for _ in range(4)]
     assert refusal(store, large()).code == "quota"
     for id in ids[:2]:
-        value_of(store.change(id, T0, changing.delete))  # type: ignore[arg-type]
+        value_of(store.change(id, T0, changes.delete))  # type: ignore[arg-type]
     made(store, large(T0 + 2 * MINUTE))
 
 

@@ -11,7 +11,7 @@ from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, RunId, RunStatus, ScheduleId, run_holder
 from duetime.engine.outcome import Completed, Failed, Waiting
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.checkout import LEFT, hold_of
 from duetime.engine.policy.writes import Writes
@@ -86,11 +86,11 @@ def test_what_is_held_or_paused_is_not_free(store: BaseStore, hand: Hand, schedu
     a, b, c = due(store, hand, 3)
     run = taken(scheduler)
     assert run.schedule == a
-    value_of(store.change(b, T0, changing.pause))
+    value_of(store.change(b, T0, changes.pause))
     assert free(store) == [c]
     assert free(store, T0 + MINUTE + LEASE - 1) == [c]
     assert free(store, T0 + MINUTE + LEASE) == [a, c]
-    value_of(store.change(b, T0, changing.resume))
+    value_of(store.change(b, T0, changes.resume))
     assert free(store) == [b, c]
 
 
@@ -111,9 +111,9 @@ def test_pages_of_free_runs_come_oldest_first(store: BaseStore, hand: Hand) -> N
 
 def test_oldest_first_within_one_schedule(store: BaseStore, hand: Hand) -> None:
     (schedule,) = due(store, hand)
-    value_of(store.change_run(RunId(store.runs(RunQuery()).items[0].id), T0, changing.cancel_run))
+    value_of(store.change_run(RunId(store.runs(RunQuery()).items[0].id), T0, changes.cancel_run))
     for step in (1, 2):
-        value_of(store.change(schedule, Instant(T0 + step * MINUTE), changing.fire))
+        value_of(store.change(schedule, Instant(T0 + step * MINUTE), changes.fire))
         hand.record(hand.claim(T0 + step * MINUTE, lanes=LANES), T0 + step * MINUTE)
     dues = [run.due for run in store.runs(RunQuery(schedule=schedule, oldest_first=True)).items]
     assert dues == [T0, T0 + MINUTE, T0 + 2 * MINUTE]
@@ -167,7 +167,7 @@ def test_what_was_made_deeper_since_it_was_found_is_not_taken(
 
     def overtaken(query: RunQuery) -> Page[Run]:
         found = find(query)
-        deeper = store.change(schedule, T0, lambda c: changing.edit(c._replace(depth=1), Edit(amid_runs=True)))
+        deeper = store.change(schedule, T0, lambda c: changes.edit(c._replace(depth=1), Edit(amid_runs=True)))
         assert value_of(deeper).definition.depth == 1
         return found
 

@@ -16,7 +16,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.http import browser_sessions as browsers
+from duetime.http import browser_sessions
 from duetime.rest import schedules
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
@@ -596,8 +596,8 @@ def test_the_document_says_who_is_let_in(api: Api) -> None:
     assert {name: scheme["type"] for name, scheme in schemes.items()} == {
         "token": "http", "session": "apiKey", "proof": "apiKey",
     }  # fmt: skip
-    assert schemes["proof"]["name"].lower() == browsers.PROOF
-    assert schemes["session"]["name"] == browsers.cookie_name(Headers({"host": "localhost:8765"}))
+    assert schemes["proof"]["name"].lower() == browser_sessions.PROOF
+    assert schemes["session"]["name"] == browser_sessions.cookie_name(Headers({"host": "localhost:8765"}))
     assert {"session": [], "proof": []} in document["security"]
     assert {"session": []} in document["paths"]["/v1/schedules"]["get"]["security"]
 

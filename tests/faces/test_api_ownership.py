@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes
 from tests.support.api import Api, Client, serving_api
 
 SOON = {"type": "once", "run_at": "in 5 minutes"}
@@ -148,7 +148,7 @@ def test_deleted_things_stay_with_their_owner(api: Api, ada: Client, bob: Client
     schedule, _ = own_things(api, ada)
     found = api.room.store.find(schedule)
     assert found is not None
-    api.room.store.change(found.definition.id, api.room.clock.now(), changing.delete)
+    api.room.store.change(found.definition.id, api.room.clock.now(), changes.delete)
     ada.get(f"/schedules/{schedule}/runs")
     bob.refused("GET", f"/schedules/{schedule}/runs", 404)
     ada.refused("GET", f"/schedules/{schedule}", 404)

@@ -21,7 +21,7 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.service.calls import taken
 from duetime.settings import Settings
 from duetime.terminal.output import clean, span
-from duetime.terminal.schedules import read as schedule_reading
+from duetime.terminal.schedules import read
 from tests.support.cli import Cli, environment, start
 from tests.support.workers import eventually
 
@@ -167,7 +167,7 @@ def test_lists_are_limited_paged_and_complete_on_request(cli: Cli, monkeypatch: 
     assert [job["id"] for job in page["jobs"] + more["jobs"]] == ids[::-1]
     assert "2 of 5; --all shows every one" in cli("job", "list", "--limit", "2").out
     assert len(cli("job", "list", "--all", "--json").document["jobs"]) == 5
-    monkeypatch.setattr(schedule_reading, "PAGE", 2)
+    monkeypatch.setattr(read, "PAGE", 2)
     whole = cli("job", "list", "--all", "--json").document
     assert (len({job["id"] for job in whole["jobs"]}), whole["next_cursor"]) == (5, None), "page after page"
     assert "There are no jobs with the status failed" in cli("job", "list", "--status", "failed").out

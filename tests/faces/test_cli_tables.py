@@ -14,7 +14,7 @@ from duetime.engine.model import Schedule, ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.create import begin
 from duetime.settings import Settings
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
 from duetime.terminal.schedules.kind_view import JOB, Words
 from duetime.terminal.schedules.tables import print_runs, print_schedules, said_of
@@ -31,7 +31,7 @@ def paper_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> StringIO:
     """What is printed on a terminal that is so wide."""
     paper = StringIO()
     made = Console(file=paper, width=columns, highlight=False, markup=False, emoji=False)
-    monkeypatch.setattr(screen, "console", lambda: made)
+    monkeypatch.setattr(output, "console", lambda: made)
     return paper
 
 
@@ -77,8 +77,8 @@ def test_an_owner_is_left_out_where_all_have_the_same(monkeypatch: pytest.Monkey
 def test_an_error_is_never_a_narrow_strip(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     paper = paper_of(columns, monkeypatch)
     headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
-    row = [210, screen.status_text("failed"), "2026-11-15 10:05:42", 2, "12 ms", "-", ERROR]
-    screen.table(headings, [row], whole=3, fold=True, spare={"LATE": 24})
+    row = [210, output.status_text("failed"), "2026-11-15 10:05:42", 2, "12 ms", "-", ERROR]
+    output.table(headings, [row], whole=3, fold=True, spare={"LATE": 24})
     lines = paper.getvalue().splitlines()
     assert max(map(len, lines)) <= columns
     assert len(lines) <= 2 + len(ERROR) / (READABLE / 2)
@@ -88,7 +88,7 @@ def test_an_error_is_never_a_narrow_strip(columns: int, monkeypatch: pytest.Monk
 def test_a_stacked_row_keeps_what_belongs_together(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = paper_of(50, monkeypatch)
     rows = [[210, "failed", NAME, 2, "12 ms", ERROR], ["", "failed", "", 1, "-", "no"]]
-    screen.table(["RUN", "STATUS", "NAME", "TRY", "TOOK", "ERROR"], rows, whole=2, fold=True)
+    output.table(["RUN", "STATUS", "NAME", "TRY", "TOOK", "ERROR"], rows, whole=2, fold=True)
     assert [line.rstrip() for line in paper.getvalue().splitlines()] == [
         "210  failed",
         f"  name  {NAME}",

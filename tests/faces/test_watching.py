@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from duetime.app import build
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
-from duetime.mcp import subscriptions as watching
+from duetime.mcp import subscriptions
 from duetime.mcp.resource import Resource
 from duetime.mcp.subscriptions import Watcher
 from duetime.mcp.tool import Call
@@ -79,7 +79,7 @@ def caller(tmp_path: Path) -> Any:
 
 
 def played(scene: Callable[[Watcher, Content], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "EVERY", 0.01)
+    monkeypatch.setattr(subscriptions, "EVERY", 0.01)
 
     async def whole() -> None:
         content = Content()
@@ -161,7 +161,7 @@ def test_while_nothing_can_be_known_nothing_is_said(
 
 
 def test_one_owner_cannot_have_everything_looked_at(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "MOST", 2)
+    monkeypatch.setattr(subscriptions, "MOST", 2)
 
     async def scene(watcher: Watcher, content: Content) -> None:
         connection, other = Connection(), Connection()
@@ -179,7 +179,7 @@ def test_one_owner_cannot_have_everything_looked_at(caller: Call, monkeypatch: p
 
 
 def test_what_cannot_be_watched_has_the_same_limit(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "MOST", 2)
+    monkeypatch.setattr(subscriptions, "MOST", 2)
 
     async def scene(watcher: Watcher, content: Content) -> None:
         connection = Connection()
@@ -192,7 +192,7 @@ def test_what_cannot_be_watched_has_the_same_limit(caller: Call, monkeypatch: py
 
 
 def test_all_spellings_of_a_resource_are_one_watch(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "MOST", 2)
+    monkeypatch.setattr(subscriptions, "MOST", 2)
 
     async def scene(watcher: Watcher, content: Content) -> None:
         connection = Connection()
@@ -225,7 +225,7 @@ def test_what_many_connections_watch_is_looked_at_once(caller: Call, monkeypatch
 
 
 def test_the_local_owner_may_watch_more(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "MOST", 1)
+    monkeypatch.setattr(subscriptions, "MOST", 1)
     local = caller._replace(caller=Caller("local"))
 
     async def scene(watcher: Watcher, content: Content) -> None:

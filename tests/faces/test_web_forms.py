@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from duetime.dashboard import schedule_list as schedules
+from duetime.dashboard import schedule_list
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule
 from tests.support.browsing import (
@@ -278,7 +278,7 @@ def test_many_at_a_time(served: Site) -> None:
 
 
 def test_of_too_many_only_so_many_are_changed(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "MOST_CHOSEN", 2)
+    monkeypatch.setattr(schedule_list, "MOST_CHOSEN", 2)
     chosen = [made(served, f"one of many {number}", owner="greedy") for number in range(3)]
     pairs = [("id", each.definition.public_id) for each in chosen]
     browser = signed_in_as(served, "greedy")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard import home as now_page
-from duetime.dashboard import schedule_list as schedules
+from duetime.dashboard import home, schedule_list
 from duetime.dashboard.filters import late
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
@@ -65,8 +64,8 @@ def test_the_list_shows_what_fires_next(served: Site) -> None:
 
 
 def test_the_list_goes_on_page_by_page(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "PAGE", 2)
-    monkeypatch.setattr(schedules, "COUNTED", 4)
+    monkeypatch.setattr(schedule_list, "PAGE", 2)
+    monkeypatch.setattr(schedule_list, "COUNTED", 4)
     for number in range(5):
         made(served, f"page {number}", owner="pager")
     browser = signed_in_as(served, "pager")
@@ -210,7 +209,7 @@ def test_what_was_missed_needs_attention_for_a_week(served: Site) -> None:
 
 def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it, however little of it is looked at closely."""
-    monkeypatch.setattr(now_page, "LOOKED_AT", 1)
+    monkeypatch.setattr(home, "LOOKED_AT", 1)
     served.room.registry.add(Task(fail, name="fails"))
     with working(served):
         for _ in range(2):

@@ -17,8 +17,7 @@ from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, Un
 from duetime.engine.model import ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import zones
-from duetime.engine.triggers import IntervalTrigger
-from duetime.engine.triggers import serialization as codec
+from duetime.engine.triggers import IntervalTrigger, serialization
 from duetime.engine.worker.exchange_age import ExchangeAge
 from duetime.engine.worker.threads import Engine
 from duetime.engine.worker.worker import WorkerOptions
@@ -158,4 +157,4 @@ def test_the_age_of_the_last_exchange_is_known_while_a_worker_runs(store: Sqlite
 
 def _forget_zones() -> None:
     zones._zone.cache_clear()
-    codec.trigger_from_json.cache_clear()
+    serialization.trigger_from_json.cache_clear()

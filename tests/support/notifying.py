@@ -10,8 +10,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.local import LocalNotifications
-from duetime.kinds.notifications.mcp import resources as notification_resources
-from duetime.kinds.notifications.mcp import tools as notifications
+from duetime.kinds.notifications.mcp import resources, tools
 from duetime.kinds.notifications.service import NotificationService
 from duetime.mcp.arguments import checked
 from duetime.mcp.tool import Call, ToolProblem
@@ -19,8 +18,8 @@ from duetime.service.services import Services
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 """15:00 in Berlin, 06:00 in Los Angeles."""
-TOOLS = {tool.name: tool for tool in notifications.TOOLS}
-RESOURCES = {resource.uri: resource for resource in notification_resources.RESOURCES}
+TOOLS = {tool.name: tool for tool in tools.TOOLS}
+RESOURCES = {resource.uri: resource for resource in resources.RESOURCES}
 
 
 class Agent:

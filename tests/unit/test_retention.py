@@ -10,7 +10,7 @@ import pytest
 from duetime.api import Duetime
 from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.store import RunQuery
-from duetime.engine.worker import threads as engine
+from duetime.engine.worker import threads
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 
@@ -46,7 +46,7 @@ def test_history_is_kept_as_long_as_the_settings_say(
     db = str(tmp_path / "duetime.db")
     settings = Settings(db=db, timezone="UTC", threads=1, smallest_interval=0.01, retention_days=days)
     make_history(settings)
-    monkeypatch.setattr(engine, "TIDY_FIRST", 0.0)
+    monkeypatch.setattr(threads, "TIDY_FIRST", 0.0)
     tidied = threading.Event()
     with Duetime(settings=settings, registry=Registry()) as duetime:
         store = duetime.app.store

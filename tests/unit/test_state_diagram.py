@@ -14,7 +14,7 @@ import pytest
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed, Failed
-from duetime.engine.policy import checkout as taking
+from duetime.engine.policy import checkout
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
@@ -95,7 +95,7 @@ class Stage:
         run = next(row.id for row in self.simulation.runs() if row.status == "waiting")
         expires = Instant(now + 60 * SECOND)
         store = self.duetime.app.store
-        taken = store.change_run(run, now, lambda change, row: taking.hold(change, row, "agent", expires))
+        taken = store.change_run(run, now, lambda change, row: checkout.hold(change, row, "agent", expires))
         assert isinstance(taken, Ok)
         return run, taken.value.fence
 
@@ -104,7 +104,7 @@ class Stage:
         now = self.simulation.clock.now()
         item = Finished(run, fence, outcome, now, now)
         store = self.duetime.app.store
-        ended = store.change_run(run, now, lambda change, row: taking.finish_held(change, row, "agent", item))
+        ended = store.change_run(run, now, lambda change, row: checkout.finish_held(change, row, "agent", item))
         assert isinstance(ended, Ok)
 
 

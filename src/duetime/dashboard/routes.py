@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import home as now
-from duetime.dashboard import runs
-from duetime.dashboard import schedule_detail as one
-from duetime.dashboard import schedule_form as making
-from duetime.dashboard import schedule_list as schedules
-from duetime.dashboard import static_files as statics
+from duetime.dashboard import home, runs, schedule_detail, schedule_form, schedule_list, static_files
 from duetime.dashboard.login import Signing, sign_out
 from duetime.dashboard.request import Act, Pages, Show
-from duetime.dashboard.timeline import page as timeline
+from duetime.dashboard.timeline.page import timeline_page
 from duetime.http.browser_sessions import Browsers
 from duetime.rest.dependencies import ApiContext
 
@@ -29,19 +24,19 @@ def web_routes(house: ApiContext, browsers: Browsers) -> list[BaseRoute]:
     return [
         Route("/login", signing.show, methods=["GET"]),
         Route("/login", signing.enter, methods=["POST"]),
-        Route("/static/{name}", statics.serve, methods=["GET"]),
+        Route("/static/{name}", static_files.serve, methods=["GET"]),
         act("/sign-out", sign_out),
-        show("/", now.now_page),
-        show("/timeline", timeline.timeline_page),
-        show("/new", making.new_page),
-        act("/new", making.create),
-        show("/schedules", schedules.schedules_page),
-        act("/schedules", schedules.bulk),
-        show("/schedules/{id}", one.schedule_page),
-        show("/schedules/{id}/edit", making.edit_page),
-        act("/schedules/{id}/edit", making.save),
-        show("/schedules/{id}/{action}", one.sure_page),
-        act("/schedules/{id}/{action}", one.act),
+        show("/", home.now_page),
+        show("/timeline", timeline_page),
+        show("/new", schedule_form.new_page),
+        act("/new", schedule_form.create),
+        show("/schedules", schedule_list.schedules_page),
+        act("/schedules", schedule_list.bulk),
+        show("/schedules/{id}", schedule_detail.schedule_page),
+        show("/schedules/{id}/edit", schedule_form.edit_page),
+        act("/schedules/{id}/edit", schedule_form.save),
+        show("/schedules/{id}/{action}", schedule_detail.sure_page),
+        act("/schedules/{id}/{action}", schedule_detail.act),
         show("/runs/{run:int}", runs.run_page),
         act("/runs/{run:int}/{action}", runs.act_on_run),
         show("/inbox", runs.inbox_page),

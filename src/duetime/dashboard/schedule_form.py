@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 
 from starlette.responses import Response
 
-from duetime.dashboard import form_fields as fields
+from duetime.dashboard import form_fields
 from duetime.dashboard.form_fields import Values
 from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
@@ -39,14 +39,14 @@ SHOWN: Final = 5
 
 
 def new_page(visit: PageRequest) -> Response:
-    kind = visit.asked("kind") if visit.asked("kind") in fields.KINDS else fields.KINDS[0]
-    empty = fields.read(Form([]), kind)
+    kind = visit.asked("kind") if visit.asked("kind") in form_fields.KINDS else form_fields.KINDS[0]
+    empty = form_fields.read(Form([]), kind)
     return _form(visit, kind, empty | FIRST | {"timezone": visit.zone}, key=token_hex(8))
 
 
 def create(visit: PageRequest, form: Form) -> Response:
-    kind = form.one("kind") if form.one("kind") in fields.KINDS else fields.KINDS[0]
-    values, key = fields.read(form, kind), form.one("key")[:LONGEST_KEY]
+    kind = form.one("kind") if form.one("kind") in form_fields.KINDS else form_fields.KINDS[0]
+    values, key = form_fields.read(form, kind), form.one("key")[:LONGEST_KEY]
     if form.one("intent") == LOOK:
         return _explained(visit, values)
     if form.one("intent") == "preview":
@@ -63,14 +63,14 @@ def create(visit: PageRequest, form: Form) -> Response:
 
 def _new(visit: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
     """Build the schedule. Its idempotency key is form nonce + fingerprint, so a double submit creates one schedule."""
-    timing = fields.timing(values)
+    timing = form_fields.timing(values)
     new = NewSchedule(
         kind=kind,
         name=values["name"].strip() or _first_words(values, kind),
         trigger_type=timing.type,
         trigger_config=timing.config,
-        payload=fields.payload(kind, values, {}),
-        policy=fields.policy(values),
+        payload=form_fields.payload(kind, values, {}),
+        policy=form_fields.policy(values),
         timezone=values["timezone"].strip() or visit.zone,
     )
     return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
@@ -91,13 +91,13 @@ def _first_words(values: Values, kind: str) -> str:
 def edit_page(visit: PageRequest) -> Response:
     schedule = schedule_at(visit)
     kind = schedule.definition.kind
-    return _form(visit, kind, fields.values_of(schedule, _usual(visit, kind)), schedule=schedule)
+    return _form(visit, kind, form_fields.values_of(schedule, _usual(visit, kind)), schedule=schedule)
 
 
 def save(visit: PageRequest, form: Form) -> Response:
     schedule = schedule_at(visit)
     kind, public_id = schedule.definition.kind, schedule.definition.public_id
-    values = fields.read(form, kind)
+    values = form_fields.read(form, kind)
     version = form.one("version")
     if form.one("intent") == LOOK:
         return _explained(visit, values)
@@ -117,23 +117,23 @@ def save(visit: PageRequest, form: Form) -> Response:
 
 
 def _usual(visit: PageRequest, kind: str) -> View:
-    return fields.usual_policy(visit.scheduler, kind)
+    return form_fields.usual_policy(visit.scheduler, kind)
 
 
 def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> Changes | None:
     """Return only what differs from the form's initial values, so that the rest keeps details the form cannot show."""
-    before, kind = fields.values_of(schedule, usual), schedule.definition.kind
+    before, kind = form_fields.values_of(schedule, usual), schedule.definition.kind
     given: dict[str, Any] = {}
     if values["name"] != before["name"]:
         given["name"] = values["name"].strip()
-    if fields.differing(before, values, ("timezone", *fields.TRIGGER)):
-        timing = fields.timing(values)
+    if form_fields.differing(before, values, ("timezone", *form_fields.TRIGGER)):
+        timing = form_fields.timing(values)
         zone = values["timezone"].strip() or None
         given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": zone}
-    if kind in fields.PAYLOAD and fields.differing(before, values, fields.PAYLOAD[kind]):
-        given["payload"] = fields.payload(kind, values, json.loads(schedule.definition.payload))
-    if changed := fields.differing(before, values, fields.POLICY):
-        given["policy"] = fields.changed_policy(values, changed, usual)
+    if kind in form_fields.PAYLOAD and form_fields.differing(before, values, form_fields.PAYLOAD[kind]):
+        given["payload"] = form_fields.payload(kind, values, json.loads(schedule.definition.payload))
+    if changed := form_fields.differing(before, values, form_fields.POLICY):
+        given["policy"] = form_fields.changed_policy(values, changed, usual)
     fits = version.isascii() and version.isdigit() and len(version) < 19
     return Changes(**given, version=int(version) if fits else 0) if given else None
 
@@ -173,9 +173,9 @@ def _form(
         usual_agent=_usual_agent(visit, owner) if kind == "prompt" else "",
         channels=visit.house.channels(owner),
         zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
-        units=fields.UNITS,
-        policy_names=fields.POLICY,
-        how_is_set=any(values[name] for name in fields.POLICY if name != "deliver_to" or kind != "prompt"),
+        units=form_fields.UNITS,
+        policy_names=form_fields.POLICY,
+        how_is_set=any(values[name] for name in form_fields.POLICY if name != "deliver_to" or kind != "prompt"),
     )
 
 
@@ -193,7 +193,7 @@ def _explained(visit: PageRequest, values: Values) -> Response:
 def _preview(visit: PageRequest, values: Values) -> View:
     zone = values["timezone"].strip() or visit.zone
     try:
-        timing = fields.timing(values)
+        timing = form_fields.timing(values)
         shown = visit.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN)
     except DuetimeError as error:
         shown = _err(error)

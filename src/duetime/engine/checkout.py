@@ -8,7 +8,7 @@ from duetime.engine.clock import MINUTE
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Completed, Failed, Returned
-from duetime.engine.policy import checkout as taking
+from duetime.engine.policy import checkout
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.queries import Reading, expected
@@ -44,7 +44,7 @@ class Handing(Reading):
         )
 
         def decide(change: Change, seen: Run) -> Decision:
-            return taking.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
+            return checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
 
         while True:
             page = self.store.runs(query)
@@ -69,14 +69,14 @@ class Handing(Reading):
         """Finish a taken run. Not even an operator may finish another holder's run: the holder may be working on it."""
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
-            return taking.not_yours(run_id)
+            return checkout.not_yours(run_id)
         now = self.clock.now()
         outcome = self._redacted(run, outcome)
         ended: Result[Run] = self.store.change_run(
-            run.id, now, lambda c, seen: taking.finish(c, seen, caller.holder, outcome, hold)
+            run.id, now, lambda c, seen: checkout.finish(c, seen, caller.holder, outcome, hold)
         )
         if isinstance(ended, Ok) and caller.holder == run_holder(ended.value.id, ended.value.fence):
-            self.give_back(caller, run.kind, taking.LEFT)  # the caller's own run is over, and its token with it
+            self.give_back(caller, run.kind, checkout.LEFT)  # the caller's own run is over, and its token with it
         return ended
 
     def _redacted(self, run: Run, outcome: Completed | Failed | Returned) -> Completed | Failed | Returned:

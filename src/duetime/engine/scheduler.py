@@ -13,7 +13,7 @@ from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState, status_of
 from duetime.engine.outcome import Alert
 from duetime.engine.ownership import LOCAL
-from duetime.engine.policy import changes as changing
+from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.create import Draft
 from duetime.engine.policy.follow_ups import alert
@@ -138,13 +138,13 @@ class Scheduler(Handing):
     # -- changing -----------------------------------------------------------------------------------------------
 
     def pause(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        return self._change(caller, public_id, kind, changing.pause)
+        return self._change(caller, public_id, kind, policy_changes.pause)
 
     def resume(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        return self._change(caller, public_id, kind, changing.resume, sets_off=True)
+        return self._change(caller, public_id, kind, policy_changes.resume, sets_off=True)
 
     def cancel(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        return self._change(caller, public_id, kind, changing.cancel)
+        return self._change(caller, public_id, kind, policy_changes.cancel)
 
     def cancel_pending(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
         """Cancel only if nothing of it has begun, decided under its lock."""
@@ -153,12 +153,12 @@ class Scheduler(Handing):
     def delete(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
         def decide(change: Change) -> Decision:
             deleted = self.kinds.get(change.schedule.definition.kind)
-            return changing.delete(change, () if deleted is None else deleted.remembered)
+            return policy_changes.delete(change, () if deleted is None else deleted.remembered)
 
         return self._change(caller, public_id, kind, decide)
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Run]:
-        return self._change(caller, public_id, kind, changing.fire, sets_off=True)
+        return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True)
 
     @expected
     def _change(
@@ -188,7 +188,7 @@ class Scheduler(Handing):
         full = self._add_bytes(schedule, patch.payload)
         if full is not None:
             return full
-        return self._change(caller, public_id, kind, lambda change: changing.edit(change, patch), sets_off=True)
+        return self._change(caller, public_id, kind, lambda change: policy_changes.edit(change, patch), sets_off=True)
 
     def _add_bytes(self, schedule: Schedule, payload: str | None) -> Err | None:
         """Count the bytes that an edit adds; return an error if the owner's limit is reached."""
@@ -204,16 +204,18 @@ class Scheduler(Handing):
     def retry(self, caller: Caller, run_id: int) -> Result[Run]:
         if caller.depth > self.limits.depth:
             return self._too_deep(caller, self.clock.now())
-        return self._change_run(caller, run_id, lambda c, seen: changing.retry(c._replace(depth=caller.depth), seen))
+        return self._change_run(
+            caller, run_id, lambda c, seen: policy_changes.retry(c._replace(depth=caller.depth), seen)
+        )
 
     @expected
     def cancel_run(self, caller: Caller, run_id: int) -> Result[Run]:
-        return self._change_run(caller, run_id, changing.cancel_run)
+        return self._change_run(caller, run_id, policy_changes.cancel_run)
 
     @expected
     def dismiss(self, caller: Caller, run_id: int) -> Result[Run]:
         """Mark a failed run as dealt with: it stays in the history, marked by `stop`."""
-        return self._change_run(caller, run_id, changing.dismiss)
+        return self._change_run(caller, run_id, policy_changes.dismiss)
 
     def _change_run(self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision]) -> Result[Run]:
         run = self.run(caller, run_id)
@@ -226,5 +228,5 @@ def _cancel_pending(change: Change) -> Decision:
     live = change.reader.live_runs(change.schedule.definition.id) if status == "running" else []
     untouched = bool(live) and all(run.status != RunStatus.RUNNING and run.holder is None for run in live)
     if status in ("pending", ScheduleState.BROKEN) or untouched:
-        return changing.cancel(change)
-    return changing.not_possible("cancelled", status)
+        return policy_changes.cancel(change)
+    return policy_changes.not_possible("cancelled", status)

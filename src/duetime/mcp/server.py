@@ -14,10 +14,9 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.kinds.jobs import mcp as job_resources
-from duetime.kinds.jobs import mcp as job_tools
+from duetime.kinds.jobs import mcp as job_mcp
 from duetime.kinds.notifications.mcp import resources as notification_resources
-from duetime.kinds.notifications.mcp import tools as notifications
+from duetime.kinds.notifications.mcp import tools as notification_tools
 from duetime.kinds.prompts.mcp import resources as prompt_resources
 from duetime.kinds.prompts.mcp import tools as prompt_tools
 from duetime.kinds.prompts.mcp.inbox import await_handover
@@ -264,12 +263,12 @@ def _tool(tool: Tool) -> types.Tool:
 # -- families of tools, and which of them are enabled ----------------------------------------------------------------
 
 _TOOLS: dict[str, list[Tool]] = {
-    "jobs": job_tools.TOOLS,
+    "jobs": job_mcp.TOOLS,
     "prompts": prompt_tools.TOOLS,
-    "notifications": notifications.TOOLS,
+    "notifications": notification_tools.TOOLS,
 }
 _RESOURCES: dict[str, list[Resource]] = {
-    "jobs": job_resources.RESOURCES,
+    "jobs": job_mcp.RESOURCES,
     "prompts": prompt_resources.RESOURCES,
     "notifications": notification_resources.RESOURCES,
 }

@@ -9,9 +9,7 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute, Mount, Route
 
 from duetime.http.problems import API
-from duetime.rest import errors as refusing
-from duetime.rest import events, runs, schedules, times
-from duetime.rest import info as standing
+from duetime.rest import errors, events, info, runs, schedules, times
 from duetime.rest.dependencies import ApiContext
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
@@ -77,9 +75,9 @@ def api(house: ApiContext, version: str, limits: OwnerLimits | None = None) -> F
     app.state.house = house
     app.state.limits = limits or OwnerLimits()
     app.state.streams = events.Streams()
-    for part in (schedules, runs, times, standing, events):
+    for part in (schedules, runs, times, info, events):
         app.router.routes += part.routes.routes
-    refusing.join(app)
+    errors.join(app)
     return app
 
 
@@ -88,4 +86,4 @@ def api_routes(house: ApiContext, version: str, limits: OwnerLimits) -> list[Bas
     # By default the pattern stops at a line break: another route would answer such a path.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     # A mount matches only `/api/...`: without the slash, too, the error has to be a problem (RFC 9457).
-    return [mount, Route(API, refusing.nowhere, methods=METHODS)]
+    return [mount, Route(API, errors.nowhere, methods=METHODS)]

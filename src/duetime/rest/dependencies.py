@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.kind import Caller as Owner
+from duetime.engine.kind import Caller as EngineCaller
 from duetime.engine.model import Run
 from duetime.engine.result import Result
 from duetime.engine.store import Page
@@ -21,7 +21,7 @@ from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Services
 
 Identify = Callable[[], Call]
-Finish = Callable[[Owner, Run, Reply], Result[Run]]
+Finish = Callable[[EngineCaller, Run, Reply], Result[Run]]
 
 
 ForOwner = Callable[[str], Sequence[Mapping[str, str]]]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.kind import Caller as Owner
+from duetime.engine.kind import Caller as EngineCaller
 from duetime.engine.model import Run, RunStatus, ScheduleId, run_holder
 from duetime.engine.policy.checkout import not_yours
 from duetime.engine.store import RunQuery
@@ -107,7 +107,7 @@ def _finished(here: ApiContext, call: Call, id: int, body: FinishGiven) -> Respo
     return _answer(call, taken(here.finish(_in_hand(call.caller, run), run, body.reply())))
 
 
-def _in_hand(caller: Owner, run: Run) -> Owner:
+def _in_hand(caller: EngineCaller, run: Run) -> EngineCaller:
     """Return the caller as holder of the run, if it was handed to an agent. A run's own token (it has a depth) is
     refused for other runs."""
     handed = run_holder(run.id, run.fence)

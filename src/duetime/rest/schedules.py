@@ -11,7 +11,7 @@ from urllib.parse import quote
 from fastapi import Body, Depends, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.kind import Caller as Owner
+from duetime.engine.kind import Caller as EngineCaller
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
@@ -222,7 +222,7 @@ def schedule_zone(schedule: Schedule, call: Call) -> str:
     return zone if isinstance(zone, str) and zone else call.zone
 
 
-def _changed(call: Call, id: str, change: Callable[[Owner, str], Result[Any]]) -> Response:
+def _changed(call: Call, id: str, change: Callable[[EngineCaller, str], Result[Any]]) -> Response:
     taken(change(call.caller, id))
     return _answer(_found(call, id), call.zone)
 

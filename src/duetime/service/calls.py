@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.kind import LOCAL as OWNER
+from duetime.engine.kind import LOCAL as LOCAL_OWNER
 from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Result
 from duetime.engine.times import read_duration
 
 T = TypeVar("T")
-LOCAL = Caller(OWNER, operator=True)
+LOCAL = Caller(LOCAL_OWNER, operator=True)
 
 
 class Refused(DuetimeError):

@@ -16,7 +16,7 @@ from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
 from duetime.service.calls import Refused
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -36,11 +36,11 @@ def backup(
     """Copy the store while it is in use. The copy is whole or not there; to use it, name it with --db."""
     with opened(db) as room:
         path = _target(room, target)
-        with _private(), screen.bar("copying") as told:
+        with _private(), output.bar("copying") as told:
             room.store.backup(str(path), told)
     size = path.stat().st_size
     if json_:
-        screen.print_json({"file": str(path), "bytes": size})
+        output.print_json({"file": str(path), "bytes": size})
     else:
         print(f"Wrote {clean(path)} ({size / 1_000_000:.1f} MB); only you can read it.")
 

@@ -13,7 +13,7 @@ from duetime.app import PRUNE_BATCH, open_store
 from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.store import Health, Store
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, duration, opened, program, store_file
 from duetime.terminal.errors import FAILED
 from duetime.terminal.output import plural, span
@@ -46,9 +46,9 @@ def status(db: Db = None, json_: Json = False) -> None:
         view |= {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
         view |= {"running": health.running, "engine": health.details.get("engine")}
     if json_:
-        screen.print_json(view)
+        output.print_json(view)
     else:
-        screen.facts([
+        output.facts([
             ("store", f"{view.get('engine') or ''} {view['store']}".strip()),
             ("schema", f"{schema}, {_fitting(schema, known)}"),
             *((("size", f"{view['bytes'] / 1_000_000:.1f} MB"),) if view["bytes"] is not None else ()),
@@ -94,11 +94,11 @@ def migrate(db: Db = None, json_: Json = False) -> None:
     with _store(db) as store:
         before = _schema(store)
         if before < store.known_schema:
-            screen.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
+            output.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
         store.migrate()
         after = store.schema()
     if json_:
-        screen.print_json({"from": before, "to": after, "changed": before != after})
+        output.print_json({"from": before, "to": after, "changed": before != after})
     else:
         print(f"The schema is {after} already." if before == after else f"The schema is {after} now; it was {before}.")
 
@@ -117,9 +117,9 @@ def prune(
         if not age:
             raise InvalidInput("--older-than: the settings keep everything (retention_days = 0); give one, such as 90d")
         before = Instant(room.clock.now() - age)
-        deleted = sum(screen.counting(_batches(room.store, before), "deleted"))
+        deleted = sum(output.counting(_batches(room.store, before), "deleted"))
     if json_:
-        screen.print_json({"deleted": deleted})
+        output.print_json({"deleted": deleted})
     else:
         print(f"Deleted {plural(deleted, 'row')} older than {span(age)}.")
 

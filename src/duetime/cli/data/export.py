@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from duetime.app import App
-from duetime.cli.data import jsonl as exported
+from duetime.cli.data import jsonl
 from duetime.cli.runs.run import Kind, known_kind
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
@@ -20,9 +20,8 @@ from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.kinds.notifications.remote import notes_on_lists
 from duetime.security.private_files import replace_private
 from duetime.service.calls import LOCAL, taken
-from duetime.terminal import output as screen
 from duetime.terminal.context import Db, Json, opened
-from duetime.terminal.output import clean, escaped, plural
+from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.lookup import PAGE
 from duetime.terminal.typer_ext import PlainCommand, single
 
@@ -51,22 +50,22 @@ def export(
         raise InvalidInput("--ical: and --json exclude each other; leave one of them out")
     with opened(db) as room:
         schedules = _living(room, kind)
-        shown = screen.progress(schedules, "writing")
+        shown = progress(schedules, "writing")
         text = _calendar(room, shown, days) if ical else _lines(shown, json_)
         notes = [] if room.remote is None else notes_on_lists(room.remote, kind)
     if output is None:
         sys.stdout.write(text)
     else:
         _write(Path(output), text)
-        screen.note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
-    screen.warn(notes)
+        note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
+    warn(notes)
 
 
 def _living(room: App, kind: str | None) -> list[Schedule]:
     query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
     page = taken(room.scheduler.search(LOCAL, query))
     found, total = list(page.items), page.total
-    with screen.bar("reading") as told:
+    with bar("reading") as told:
         while page.cursor is not None:
             page = taken(room.scheduler.search(LOCAL, replace(query, cursor=page.cursor, count_to=0)))
             found += page.items
@@ -75,7 +74,7 @@ def _living(room: App, kind: str | None) -> list[Schedule]:
 
 
 def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
-    lines = map(exported.line_of, schedules)
+    lines = map(jsonl.line_of, schedules)
     if not json_:
         return "".join(f"{escaped(line)}\n" for line in lines)
     document = {"schedules": [json.loads(line) for line in lines]}

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from duetime.app import App
-from duetime.cli.data import import_plan as importing
-from duetime.cli.data import jsonl as exported
+from duetime.cli.data import import_plan
+from duetime.cli.data import jsonl as jsonl_format
 from duetime.cli.data.crontab import Crontab, Entry, Remark, Way, read_crontab
 from duetime.cli.data.import_plan import Candidate, Outcome
 from duetime.engine.errors import InvalidInput
@@ -22,7 +22,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.shell_task import MODULE, NAME
 from duetime.service.calls import LOCAL
 from duetime.settings import load_settings
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import MEMORY, Db, Json, Tasks, Zone, again, opened, store_file, worker_warnings
 from duetime.terminal.errors import REFUSED
 from duetime.terminal.schedules.kind_view import headline
@@ -67,7 +67,7 @@ def crontab(
         done = _import(room, candidates, found.problems, _notes(found), yes=yes, json_=json_)
         if yes and candidates and not json_:
             print("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
-            screen.warn(_missing_module(room) or worker_warnings(room, db, [MODULE]))
+            output.warn(_missing_module(room) or worker_warnings(room, db, [MODULE]))
     _leave(done)
 
 
@@ -82,7 +82,7 @@ def jsonl(
     """Import what `duetime export` wrote. What is there already stays as it is."""
     text = _text(file)
     with opened(_place(db, yes), [*(tasks or ()), *_needed(text)] or None, load_tasks=True, making=True) as room:
-        candidates, problems = exported.read(room, text)
+        candidates, problems = jsonl_format.read(room, text)
         done = _import(room, candidates, problems, [], yes=yes, json_=json_)
     _leave(done)
 
@@ -102,14 +102,14 @@ def _import(
     yes: bool,
     json_: bool,
 ) -> Outcome:
-    found = importing.checked(room, candidates)
-    found = importing.carried_out(room, found) if yes else found
+    found = import_plan.checked(room, candidates)
+    found = import_plan.carried_out(room, found) if yes else found
     found = found._replace(problems=sorted([*found.problems, *unreadable]))
     if json_:
-        screen.print_json(importing.outcome_view(room, found, notes, dry_run=not yes))
+        output.print_json(import_plan.outcome_view(room, found, notes, dry_run=not yes))
     else:
-        importing.print_outcome(room, found, notes)
-        said = importing.summary(found)
+        import_plan.print_outcome(room, found, notes)
+        said = import_plan.summary(found)
         print(f"\n{said[0].upper()}{said[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
     return found
 

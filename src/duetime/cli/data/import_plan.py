@@ -16,7 +16,7 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.notifications.remote import refusal_of
 from duetime.service.calls import taken
 from duetime.service.presenters import instant_view, reads_as
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.errors import in_a_file
 from duetime.terminal.output import ahead, plural
 
@@ -91,7 +91,7 @@ def carried_out(room: App, found: Outcome) -> Outcome:
     """Create new schedules in batches, with a progress bar on a terminal; report what the store refuses by its line."""
     done = Outcome([row for row in found.rows if row.status != NEW], list(found.problems))
     fresh = [row for row in found.rows if row.status == NEW]
-    for batch in screen.progress(list(_batches(fresh)), "importing"):
+    for batch in output.progress(list(_batches(fresh)), "importing"):
         made = room.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
         if isinstance(made, Ok):
             done.rows.extend(_finished(room, row, each) for row, each in zip(batch, made.value, strict=True))
@@ -142,11 +142,11 @@ def print_outcome(room: App, found: Outcome, notes: Sequence[Remark]) -> None:
             [row.candidate.line, row.status, ahead(row.next, now), row.candidate.new.name, _when(row, zone)]
             for row in found.rows
         ]
-        screen.table(["LINE", "STATUS", "NEXT", "WHAT", "WHEN"], rows, whole=2)
+        output.table(["LINE", "STATUS", "NEXT", "WHAT", "WHEN"], rows, whole=2)
     for heading, remarks in (("Not imported", found.problems), ("Notes", notes)):
         if remarks:
             print(f"\n{heading}:")
-            screen.table(["LINE", "TEXT", "REASON"], remarks, fold=True)
+            output.table(["LINE", "TEXT", "REASON"], remarks, fold=True)
 
 
 def _when(row: Row, zone: str) -> str:

@@ -15,9 +15,9 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.store import RunQuery
-from duetime.kinds.notifications import cli_remote as notify_elsewhere
+from duetime.kinds.notifications import cli_remote
 from duetime.service.calls import LOCAL, taken
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, worker_warnings
 from duetime.terminal.errors import REFUSED
 from duetime.terminal.output import counted, plural, relative
@@ -44,17 +44,17 @@ def list_(
         letters = [(run, room.scheduler.schedule_of(LOCAL, run)) for run in page.items]
         zone, now = room.scheduler.zone, room.clock.now()
         how = _what_to_do(room, letters)
-        notes = [] if kind not in (None, "notification") else notify_elsewhere.notes_on_failures(room)
+        notes = [] if kind not in (None, "notification") else cli_remote.notes_on_failures(room)
     if json_:
         views = [whole_view(run, schedule, zone) for run, schedule in letters]
         more = {"notes": notes} if notes else {}
-        screen.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
+        output.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
         return
     if not letters:
         print("Nothing failed, or it was dealt with." if not notes else "Nothing is dead here.")
     else:
         rows = [_row(run, schedule, now) for run, schedule in letters]
-        screen.table(
+        output.table(
             ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
         )
         shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
@@ -138,7 +138,7 @@ def _each(
     numbers = [run_number(text, "`dead list`") for text in given or ()]
     chosen = _every(room, query) if everything else [found_run(room, id, _where(room)).id for id in numbers]
     dealt = Dealt([], set(), [])
-    for id in screen.progress(chosen, doing):
+    for id in output.progress(chosen, doing):
         result = change(LOCAL, id)
         if isinstance(result, Err):
             dealt.refused.append((id, result))
@@ -178,11 +178,11 @@ def _tell(
 ) -> None:
     if json_:
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
-        screen.print_json({key: done, "refused": errors, "warnings": warnings})
+        output.print_json({key: done, "refused": errors, "warnings": warnings})
     else:
         print(f"{verb}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
-        screen.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
-        screen.warn(warnings)
+        output.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
+        output.warn(warnings)
     if refused:
         raise typer.Exit(REFUSED)
 

@@ -11,7 +11,7 @@ from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.triggers import OnceTrigger, Trigger, describe
 from duetime.engine.triggers.base import WallTrigger
 from duetime.service.presenters import instant_view
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Json, Zone
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -37,15 +37,15 @@ def explain(
         counts = {"within_a_day": min(day, MOST), "within_a_year": min(year, MOST), "at_least": year > MOST}
         facts = {"expression": expression, "type": trigger.type, "reads_as": describe(trigger), "timezone": zone}
         known = {**counts, "clock_changes": _clocks(trigger, now), "next": instant_view(first, zone)}
-        screen.print_json(facts | known | {"warnings": warnings})
+        output.print_json(facts | known | {"warnings": warnings})
         return
     print(clean(describe(trigger)))
-    screen.facts([
+    output.facts([
         ("next", coming(first, zone, now)),
         *((("often", f"{_times(day)} in the next 24 hours, {_times(year)} in a year"),) if _recurs(trigger) else ()),
         ("clocks", _clocks(trigger, now)),
     ])  # fmt: skip
-    screen.warn(warnings)
+    output.warn(warnings)
 
 
 def _recurs(trigger: Trigger) -> bool:

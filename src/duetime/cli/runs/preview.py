@@ -14,7 +14,7 @@ from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.service.presenters import preview_view
 from duetime.settings import local_zone
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Json, Zone, duration
 from duetime.terminal.output import clean, relative
 from duetime.terminal.settings import settings_for
@@ -47,15 +47,15 @@ def show_next(
     trigger, warnings, zone, now = understood(expression, tz, dst)
     instants = upcoming(trigger, now, count)
     if json_:
-        screen.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
+        output.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
         return
     print(clean(describe(trigger)))
-    narrow = screen.is_terminal() and shutil.get_terminal_size().columns < NARROW
+    narrow = output.is_terminal() and shutil.get_terminal_size().columns < NARROW
     for instant in instants:
         utc = datetime_of(instant)
         universal = "" if narrow else f"   {utc:%Y-%m-%d %H:%M:%S}Z"
         print(f"  {_shown(utc.astimezone(known_zone(zone)))}{universal}   {relative(instant, now)}")
-    screen.warn(warnings)
+    output.warn(warnings)
 
 
 class Understood(NamedTuple):

@@ -16,7 +16,7 @@ from duetime.engine.times import format_local
 from duetime.service.calls import LOCAL, Refused, taken
 from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.tables import print_runs, said_of
@@ -76,11 +76,11 @@ def print_run(room: App, run: Run, json_: bool) -> None:
     schedule, zone = room.scheduler.schedule_of(LOCAL, run), room.scheduler.zone
     if json_:
         attempts = [attempt_view(each, zone) for each in room.scheduler.attempts(LOCAL, run.id)]
-        screen.print_json(whole_view(run, schedule, zone) | {"attempts": attempts})
+        output.print_json(whole_view(run, schedule, zone) | {"attempts": attempts})
         return
-    screen.facts([
+    output.facts([
         (run.kind, f"{run.name}  (run {run.id})"),
-        ("status", screen.status_text(run.status)),
+        ("status", output.status_text(run.status)),
         ("owner", run.owner),
         ("schedule", "deleted" if schedule is None else schedule.definition.public_id),
         ("due", format_local(run.due, zone)),
@@ -91,7 +91,7 @@ def print_run(room: App, run: Run, json_: bool) -> None:
 
 
 def _shown(value: object) -> object:
-    return screen.block(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return output.block(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 LIVING = "live"
@@ -121,19 +121,19 @@ def list_(
         page, zone = taken(room.scheduler.runs(LOCAL, query)), room.scheduler.zone
         if json_:
             views = [whole_view(run, room.scheduler.schedule_of(LOCAL, run), zone) for run in page.items]
-            screen.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
+            output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
         elif not page.items:
             print("There are none.")
         else:
             rows = [_row(run, zone) for run in page.items]
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
-            screen.table(headings, rows, whole=3, spare={"KIND": 20})
+            output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
                 print(f"{len(page.items)} of {counted(page)}; --limit shows more")
 
 
 def _row(run: Run, zone: str) -> list[object]:
-    return [run.id, screen.status_text(run.status), local_time(run.due, zone), run.kind, run.name, said_of(run)]
+    return [run.id, output.status_text(run.status), local_time(run.due, zone), run.kind, run.name, said_of(run)]
 
 
 @app.command(cls=PlainCommand)
@@ -153,7 +153,7 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
         ended = found_run(room, run, again(room, "run", "list"))
         if json_:
             schedule = room.scheduler.schedule_of(LOCAL, ended)
-            screen.print_json(whole_view(ended, schedule, room.scheduler.zone) | {"stopping": ended.status in LIVE})
+            output.print_json(whole_view(ended, schedule, room.scheduler.zone) | {"stopping": ended.status in LIVE})
         elif ended.status in LIVE:
             print(f"Run {ended.id} of {clean(ended.name)} was asked to stop.")
         else:

@@ -12,7 +12,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import LIVE, Run, RunId, RunStatus
 from duetime.engine.store import RunQuery
 from duetime.service.calls import LOCAL, taken
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 
 PAGE = 500
@@ -89,7 +89,7 @@ class Stream:
         self._room, self._json, self._kinds = room, json_, kinds
         self._tail = Tail(room, kinds=kinds, long=long)
         self.counts: Counter[str] = Counter()
-        self._console = None if json_ else screen.console()
+        self._console = None if json_ else output.console()
         self._live: Any = None
         if bar and self._console is not None and self._console.is_terminal:
             from rich.live import Live
@@ -108,7 +108,7 @@ class Stream:
             self._tell_unseen(self._tail.unseen)
             self._tail.unseen = 0
         if self._live is not None:
-            bar = screen.safe(self._next(), "dim")
+            bar = output.safe(self._next(), "dim")
             bar.no_wrap, bar.overflow = True, "ellipsis"
             self._live.update(bar, refresh=True)
 
@@ -120,25 +120,25 @@ class Stream:
     def _print(self, word: str, run: Run) -> None:
         if self._console is None:
             view = run_document(run, self._room.scheduler.zone)
-            screen.print_json_line({"event": word, "kind": run.kind, "name": run.name, **view})
+            output.print_json_line({"event": word, "kind": run.kind, "name": run.name, **view})
             return
         moment = run.finished or run.started or self._room.clock.now()
-        line = screen.safe(clock_time(moment, self._room.scheduler.zone), "dim")
-        line.append(f"  {word:<9}", screen.STYLES.get(word, ""))
+        line = output.safe(clock_time(moment, self._room.scheduler.zone), "dim")
+        line.append(f"  {word:<9}", output.STYLES.get(word, ""))
         terminal = self._console.is_terminal
         name = shortened(clean(run.name)) if terminal else clean(run.name)
         line.append(f"  {name:<{NAME}}", "bold")
         if self._console.width >= ROOMY:
             line.append(f"  {_measures(run):<20}", "dim")
-        line.append(f"  {clean(_said(word, run))}", screen.STYLES.get(word, "") if run.error else "")
+        line.append(f"  {clean(_said(word, run))}", output.STYLES.get(word, "") if run.error else "")
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
     def _tell_unseen(self, number: int) -> None:
         self.counts[MORE] += number
         if self._console is None:
-            screen.print_json_line({"event": MORE, "runs": number})
+            output.print_json_line({"event": MORE, "runs": number})
         else:
-            self._console.print(screen.safe(f"... and {plural(number, 'run')} more, too many to show", "dim"))
+            self._console.print(output.safe(f"... and {plural(number, 'run')} more, too many to show", "dim"))
 
     def _next(self) -> str:
         now = self._room.clock.now()

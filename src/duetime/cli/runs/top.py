@@ -15,7 +15,7 @@ from duetime.engine.model import Run, Schedule, WorkerId, WorkerRow
 from duetime.engine.store import Health, RunQuery
 from duetime.service.calls import LOCAL, taken
 from duetime.service.presenters import coming_shape, instant_view, is_alive, reads_as, worker_shape
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import ahead, clean, clock_time, plural, relative, run_document, shortened, span
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -105,15 +105,15 @@ def laid_out(frame: Frame, lines: int) -> RenderableType:
     ):
         more = f"  {len(rows)} in all" if len(rows) > room else ""
         shown += [Text(), Text(f"{title}{more}", style="bold")]
-        shown.append(_grid(columns, rows[:room]) if rows else screen.safe(nothing, "dim"))
+        shown.append(_grid(columns, rows[:room]) if rows else output.safe(nothing, "dim"))
     return Group(*shown)
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
     """Return a table; a narrow screen only has space for the first two columns and the last one."""
-    if screen.width() >= NARROW:
-        return screen.grid(columns, rows)
-    return screen.grid([*columns[:2], columns[-1]], [[*row[:2], row[-1]] for row in rows])
+    if output.width() >= NARROW:
+        return output.grid(columns, rows)
+    return output.grid([*columns[:2], columns[-1]], [[*row[:2], row[-1]] for row in rows])
 
 
 def _shares(wanted: Sequence[int], lines: int) -> list[int]:
@@ -131,7 +131,7 @@ def _first_line(frame: Frame) -> RenderableType:
     oldest = "" if health.oldest_due is None else f", the oldest by {span(frame.now - health.oldest_due)}"
     late = f"{health.overdue:,} overdue{oldest}" if health.overdue else "nothing overdue"
     words = f"{clock_time(frame.now, frame.zone)}  {plural(health.schedules, 'schedule')}, {late}  {clean(frame.store)}"
-    line = screen.safe(words, "bold yellow" if health.overdue and not _alive(frame) else "bold")
+    line = output.safe(words, "bold yellow" if health.overdue and not _alive(frame) else "bold")
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
@@ -144,7 +144,7 @@ def _workers(frame: Frame) -> Part:
     rows = []
     for worker in frame.workers:
         alive = is_alive(worker, frame.now)
-        state = screen.safe("alive" if alive else "silent", "green" if alive else "bold red")
+        state = output.safe("alive" if alive else "silent", "green" if alive else "bold red")
         lease = f"{span(worker.lease)} lease, beat {relative(worker.seen, frame.now)}"
         stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
         rows.append([state, shortened(worker.name), frame.held[worker.id], lease, stays, _lanes(worker)])
@@ -204,9 +204,9 @@ def top(
     """Watch the store until Ctrl-C. Where nobody could watch, in a file or with --json, it is printed once."""
     with opened(db) as room:
         if json_:
-            screen.print_json(frame_view(frame_of(room)))
+            output.print_json(frame_view(frame_of(room)))
             return
-        console = screen.console()
+        console = output.console()
         if once or not console.is_terminal:
             console.print(laid_out(frame_of(room), ENDLESS if not console.is_terminal else console.height))
             return

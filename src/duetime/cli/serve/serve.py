@@ -12,15 +12,15 @@ import typer
 
 from duetime.app import App, build, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.cli.runs.stream import Stream
-from duetime.cli.serve import demo as demonstration
 from duetime.cli.serve.client_configs import ALL, CLIENTS, Reach, instructions, known_client
+from duetime.cli.serve.demo import LOG, demo_settings, plant
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.serve.worker import farewell, greet
 from duetime.engine.errors import InvalidInput
 from duetime.http.addresses import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.settings import Settings
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
 from duetime.terminal.errors import FAILED, OK
 from duetime.terminal.settings import settings_for
@@ -63,7 +63,7 @@ def serve(
     }
     settings = settings_for(flags)
     if demo:
-        settings = demonstration.demo_settings(settings, db)
+        settings = demo_settings(settings, db)
     if print_config is not None:
         _print_one(settings, print_config, no_auth)
         return
@@ -80,7 +80,7 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
             tokens = None if no_auth else tokens_of(settings, store=room.store)
             if tokens is not None:
                 tokens.local()  # create it before anybody is told to use it
-            log_to(demonstration.LOG if demo else None)
+            log_to(LOG if demo else None)
             _log_the_server()
             http = HttpServer(web(room, tokens, _own_names(settings.host)), bound, connection_limits(settings))
             if tokens is not None:  # without tokens, an agent's run could not be told from a person
@@ -114,7 +114,7 @@ def _serve(room: App, http: HttpServer, introduce: Callable[[], None], demo: boo
             engine.start()
             http.start()
             introduce()
-            samples = demonstration.plant(room) if demo else []
+            samples = plant(room) if demo else []
             greet(room, engine.worker.name, samples, json_)
             stream = Stream(room, json_=json_, bar=True) if demo else None
             while not button.asked.wait(LOOK if stream else 0.5) and engine.failure is None and http.serving:
@@ -147,7 +147,7 @@ def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, 
     url = url_of(bound)
     if json_:
         facts = {"url": f"{url}/mcp", "dashboard": f"{url}/", "health": f"{url}/healthz", "auth": tokens is not None}
-        screen.print_json_line({"event": "serving", **facts})
+        output.print_json_line({"event": "serving", **facts})
         return
     if tokens is None or quiet:
         print(f"Dashboard: {url}/")
@@ -157,7 +157,7 @@ def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, 
     print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
     if not ipaddress.ip_address(bound.getsockname()[0]).is_loopback:
         words = "others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"
-        screen.warn([words])
+        output.warn([words])
     first, *others = CLIENTS
     how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
     print(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n", flush=True)

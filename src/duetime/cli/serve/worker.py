@@ -8,8 +8,7 @@ import typer
 
 from duetime.app import App, build
 from duetime.cli.runs.stream import Stream
-from duetime.cli.serve import demo
-from duetime.cli.serve import demo as demonstration
+from duetime.cli.serve.demo import DB, LOG, SAMPLES, demo_settings, plant
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
@@ -17,7 +16,7 @@ from duetime.engine.times import format_local
 from duetime.service.calls import LOCAL
 from duetime.service.presenters import schedule_view
 from duetime.settings import Settings
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, version
 from duetime.terminal.errors import FAILED, OK
 from duetime.terminal.output import clean, coming, plural
@@ -35,14 +34,14 @@ def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
     if json_:
         facts = {"worker": name, "store": store, "schema": health.schema, "timezone": zone}
         counts = {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
-        screen.print_json_line({"event": "started", **facts, "tasks": names, **counts})
+        output.print_json_line({"event": "started", **facts, "tasks": names, **counts})
         return
     first = next(iter(room.scheduler.coming(LOCAL, None, 1)), None)
     waiting = f"{plural(health.schedules, 'schedule')}, {health.overdue:,} due now"
     if first is not None:
         waiting += f"; next: {first.definition.name}, {coming(first.progress.next, zone, now)}"
     print(f"Duetime {version()}, worker {clean(name)}")
-    screen.facts([
+    output.facts([
         ("store", store),
         ("zone", f"{zone}, now {format_local(now, zone)}"),
         ("tasks", ", ".join(names)),
@@ -50,10 +49,10 @@ def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
         ("stop", "Ctrl-C waits for what runs; a second one stops at once"),
     ])  # fmt: skip
     if samples:
-        pairs = zip(demo.SAMPLES, samples, strict=True)
+        pairs = zip(SAMPLES, samples, strict=True)
         rows = [(made.definition.name, sample.shows, _when(made, zone)) for sample, made in pairs]
         print()
-        screen.table(["SAMPLE", "SHOWS", "WHEN"], rows)
+        output.table(["SAMPLE", "SHOWS", "WHEN"], rows)
     print(flush=True)
 
 
@@ -67,7 +66,7 @@ def _when(schedule: Schedule, zone: str) -> str:
 def farewell(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool) -> None:
     counts = dict(stream.counts) if stream is not None else {}
     if json_:
-        screen.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
+        output.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
         return
     if left:
         print(f"Stopped; {plural(left, 'run')} did not end in time and will be taken over by another worker.")
@@ -77,11 +76,11 @@ def farewell(stream: Stream | None, left: int, *, demo_db: str | None, json_: bo
         print(stream.summary())
     if demo_db is not None:
         db = without_password(demo_db)
-        print(f"\nEverything is kept in {clean(db)}; traces of failures are in {demo.LOG}. Try next:")
+        print(f"\nEverything is kept in {clean(db)}; traces of failures are in {LOG}. Try next:")
         for line in (("job", "list", "--db", db), ("next", "0 9 * * 1-5"), ("doctor", "--db", db)):
             print(f"  {program(*line)}")
         add = ("job", "add", "hello", "--task", "echo", "--arg", "hi", "--at", "in 20 seconds", "--db", db)
-        again = ("serve", "--demo", *(() if db == demo.DB else ("--db", db)))
+        again = ("serve", "--demo", *(() if db == DB else ("--db", db)))
         print(f"  {program(*add)}\n  {program(*again)}")
 
 
@@ -102,10 +101,10 @@ def worker(
     flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
     settings = settings_for(flags)
     if demo:
-        settings = demonstration.demo_settings(settings, db)
+        settings = demo_settings(settings, db)
     room = build(settings)
     try:
-        log_to(demonstration.LOG if demo else None)
+        log_to(LOG if demo else None)
         code = _work(room, settings, demo=demo, live=live, json_=json_)
     finally:
         room.close()
@@ -117,7 +116,7 @@ def _work(room: App, settings: Settings, *, demo: bool, live: bool, json_: bool)
     engine = room.engine()
     stream = Stream(room, json_=json_, bar=False) if live and not demo else None
     with button.installed():
-        samples = demonstration.plant(room) if demo else []
+        samples = plant(room) if demo else []
         greet(room, engine.worker.name, samples, json_)
         if demo:
             stream = Stream(room, json_=json_, bar=True)

@@ -8,7 +8,7 @@ import typer
 
 from duetime.cli.main import COMPLETION
 from duetime.engine.errors import InvalidInput
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Json
 from duetime.terminal.typer_ext import PlainCommand, single
 
@@ -32,8 +32,8 @@ def completion(
         raise InvalidInput(f"SHELL: there is no {shell!r}; there are {', '.join(_HOW)}")
     script = get_completion_script(prog_name="duetime", complete_var=COMPLETION, shell=shell)
     if json_:
-        screen.print_json({"shell": shell, "script": script, "how": _HOW[shell]})
+        output.print_json({"shell": shell, "script": script, "how": _HOW[shell]})
         return
     print(script)
-    if screen.is_terminal():
-        screen.note(f"To have it always: {_HOW[shell]}")
+    if output.is_terminal():
+        output.note(f"To have it always: {_HOW[shell]}")

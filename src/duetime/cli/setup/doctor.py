@@ -16,7 +16,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.kinds.notifications.checks import delivery_checks
 from duetime.kinds.prompts.checks import agent_checks
 from duetime.settings import Settings, load_settings
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.checks import Check
 from duetime.terminal.context import Db, Json, Tasks
 from duetime.terminal.errors import FAILED
@@ -31,10 +31,10 @@ def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
     worst = "fail" if any(check.status == "fail" for check in checks) else "ok"
     if json_:
-        screen.print_json({"ok": worst == "ok", "checks": [asdict(check) for check in checks]})
+        output.print_json({"ok": worst == "ok", "checks": [asdict(check) for check in checks]})
     else:
-        rows = [(screen.status_text(check.status), check.subject, check.message) for check in checks]
-        screen.lines(rows)
+        rows = [(output.status_text(check.status), check.subject, check.message) for check in checks]
+        output.lines(rows)
     if worst == "fail":
         raise typer.Exit(FAILED)
 

@@ -23,7 +23,7 @@ from duetime.kinds.prompts.kind import REMINDERS
 from duetime.service.calls import Refused
 from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
 from duetime.settings.trust import ADVICE, TrustedFiles, read_found
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Json, program
 from duetime.terminal.output import clean
 from duetime.terminal.questions import agreed, somebody_there
@@ -181,11 +181,11 @@ def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, js
     warnings = [*_taken_out(changes), *_problems(settings), *([stays] if stays else [])]
     if json_:
         facts = {"file": str(path), "written": [".".join(name) for name in changes], "subscribe": subscribe}
-        screen.print_json(facts | {"next": [program(*words) for words in following], "warnings": warnings})
+        output.print_json(facts | {"next": [program(*words) for words in following], "warnings": warnings})
         return
     verb = f"Wrote {clean(path)}; only you can read it." if changes else f"{clean(path)} says all of this already."
     print(f"\n{verb}\n")
-    screen.facts([
+    output.facts([
         ("notifications", _where(settings)),
         *([("alerts", place_of_alerts(settings))] if settings.channels else []),
         ("time zone", settings.timezone or "the machine's"),
@@ -200,7 +200,7 @@ def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, js
     print("\nNext:")
     for words in following:
         print(f"  {program(*words)}")
-    screen.warn(warnings)
+    output.warn(warnings)
 
 
 _WHAT_NEEDS_YOU = "what needs you: something failed, or a limit is reached"

@@ -19,7 +19,7 @@ from duetime.engine.redaction import without_password
 from duetime.security.private_files import VARIABLE, replace_private
 from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
 from duetime.terminal.errors import FAILED
 from duetime.terminal.output import clean
@@ -63,7 +63,7 @@ def install(
         if unit.private.variables:
             names = ", ".join(unit.private.variables)
             print(f"{clean(unit.private.path)}, which only you can read, holds {names}.\n")
-        screen.warn(warnings)
+        output.warn(warnings)
     if dry_run:
         _show("Would then run", unit.load, json_, {**_about(unit), "installed": False, "warnings": warnings})
         return
@@ -77,7 +77,7 @@ def install(
     for command in unit.load:
         _run(command)
     if json_:
-        screen.print_json({**_about(unit), "installed": True, "note": unit.after, "warnings": warnings})
+        output.print_json({**_about(unit), "installed": True, "note": unit.after, "warnings": warnings})
         return
     print(f"Installed and started. {unit.after}")
     print(f"To connect a client: {program('serve', '--print-config', 'claude-code', *_given('--port', port))}")
@@ -90,7 +90,7 @@ def status(json_: Json = False) -> None:
     installed = unit.path.exists()
     running = installed and shutil.which(unit.manager) is not None and _asked(unit.state)
     if json_:
-        screen.print_json({"installed": installed, "running": running, "file": str(unit.path)})
+        output.print_json({"installed": installed, "running": running, "file": str(unit.path)})
     else:
         word = "runs" if running else "is installed, but does not run" if installed else "is not installed"
         print(f"The service {word} ({clean(unit.path)}).")
@@ -104,7 +104,7 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
     unit = _unit(())
     if not unit.path.exists():
         if json_:
-            screen.print_json({"file": str(unit.path), "removed": False})
+            output.print_json({"file": str(unit.path), "removed": False})
         else:
             print(f"The service is not installed ({clean(unit.path)}).")
         return
@@ -124,7 +124,7 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
     for command in unit.forget:
         _asked(command)
     if json_:
-        screen.print_json({"file": str(unit.path), "removed": True})
+        output.print_json({"file": str(unit.path), "removed": True})
     else:
         print("The service is stopped and removed.")
 
@@ -196,7 +196,7 @@ def _about(unit: Unit) -> dict[str, Any]:
 def _show(words: str, commands: Sequence[Sequence[str]], json_: bool, facts: dict[str, Any]) -> None:
     lines = [shlex.join(command) for command in commands]
     if json_:
-        screen.print_json(facts | {"commands": lines})
+        output.print_json(facts | {"commands": lines})
     else:
         print(f"{words}: {'; '.join(lines)}")
 

@@ -22,7 +22,7 @@ from duetime.security.private_files import read_private
 from duetime.security.tokens import Record, Tokens, unverified
 from duetime.service.calls import Refused
 from duetime.settings import load_settings, local_zone
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Json, duration
 from duetime.terminal.errors import REFUSED
 from duetime.terminal.output import READABLE, clean
@@ -78,7 +78,7 @@ def issue(
         grant = tokens.read(made)
     topics = _topics_of(grant.owner)
     if json_:
-        screen.print_json({"token": made, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
+        output.print_json({"token": made, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
         return
     print(made)
     if topics:
@@ -101,7 +101,7 @@ def header(
         kept = read_private(Path(file).expanduser())
     if not kept or not kept.strip():
         raise InvalidInput(f"--file: there is no token in {file}; start `duetime serve`, which makes one")
-    screen.print_json_line({"Authorization": f"Bearer {kept.strip()}"})
+    output.print_json_line({"Authorization": f"Bearer {kept.strip()}"})
 
 
 @app.command(cls=PlainCommand)
@@ -115,7 +115,7 @@ def link(
     with tokens_at_hand(settings) as tokens:
         made = sign_in_link(url_for(settings.host, settings.port), tokens)
     if json_:
-        screen.print_json({"link": made})
+        output.print_json({"link": made})
     else:
         print(made)
 
@@ -136,7 +136,7 @@ def calendar(
     address = f"{url_for(settings.host, settings.port)}/calendar/{made}.ics"
     grant = tokens.read(made)
     if json_:
-        screen.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
+        output.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
         return
     print(address)
     print(clean(f"read-only; `duetime token revoke {grant.id}` ends it"), file=sys.stderr)
@@ -158,9 +158,9 @@ def show(
             grant, problem = None, error.message
     if json_:
         facts: dict[str, Any] = {"valid": problem is None, "problem": problem, "header": header, "claims": claims}
-        screen.print_json(facts if grant is None else facts | _grant_view(grant, zone))
+        output.print_json(facts if grant is None else facts | _grant_view(grant, zone))
     else:
-        screen.facts([
+        output.facts([
             ("valid", "yes" if problem is None else f"no: {problem}"),
             *((name, _readable(name, value, zone)) for name, value in claims.items()),
             ("alg", header.get("alg")),
@@ -182,12 +182,12 @@ def list_(json_: Json = False) -> None:
     with _tokens() as (tokens, zone):
         views = [_record_view(record, zone, now) for record in tokens.issued()]
     if json_:
-        screen.print_json({"tokens": views, "count": len(views)})
+        output.print_json({"tokens": views, "count": len(views)})
     elif not views:
         print("No token was issued yet.")
     else:
         headings = ["ID", "FOR", "STATUS", "EXPIRES", "SUBJECT", "OWNER", "SCOPE"]
-        screen.table(headings, [_row(view) for view in views], whole=4, spare={"SCOPE": READABLE, "OWNER": READABLE})
+        output.table(headings, [_row(view) for view in views], whole=4, spare={"SCOPE": READABLE, "OWNER": READABLE})
 
 
 def _row(view: dict[str, Any]) -> list[object]:
@@ -210,7 +210,7 @@ def revoke(
             raise Refused(Err("not_found", words))
         fresh = tokens.revoke(id)
     if json_:
-        screen.print_json({"id": id, "revoked": True, "before": not fresh})
+        output.print_json({"id": id, "revoked": True, "before": not fresh})
     else:
         print(f"Token {clean(id)} is revoked." if fresh else f"Token {clean(id)} was revoked before.")
 

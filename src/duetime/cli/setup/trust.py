@@ -10,7 +10,7 @@ import typer
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.settings import FILE, Settings, data_folder, load_settings
 from duetime.settings.trust import Found, TrustedFiles, read_found
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Json
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -56,7 +56,7 @@ def _add(file: Path, json_: bool) -> None:
     names = _powers(_settings_of(found))
     TrustedFiles(data_folder()).add(found)
     if json_:
-        screen.print_json({"file": str(found.path), "trusted": True, "sets": names})
+        output.print_json({"file": str(found.path), "trusted": True, "sets": names})
         return
     said = f" It sets {', '.join(names)}." if names else ""
     print(clean(f"{found.path} is trusted as it stands now.{said}"))
@@ -87,7 +87,7 @@ def _remove(file: Path, json_: bool) -> None:
     if not TrustedFiles(data_folder()).remove(path):
         raise NotTrusted(f"{path} is not trusted; `duetime trust --list` shows what is")
     if json_:
-        screen.print_json({"file": str(path), "trusted": False})
+        output.print_json({"file": str(path), "trusted": False})
     else:
         print(clean(f"{path} is not trusted any more."))
 
@@ -96,7 +96,7 @@ def _list(json_: bool) -> None:
     files = TrustedFiles(data_folder())
     rows = [(record.path, _state(files, record.path)) for record in files.all()]
     if json_:
-        screen.print_json({"files": [{"file": str(path), "state": state} for path, state in rows]})
+        output.print_json({"files": [{"file": str(path), "state": state} for path, state in rows]})
     elif not rows:
         print("No folder's settings are trusted.")
     for path, state in () if json_ else rows:

@@ -9,12 +9,11 @@ import typer
 
 from duetime.engine.validation import NewSchedule
 from duetime.terminal.context import Db, Json, Tasks, opened, pair_of, value_of, worker_warnings
-from duetime.terminal.schedules import change as schedule_changing
-from duetime.terminal.schedules import create as schedule_adding
-from duetime.terminal.schedules import read as schedule_reading
+from duetime.terminal.schedules.change import add_change_commands
+from duetime.terminal.schedules.create import add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import JOB
 from duetime.terminal.schedules.options import Key, Name, Rules, Telling, When
-from duetime.terminal.schedules.read import Id
+from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
 Args = Annotated[
@@ -48,7 +47,7 @@ def add(
     policy = rules.policy() | telling.policy()
     new = NewSchedule("job", name, *when.trigger(), payload, policy, when.tz, key)
     with opened(db, tasks, load_tasks=True, making=True) as room:
-        schedule_adding.add(room, new, [*when.notes(room), *worker_warnings(room, db, tasks)], json_)
+        add_schedule(room, new, [*when.notes(room), *worker_warnings(room, db, tasks)], json_)
 
 
 @app.command(cls=PlainCommand)
@@ -72,7 +71,7 @@ def edit(
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}
     policy = rules.policy() | telling.policy()
     with opened(db, tasks, load_tasks=bool(given)) as room:
-        schedule_adding.edit(room, JOB, id, when, json_, name=name, payload=given, policy=policy)
+        edit_schedule(room, JOB, id, when, json_, name=name, payload=given, policy=policy)
 
 
 def _args(given: Sequence[str] | None) -> list[Any]:
@@ -83,5 +82,5 @@ def _kwargs(given: Sequence[str] | None) -> dict[str, Any]:
     return dict(pair_of(text) for text in given or ())
 
 
-schedule_reading.join(app, JOB)
-schedule_changing.join(app, JOB)
+add_read_commands(app, JOB)
+add_change_commands(app, JOB)

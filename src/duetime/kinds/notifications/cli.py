@@ -11,19 +11,18 @@ import typer
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_secrets
-from duetime.kinds.notifications import cli_remote as notify_elsewhere
+from duetime.kinds.notifications import cli_remote
 from duetime.kinds.notifications.service import NewNotification, Sent
 from duetime.service.calls import LOCAL, taken
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, given_text, opened, worker_warnings
 from duetime.terminal.errors import FAILED
 from duetime.terminal.output import clean
-from duetime.terminal.schedules import change as schedule_changing
-from duetime.terminal.schedules import create as schedule_adding
-from duetime.terminal.schedules import read as schedule_reading
+from duetime.terminal.schedules.change import add_change_commands
+from duetime.terminal.schedules.create import add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import NOTIFICATION
 from duetime.terminal.schedules.options import Key, Rules, When
-from duetime.terminal.schedules.read import Id
+from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
 Text = Annotated[str, typer.Argument(metavar="MESSAGE", help="What it says; - reads standard input.")]
@@ -108,7 +107,7 @@ def _tell(sent: Sent, warnings: Sequence[str], json_: bool) -> None:
     if json_:
         view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None}
         how = {"channel": sent.channel, "error": error, "retried": sent.retried}
-        screen.print_json(view | how | {"warnings": [*notes, *warnings]})
+        output.print_json(view | how | {"warnings": [*notes, *warnings]})
         return
     if sent.channel is not None:
         print(f"Sent to {clean(sent.topic)} through {clean(sent.channel)}.")
@@ -116,7 +115,7 @@ def _tell(sent: Sent, warnings: Sequence[str], json_: bool) -> None:
         print(f"Not delivered yet: {clean(error)}. It is tried again by itself; its id is {sent.message_id}.")
     else:
         print(f"Not delivered: {clean(error)}. It is not tried again; its id is {sent.message_id}.")
-    screen.warn([*notes, *warnings])
+    output.warn([*notes, *warnings])
 
 
 @app.command(cls=PlainCommand)
@@ -136,11 +135,11 @@ def add(
     type_, config = when.trigger()
     with opened(db, making=True) as room:
         if room.remote is not None:
-            notify_elsewhere.add(room, room.remote, asked, when, json_)
+            cli_remote.add(room, room.remote, asked, when, json_)
             return
         new = asked.as_schedule(type_, config, when.tz or room.scheduler.zone)
         warnings = [*room.desk().notifications.warnings(topic), *worker_warnings(room, db, kind="notification")]
-        schedule_adding.add(room, new, [*when.notes(room), *warnings], json_)
+        add_schedule(room, new, [*when.notes(room), *warnings], json_)
 
 
 @app.command(cls=PlainCommand)
@@ -161,8 +160,8 @@ def edit(
     given |= {} if topic is None else {"topic": topic}
     with opened(db) as room:
         policy = rules.policy()
-        schedule_adding.edit(room, NOTIFICATION, id, when, json_, name=None, payload=given, policy=policy)
+        edit_schedule(room, NOTIFICATION, id, when, json_, name=None, payload=given, policy=policy)
 
 
-schedule_reading.join(app, NOTIFICATION)
-schedule_changing.join(app, NOTIFICATION)
+add_read_commands(app, NOTIFICATION)
+add_change_commands(app, NOTIFICATION)

@@ -13,7 +13,7 @@ from duetime.kinds.notifications.remote import PLACE
 from duetime.kinds.notifications.service import Listing, NewNotification, NotificationService, Recurring
 from duetime.service.calls import LOCAL, Refused, taken
 from duetime.service.presenters import instant_view
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.output import ahead, clean, coming
 from duetime.terminal.schedules.kind_view import Words
 from duetime.terminal.schedules.options import When
@@ -37,11 +37,11 @@ def add(room: App, service: NotificationService, new: NewNotification, when: Whe
         id, following = recurring.schedule_id, recurring.next
     if json_:
         view = {"id": id, "topic": new.topic, "next_run": instant_view(following, zone), "kept_at": PLACE}
-        screen.print_json(view | {"warnings": when.notes(room)})
+        output.print_json(view | {"warnings": when.notes(room)})
         return
     print(f"Added {id} at {PLACE}, which sends it to {clean(new.topic)}")
     print(f"next   {coming(following, zone, room.clock.now())}")
-    screen.warn(when.notes(room))
+    output.warn(when.notes(room))
 
 
 def views(room: App, service: NotificationService) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def print_list(room: App, service: NotificationService) -> bool:
     ]
     if rows:
         print(f"Kept at {PLACE}:")
-        screen.table(["ID", "STATUS", "NEXT", "TOPIC", "MESSAGE", "WHEN"], rows, whole=3)
+        output.table(["ID", "STATUS", "NEXT", "TOPIC", "MESSAGE", "WHEN"], rows, whole=3)
     return bool(rows)
 
 

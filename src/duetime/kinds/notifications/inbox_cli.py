@@ -11,7 +11,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
 from duetime.service.calls import LOCAL, taken
 from duetime.service.presenters import message_shape
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -33,7 +33,7 @@ def inbox(
         zone = room.scheduler.zone
     messages = [message_shape(run, zone) for run in runs]
     if json_:
-        screen.print_json({"messages": messages, "count": len(messages)})
+        output.print_json({"messages": messages, "count": len(messages)})
         return
     if not messages:
         print("Nothing has arrived yet.")

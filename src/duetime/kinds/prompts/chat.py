@@ -14,7 +14,7 @@ from duetime.engine.times import format_local, iso_local
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.chat_sessions import USUAL, Sessions
 from duetime.kinds.prompts.chat_terminal import Terminal
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks
 from duetime.terminal.errors import FAILED, INTERRUPTED, OK
 from duetime.terminal.settings import settings_for
@@ -68,7 +68,7 @@ class Chat:
         with self._open() as conversation:
             said = self._say(conversation, text, terminal)
         if json_:
-            screen.print_json(_document(self._name, said))
+            output.print_json(_document(self._name, said))
         return INTERRUPTED if said.stopped else OK if said.error is None else FAILED
 
     def converse(self) -> int:
@@ -139,9 +139,9 @@ def _list(sessions: Sessions, settings: Settings, json_: bool) -> None:
              "first": each.first}
             for each in found
         ]  # fmt: skip
-        screen.print_json({"sessions": rows, "count": len(rows)})
+        output.print_json({"sessions": rows, "count": len(rows)})
     elif not found:
         print("There is no conversation yet.")
     else:
         shown = [(each.name, format_local(each.updated, zone), len(each.messages), each.first) for each in found]
-        screen.table(["SESSION", "LAST", "MESSAGES", "BEGAN WITH"], shown, whole=2)
+        output.table(["SESSION", "LAST", "MESSAGES", "BEGAN WITH"], shown, whole=2)

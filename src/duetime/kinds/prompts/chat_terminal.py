@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.output import clean, plural
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Terminal:
     def __init__(self, *, quiet: bool = False, aside: TextIO | None = None) -> None:
         """`quiet` suppresses answers as they arrive; `aside` receives the lines that are not part of the answer."""
         self._quiet = quiet
-        self._console = screen.console()
+        self._console = output.console()
         if aside is not None:
             self._console.file = aside
         self._in_line = False
@@ -94,7 +94,7 @@ class Terminal:
     def _dim(self, line: str) -> None:
         """Print one dimmed line, whatever it contains."""
         terminal = self._console.is_terminal
-        text: Any = screen.safe(line, "dim")
+        text: Any = output.safe(line, "dim")
         self._console.print(text, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
 

@@ -19,16 +19,15 @@ from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.service.calls import LOCAL, Refused, taken
 from duetime.service.presenters import instant_view
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, again, duration, given_text, opened, worker_warnings
 from duetime.terminal.errors import NOT_FOUND
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules import change as schedule_changing
-from duetime.terminal.schedules import create as schedule_adding
-from duetime.terminal.schedules import read as schedule_reading
+from duetime.terminal.schedules.change import add_change_commands
+from duetime.terminal.schedules.create import add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import PROMPT, headline
 from duetime.terminal.schedules.options import Key, Name, Rules, Telling, When
-from duetime.terminal.schedules.read import Id
+from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
 app = group("Prompts: instructions for an agent, scheduled.")
@@ -84,7 +83,7 @@ def add(
     policy = rules.policy() | telling.policy()
     new = NewSchedule("prompt", name or headline(prompt), *when.trigger(), payload, policy, when.tz, key)
     with opened(db, making=True) as room:
-        schedule_adding.add(room, new, [*when.notes(room), *worker_warnings(room, db, kind="prompt")], json_)
+        add_schedule(room, new, [*when.notes(room), *worker_warnings(room, db, kind="prompt")], json_)
 
 
 @app.command(cls=PlainCommand)
@@ -106,7 +105,7 @@ def edit(
     renamed = headline(given["prompt"]) if name is None and text is not None else name
     policy = rules.policy() | telling.policy()
     with opened(db) as room:
-        schedule_adding.edit(room, PROMPT, id, when, json_, name=renamed, payload=given, policy=policy)
+        edit_schedule(room, PROMPT, id, when, json_, name=renamed, payload=given, policy=policy)
 
 
 # -- the inbox, for scripts -----------------------------------------------------------------------------------------
@@ -130,18 +129,18 @@ def take(
     if held is None:
         _nothing(json_)
     elif json_:
-        screen.print_json(_held_view(held, zone))
+        output.print_json(_held_view(held, zone))
     else:
         run = held.run
-        print(screen.block(_text_of(held)))
-        screen.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
+        print(output.block(_text_of(held)))
+        output.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
 
 
 def _nothing(json_: bool) -> None:
     if json_:
-        screen.print_json({"run_id": None})
+        output.print_json({"run_id": None})
     else:
-        screen.note("Nothing is due.")
+        output.note("Nothing is due.")
     raise typer.Exit(NOT_FOUND)
 
 
@@ -191,10 +190,10 @@ def finish(
         prompt = room.scheduler.schedule_of(LOCAL, ended.value)
     name = ended.value.name if prompt is None else prompt.definition.public_id
     if json_:
-        screen.print_json({"id": name, "run_id": run, "status": ended.value.status})
+        output.print_json({"id": name, "run_id": run, "status": ended.value.status})
     else:
         print(f"Finished prompt {clean(name)}: run {run} is {ended.value.status}.")
 
 
-schedule_reading.join(app, PROMPT)
-schedule_changing.join(app, PROMPT)
+add_read_commands(app, PROMPT)
+add_change_commands(app, PROMPT)

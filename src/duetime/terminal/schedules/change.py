@@ -11,10 +11,10 @@ from duetime.app import App
 from duetime.engine.external_schedules import RemoteKind
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
-from duetime.kinds.notifications import cli_remote as notify_elsewhere
+from duetime.kinds.notifications import cli_remote
 from duetime.kinds.notifications.remote import PLACE
 from duetime.service.calls import LOCAL, Refused
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Db, Json, again, opened, worker_warnings
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.kind_view import Words
@@ -25,7 +25,7 @@ from duetime.terminal.typer_ext import PlainCommand
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
 
 
-def join(app: typer.Typer, words: Words) -> None:
+def add_change_commands(app: typer.Typer, words: Words) -> None:
     def run(id: Id, db: Db = None, json_: Json = False) -> None:
         with opened(db) as room:
             definition = found_here(room, words, id).definition
@@ -33,10 +33,10 @@ def join(app: typer.Typer, words: Words) -> None:
             warnings = worker_warnings(room, db, kind=words.kind)
             if json_:
                 view = run_document(made, room.scheduler.zone)
-                screen.print_json({"id": definition.public_id, "run": view, "warnings": warnings})
+                output.print_json({"id": definition.public_id, "run": view, "warnings": warnings})
                 return
             print(f"Run {made.id} of {clean(definition.name)} is due now.")
-            screen.warn(warnings)
+            output.warn(warnings)
 
     def pause(id: Id, db: Db = None, json_: Json = False) -> None:
         _change(words, Scheduler.pause, "Paused", id, db, json_)
@@ -55,7 +55,7 @@ def join(app: typer.Typer, words: Words) -> None:
             public_id = definition.public_id
             _done(words, public_id, room.scheduler.delete(LOCAL, public_id, words.kind))
             if json_:
-                screen.print_json({"id": public_id, "deleted": True})
+                output.print_json({"id": public_id, "deleted": True})
                 return
             still = again(room, words.room, "history", public_id)
             print(f"Deleted {public_id}  {clean(definition.name)}. Its runs can still be read: {still}")
@@ -82,14 +82,14 @@ def _change(words: Words, change: Change, verb: str, id: str, db: str | None, js
 
 
 def _changed_elsewhere(room: App, words: Words, change: str, id: str, verb: str, json_: bool) -> bool:
-    service, remote = notify_elsewhere.service_of(room, words), kept_elsewhere(room, words, id)
+    service, remote = cli_remote.service_of(room, words), kept_elsewhere(room, words, id)
     if remote is not None and remote.kind == RemoteKind.MESSAGE and change in ("pause", "resume"):
         reason = f"{id} goes out once, at {PLACE}, so it cannot be {verb.lower()}; delete it, and add another for later"
         raise Refused(Err("not_possible", reason))
-    if service is None or not notify_elsewhere.change(service, change, id):
+    if service is None or not cli_remote.change(service, change, id):
         return False
     if json_:
-        screen.print_json({"id": id, "kept_at": PLACE, verb.lower(): True})
+        output.print_json({"id": id, "kept_at": PLACE, verb.lower(): True})
     else:
         print(f"{verb} {clean(id)}, at {PLACE}")
     return True
@@ -104,7 +104,7 @@ def _done(words: Words, id: str, result: Result[Any]) -> Any:
 def _say(room: App, words: Words, id: str, verb: str, json_: bool) -> None:
     schedule = found(room, words, id)
     if json_:
-        screen.print_json(schedule_document(schedule, room.scheduler.zone))
+        output.print_json(schedule_document(schedule, room.scheduler.zone))
         return
     print(f"{verb} {id}  {clean(schedule.definition.name)}")
     if schedule.progress.state == "active":

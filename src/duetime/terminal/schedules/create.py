@@ -14,14 +14,14 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.reassign import with_another_agent
 from duetime.service.calls import LOCAL, Refused, taken
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.output import clean, coming, schedule_document
 from duetime.terminal.schedules.kind_view import Words
 from duetime.terminal.schedules.lookup import found_here
 from duetime.terminal.schedules.options import When
 
 
-def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:
+def add_schedule(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     before = room.scheduler.made_before(LOCAL, new)
     made = made_by(room, room.scheduler.create(LOCAL, new))
@@ -30,7 +30,7 @@ def add(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> No
     _show(room, "Added" if fresh else "Was there already:", made, warnings, json_, {"created": fresh})
 
 
-def edit(
+def edit_schedule(
     room: App,
     words: Words,
     given: str,
@@ -75,9 +75,9 @@ def _show(
 ) -> None:
     view = schedule_document(schedule, room.scheduler.zone)
     if json_:
-        screen.print_json({**view, **more, "warnings": list(warnings)})
+        output.print_json({**view, **more, "warnings": list(warnings)})
         return
     following = coming(schedule.progress.next, room.scheduler.zone, room.clock.now())
     print(f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}")
     print(f"next   {following}")
-    screen.warn(warnings)
+    output.warn(warnings)

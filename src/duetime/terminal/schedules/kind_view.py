@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.delivery import INBOX
 from duetime.engine.model import Definition
-from duetime.terminal import output as screen
+from duetime.terminal import output
 
 Payload = Mapping[str, Any]
 Facts = Sequence[tuple[str, object]]
@@ -65,7 +65,7 @@ def _prompt_facts(definition: Definition, payload: Payload) -> Facts:
     woken = "a person, by a notification" if payload.get("remind") else agent
     limits = _listed(payload, "max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
     return [
-        ("text", screen.block(payload.get("prompt", ""))),
+        ("text", output.block(payload.get("prompt", ""))),
         ("wakes", woken),
         *((name.removeprefix("max_").replace("_", " "), f"at most {value}") for name, value in limits),
     ]
@@ -80,7 +80,7 @@ def _notification_facts(_: Definition, payload: Payload) -> Facts:
     return [
         ("topic", payload.get("topic", "")),
         *_listed(payload, "title"),
-        ("message", screen.block(payload.get("message", ""))),
+        ("message", output.block(payload.get("message", ""))),
         *_listed(payload, *more),
     ]
 

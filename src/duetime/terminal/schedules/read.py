@@ -12,10 +12,10 @@ from duetime.app import App
 from duetime.engine.model import Run
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import Page, ScheduleQuery
-from duetime.kinds.notifications import cli_remote as notify_elsewhere
+from duetime.kinds.notifications import cli_remote
 from duetime.service.calls import LOCAL, Refused, taken
 from duetime.service.presenters import attempt_view, instant_view, next_instants
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import clean, counted, run_document, schedule_document
 from duetime.terminal.schedules.kind_view import Words
@@ -33,7 +33,7 @@ Runs = Annotated[int, typer.Option("--runs", min=0, max=1000, help="How many run
 HistoryLimit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many runs.")]
 
 
-def join(app: typer.Typer, words: Words) -> None:
+def add_read_commands(app: typer.Typer, words: Words) -> None:
     def list_(
         status: Status = None,
         limit: Limit = 50,
@@ -62,7 +62,7 @@ def join(app: typer.Typer, words: Words) -> None:
                     "next_instants": [instant_view(instant, zone) for instant in instants],
                     "history": [_run_view(room, run) for run in past],
                 }
-                screen.print_json(schedule_document(schedule, zone) | extra)
+                output.print_json(schedule_document(schedule, zone) | extra)
                 return
             print_schedule(words, schedule, instants, zone, now)
             if past:
@@ -73,7 +73,7 @@ def join(app: typer.Typer, words: Words) -> None:
         with opened(db) as room:
             page = _history_of(room, words, id, limit)
             if json_:
-                screen.print_json({"runs": [_run_view(room, run) for run in page.items], "total": page.total})
+                output.print_json({"runs": [_run_view(room, run) for run in page.items], "total": page.total})
             elif page.items:
                 print_runs(room, page.items)
             else:
@@ -91,13 +91,13 @@ def join(app: typer.Typer, words: Words) -> None:
 
 def _print_list(room: App, words: Words, page: Page[Any], status: str | None, json_: bool) -> None:
     zone = room.scheduler.zone
-    service = notify_elsewhere.service_of(room, words)
+    service = cli_remote.service_of(room, words)
     if json_:
         views = [schedule_document(item, zone) for item in page.items]
-        elsewhere = {} if service is None else {"kept_elsewhere": notify_elsewhere.views(room, service)}
-        screen.print_json({words.plural: views, "total": page.total, "next_cursor": page.cursor, **elsewhere})
+        elsewhere = {} if service is None else {"kept_elsewhere": cli_remote.views(room, service)}
+        output.print_json({words.plural: views, "total": page.total, "next_cursor": page.cursor, **elsewhere})
         return
-    shown_elsewhere = service is not None and notify_elsewhere.print_list(room, service)
+    shown_elsewhere = service is not None and cli_remote.print_list(room, service)
     if page.items:
         print_schedules(words, page.items, zone, room.clock.now())
         if len(page.items) < page.total:

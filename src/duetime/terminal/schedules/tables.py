@@ -9,7 +9,7 @@ from duetime.engine.model import Cause, Progress, Run, Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.times import format_local
 from duetime.service.calls import LOCAL
-from duetime.terminal import output as screen
+from duetime.terminal import output
 from duetime.terminal.output import (
     READABLE,
     ahead,
@@ -42,26 +42,26 @@ def print_schedules(words: Words, items: list[Schedule], zone: str, now: Instant
     rows = [_row(words, item, zone, now) for item in items]
     spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
     headings, kept = [columns[number] for number in shown], [[row[number] for number in shown] for row in rows]
-    screen.table(headings, kept, whole=3, spare=spare)
+    output.table(headings, kept, whole=3, spare=spare)
 
 
 def _row(words: Words, item: Schedule, zone: str, now: Instant) -> list[object]:
     view, progress = schedule_document(item, zone), item.progress
     return [
         _short(view["id"]),
-        screen.status_text(view["status"]),
+        output.status_text(view["status"]),
         ahead(_next(progress), now),
         *words.cells(item.definition, view["payload"] or {}),
         view["owner"],
         view["reads_as"].replace(f" ({zone})", ""),
-        screen.status_text(progress.last_status or "-"),
+        output.status_text(progress.last_status or "-"),
         view["run_count"],
     ]
 
 
 def _short(id: str) -> str:
     """Shorten an id on a terminal; a file or a program gets the whole id."""
-    return id[:SHORT_ID] if id.startswith(("msg_", "scd_")) and screen.is_terminal() else id
+    return id[:SHORT_ID] if id.startswith(("msg_", "scd_")) and output.is_terminal() else id
 
 
 def _next(progress: Progress) -> Instant | None:
@@ -72,7 +72,7 @@ def _next(progress: Progress) -> Instant | None:
 def print_schedule(words: Words, schedule: Schedule, instants: list[Instant], zone: str, now: Instant) -> None:
     definition, progress = schedule
     view = schedule_document(schedule, zone)
-    state = screen.status_text(view["status"])
+    state = output.status_text(view["status"])
     if progress.note:
         state.append(f": {clean(progress.note)}")
     pairs: list[tuple[str, object]] = [
@@ -85,7 +85,7 @@ def print_schedule(words: Words, schedule: Schedule, instants: list[Instant], zo
         ("runs", _runs_words(schedule, now)),
         ("owner", f"{definition.owner}, created {format_local(definition.created, zone)}"),
     ]
-    screen.facts(pairs)
+    output.facts(pairs)
 
 
 def _runs_words(schedule: Schedule, now: Instant) -> str:
@@ -127,15 +127,15 @@ def print_runs(room: App, runs: list[Run]) -> None:
     for run in runs:
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
         late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
-        status = screen.status_text(run.status)
+        status = output.status_text(run.status)
         rows.append([run.id, status, local_time(run.due, zone), run.attempt or "-", took, late, said_of(run)])
         if run.attempt > 1 or run.deaths:
             for attempt in room.scheduler.attempts(LOCAL, run.id):
                 took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
-                error = screen.safe(attempt.error or "", "dim")
-                rows.append(["", screen.status_text(attempt.status), "", attempt.number, took, "", error])
+                error = output.safe(attempt.error or "", "dim")
+                rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
     headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
-    screen.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
+    output.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
 
 
 def said_of(run: Run) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.prompts.agent import Access
-from duetime.kinds.prompts.agents import event_parsers as events
+from duetime.kinds.prompts.agents import event_parsers
 from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, SERVER, TOKEN_VARIABLE, common, headers, write_private
 from duetime.kinds.prompts.agents.transcript import Read
 
@@ -223,16 +223,18 @@ PRESETS: Mapping[str, Preset] = {
     "claude": Preset(
         "Claude Code",
         _claude,
-        events.read_claude,
+        event_parsers.read_claude,
         (*_ANTHROPIC, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
     ),
-    "codex": Preset("Codex", _codex, events.read_codex, (*_OPENAI, "CODEX_API_KEY", "CODEX_HOME")),
-    "gemini": Preset("Gemini CLI", _gemini, events.read_gemini, (*_GOOGLE, *_VERTEX, "GOOGLE_APPLICATION_CREDENTIALS")),
+    "codex": Preset("Codex", _codex, event_parsers.read_codex, (*_OPENAI, "CODEX_API_KEY", "CODEX_HOME")),
+    "gemini": Preset(
+        "Gemini CLI", _gemini, event_parsers.read_gemini, (*_GOOGLE, *_VERTEX, "GOOGLE_APPLICATION_CREDENTIALS")
+    ),
     "goose": Preset(
         "goose",
         _goose,
-        events.read_goose,
+        event_parsers.read_goose,
         ("GOOSE_PROVIDER", "GOOSE_MODEL", "OPENAI_HOST", "GOOGLE_API_KEY", *_ANTHROPIC, *_OPENAI, *_HOMES),
     ),
-    "opencode": Preset("opencode", _opencode, events.read_opencode, (*_ANTHROPIC, *_OPENAI, *_GOOGLE, *_HOMES)),
+    "opencode": Preset("opencode", _opencode, event_parsers.read_opencode, (*_ANTHROPIC, *_OPENAI, *_GOOGLE, *_HOMES)),
 }
