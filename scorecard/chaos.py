@@ -169,8 +169,8 @@ class _Chaos:
         due = now() + self.chance.randrange(1, 4) * SECOND
         try:
             self.experiment.create(f"one-off {number}", due, work=0.05)
-        except Refused:
-            pass  # the store was away until its time had passed: nothing was acknowledged
+        except Refused as error:
+            self._note_refusal(error, due)
         if number % 7 == 3:
             self._change_a_spare(number)
 
@@ -178,10 +178,16 @@ class _Chaos:
         end = now() + 8 * SECOND
         try:
             spare = self.experiment.create(f"spare {number}", now() + SECOND, SECOND, end)
-        except Refused:
-            return  # the same
+        except Refused as error:
+            self._note_refusal(error, end)
+            return
         pausing = number % 2 == 0
         self._beside(lambda: self._pause(spare) if pausing else self._cancel(spare))
+
+    def _note_refusal(self, error: Refused, due: int) -> None:
+        """Count a refusal as a failure, unless the store was unavailable until the schedule's time had passed."""
+        if now() < due:
+            self.experiment.gave_up.append(f"a schedule was refused before its time: {error}")
 
     def _pause(self, schedule: str) -> None:
         wait(2.0)

@@ -18,8 +18,9 @@ from duetime.engine.outcome import Retry
 from duetime.engine.usage import Left
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.builtin import BuiltinAgent
-from duetime.kinds.prompts.agents.model_turn import LONGEST, MOST_CALLS, UNANSWERED, Called, Turn
+from duetime.kinds.prompts.agents.model_turn import UNANSWERED, Called, Turn
 from duetime.kinds.prompts.agents.models import EXAMPLE
+from duetime.kinds.prompts.agents.transcript import LONGEST, MOST_CALLS
 from tests.support.cli import environment
 from tests.support.model_server import ModelServer, Script, call, fail, say, silence, together
 from tests.support.waking import NOWHERE, errand, failed, over_stdio, replied, succeeded

@@ -25,7 +25,8 @@ _URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
 _NAMED_PLACES = re.compile(
     r"(?i)(?:^|[_-])(url|uri|host|hostname|server|endpoint|address|command|destination|webhook)s?$"
 )
-_DEEPEST: Final = 60
+DEEPEST: Final = 60
+"""Maximum nesting level of a value; deeper values are not read or shown."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -54,7 +55,7 @@ def _other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, An
 
 def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     """Yield the origins of all URLs in a value, and texts whose name denotes a destination, such as `host`."""
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         return
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -83,8 +84,6 @@ def origin_of(address: Any) -> str:
 
 MASK: Final = "***"
 _BASE64: Final = "body_base64"
-DEEPEST: Final = 60
-"""Maximum nesting level of a value; deeper values are not shown."""
 
 _WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
 """Every name of a credential contains one of these; texts without any, which are most, skip the slow patterns."""

@@ -131,7 +131,7 @@ def take(
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
     apply(tx, plan.writes, now)
-    return plan.claims, seen, [*postponed, *plan.postponed] if conflicts else postponed
+    return plan.claims, seen, postponed
 
 
 def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:

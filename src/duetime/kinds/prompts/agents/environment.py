@@ -12,7 +12,6 @@ from duetime.engine.redaction import without_password, without_secrets
 ALWAYS = ("PATH", "HOME", "LANG", "USER")
 _ALWAYS_BY_PREFIX = ("LC_", "SSL_CERT_")
 _IS_SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
-_HAS_PASSWORD = re.compile(r"://[^/\s]+@")
 _SHORTEST_SECRET = 8
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duetime.engine.encoding import clean_text
 from duetime.engine.usage import UNLIMITED, Left
 from duetime.kinds.prompts.agent import Spent
+from duetime.kinds.prompts.agents.transcript import MOST_CALLS, bounded
 
 if TYPE_CHECKING:
     from pydantic_ai.mcp import MCPToolset
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 
 MISTAKES = 3
 """Invalid tool calls in a row (unknown tool, bad arguments) before the turn is given up."""
-MOST_CALLS = 100
-LONGEST = 1000
-"""Characters that are kept of a tool's arguments, and of its result."""
-
-
 UNANSWERED = "(it was stopped before an answer came)"
 
 
@@ -152,7 +148,7 @@ class _Hearing:
 
 
 def _bounded(text: str) -> str:
-    return clean_text(text if len(text) <= LONGEST else text[: LONGEST - 3] + "...")
+    return clean_text(bounded(text))
 
 
 def _call_view(call: Called) -> dict[str, Any]:
