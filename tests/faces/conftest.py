@@ -20,7 +20,7 @@ from tests.support.web import Site, site
 
 STORED = frozenset({"job", "prompt", "notify", "dead", "run", "import", "db"})
 STORED_ALONE = frozenset({"doctor", "export", "backup", "tail", "top"})
-"""Rooms on a store: those with commands of their own, and those that are one command."""
+"""Commands that open a store: those with subcommands, and those without."""
 
 
 @pytest.fixture
@@ -32,10 +32,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Answer:
-        room = arguments[0] if arguments else ""
-        stored = (room in STORED and len(arguments) > 1) or room in STORED_ALONE
+        command = arguments[0] if arguments else ""
+        stored = (command in STORED and len(arguments) > 1) or command in STORED_ALONE
         ours = stored and not {"--db", "--help"} & set(arguments)
-        if ours and room != "doctor" and not (tmp_path / "my.db").exists():
+        if ours and command != "doctor" and not (tmp_path / "my.db").exists():
             build(Settings(db=str(tmp_path / "my.db"))).close()  # reading commands make no store of their own
         given = (*arguments, "--db", "my.db") if ours else arguments
         capsys.readouterr()

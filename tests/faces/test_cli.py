@@ -12,7 +12,7 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import ROOMS
+from duetime.cli.main import COMMANDS
 from duetime.cli.setup.doctor_machine import file_system
 from duetime.engine.clock import HOUR, MINUTE, SECOND
 from duetime.engine.redaction import without_password
@@ -80,7 +80,7 @@ def test_next_takes_the_wall_clock_literally_when_asked(cli: Cli) -> None:
 def test_help_and_version(cli: Cli) -> None:
     assert cli("--version").out.startswith("duetime ")
     assert "Exit codes: 0 done" in cli("--help").out
-    assert all(f"\n  {name} " in cli("--help").out for name in ROOMS)
+    assert all(f"\n  {name} " in cli("--help").out for name in COMMANDS)
     bare = cli()
     assert (bare.code, bare.out) == (2, "")
     assert "Commands:" in bare.err

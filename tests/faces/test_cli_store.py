@@ -1,4 +1,4 @@
-"""`duetime backup`, `db` and `completion`, and what every room has in common."""
+"""`duetime backup`, `db` and `completion`, and what every command has in common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import ROOMS
+from duetime.cli.main import COMMANDS
 from duetime.engine.clock import DAY, Instant
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment
@@ -139,14 +139,14 @@ def complete(folder: Path, words: str, number: int) -> list[str]:
     return asked_by_bash(folder, words, number, "-m", "duetime").stdout.split()
 
 
-def test_tab_completes_rooms_commands_and_options(tmp_path: Path) -> None:
-    assert complete(tmp_path, "duetime ", 1) == list(ROOMS)
+def test_tab_completes_commands_subcommands_and_options(tmp_path: Path) -> None:
+    assert complete(tmp_path, "duetime ", 1) == list(COMMANDS)
     assert complete(tmp_path, "duetime jo", 1) == ["job"]
     assert complete(tmp_path, "duetime notify re", 2) == ["resume"]
     assert "--max-attempts" in complete(tmp_path, "duetime job add --max", 3)
 
 
-def test_tab_imports_no_room_to_name_them(tmp_path: Path) -> None:
+def test_tab_imports_no_command_to_name_them(tmp_path: Path) -> None:
     names = "print(*sys.modules, file=sys.stderr)"
     script = f"import sys\nfrom duetime.cli.main import main\ntry:\n    main([])\nfinally:\n    {names}"
     done = asked_by_bash(tmp_path, "duetime ", 1, "-c", script)
@@ -165,13 +165,13 @@ def test_scripts_that_shells_can_read(cli: Cli, shell: str) -> None:
     assert cli("completion", "tcsh").code == 2
 
 
-# -- all rooms --------------------------------------------------------------------------------------------------------
+# -- all commands -----------------------------------------------------------------------------------------------------
 
 
 def commands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for name, room in ROOMS.items():
-        command = get_command(import_module(f"duetime.{room.module}").app)
+    for name, lazy in COMMANDS.items():
+        command = get_command(import_module(f"duetime.{lazy.module}").app)
         inner = getattr(command, "commands", None)
         found += [(name, each) for each in inner] if inner else [(name,)]
     return found

@@ -112,40 +112,42 @@ def _usage(error: Any) -> Failure:
     return Failure("usage", message + where, USAGE)
 
 
-# Subcommands. Each is a module that is imported only when its command is called.
+# Commands. The module of each is imported only when it is called.
 
 
-class Room(NamedTuple):
+class LazyCommand(NamedTuple):
+    """A command whose module is imported only when it is called."""
+
     module: str
     summary: str
 
 
 # The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
-ROOMS = {
-    "init": Room("cli.setup.init", "Answer a few questions; write duetime.toml."),
-    "serve": Room("cli.serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
-    "service": Room("cli.setup.service", "Keep Duetime running in the background."),
-    "worker": Room("cli.serve.worker", "Run what is due."),
-    "mcp": Room("cli.serve.mcp", "Serve one agent over stdin and stdout."),
-    "chat": Room("kinds.prompts.chat", "Talk with an agent that schedules for you."),
-    "job": Room("kinds.jobs.cli", "Jobs: add, edit, list, show, run, pause, cancel and more."),
-    "prompt": Room("kinds.prompts.cli", "Prompts for agents: add, edit, list, take, finish and more."),
-    "notify": Room("kinds.notifications.cli", "Notifications: send one, add, edit, list and more."),
-    "inbox": Room("kinds.notifications.inbox_cli", "Notifications that arrived in the built-in inbox."),
-    "dead": Room("cli.runs.dead", "What failed for good: list, show, retry, forget."),
-    "run": Room("cli.runs.run", "Single runs: list, show, stop."),
-    "next": Room("cli.runs.preview", "Show when an expression fires next."),
-    "explain": Room("cli.runs.explain", "Say in English what an expression means."),
-    "tail": Room("cli.runs.tail", "Show what fires, ends and fails, as it happens."),
-    "top": Room("cli.runs.top", "Watch workers, what runs, what comes next and what failed."),
-    "import": Room("cli.data.import_", "Bring schedules in: from a crontab, or from an export."),
-    "export": Room("cli.data.export", "Write schedules as lines of JSON, or as a calendar."),
-    "backup": Room("cli.data.backup", "Copy the store while it is in use."),
-    "db": Room("cli.data.database", "The store: status, migrate, prune."),
-    "token": Room("cli.setup.token", "The tokens that the HTTP server asks for."),
-    "trust": Room("cli.setup.trust", "Use the settings file of a folder, or no longer."),
-    "doctor": Room("cli.setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
-    "completion": Room("cli.setup.completion", "Have Tab complete commands and options in bash, zsh or fish."),
+COMMANDS = {
+    "init": LazyCommand("cli.setup.init", "Answer a few questions; write duetime.toml."),
+    "serve": LazyCommand("cli.serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
+    "service": LazyCommand("cli.setup.service", "Keep Duetime running in the background."),
+    "worker": LazyCommand("cli.serve.worker", "Run what is due."),
+    "mcp": LazyCommand("cli.serve.mcp", "Serve one agent over stdin and stdout."),
+    "chat": LazyCommand("kinds.prompts.chat", "Talk with an agent that schedules for you."),
+    "job": LazyCommand("kinds.jobs.cli", "Jobs: add, edit, list, show, run, pause, cancel and more."),
+    "prompt": LazyCommand("kinds.prompts.cli", "Prompts for agents: add, edit, list, take, finish and more."),
+    "notify": LazyCommand("kinds.notifications.cli", "Notifications: send one, add, edit, list and more."),
+    "inbox": LazyCommand("kinds.notifications.inbox_cli", "Notifications that arrived in the built-in inbox."),
+    "dead": LazyCommand("cli.runs.dead", "What failed for good: list, show, retry, forget."),
+    "run": LazyCommand("cli.runs.run", "Single runs: list, show, stop."),
+    "next": LazyCommand("cli.runs.preview", "Show when an expression fires next."),
+    "explain": LazyCommand("cli.runs.explain", "Say in English what an expression means."),
+    "tail": LazyCommand("cli.runs.tail", "Show what fires, ends and fails, as it happens."),
+    "top": LazyCommand("cli.runs.top", "Watch workers, what runs, what comes next and what failed."),
+    "import": LazyCommand("cli.data.import_", "Bring schedules in: from a crontab, or from an export."),
+    "export": LazyCommand("cli.data.export", "Write schedules as lines of JSON, or as a calendar."),
+    "backup": LazyCommand("cli.data.backup", "Copy the store while it is in use."),
+    "db": LazyCommand("cli.data.database", "The store: status, migrate, prune."),
+    "token": LazyCommand("cli.setup.token", "The tokens that the HTTP server asks for."),
+    "trust": LazyCommand("cli.setup.trust", "Use the settings file of a folder, or no longer."),
+    "doctor": LazyCommand("cli.setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
+    "completion": LazyCommand("cli.setup.completion", "Have Tab complete commands and options in bash, zsh or fish."),
 }
 
 EPILOG = (
@@ -161,22 +163,24 @@ class Summaries(PlainGroup):
     """Names and summaries of the subcommands, without importing them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(ROOMS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return TyperCommand(cmd_name, help=ROOMS[cmd_name].summary)
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary)
 
 
-class Rooms(PlainGroup):
+class LazyCommandGroup(PlainGroup):
+    """The top-level commands; each is imported only when it is called."""
+
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(ROOMS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in ROOMS:
+        if cmd_name not in COMMANDS:
             return None
-        room = get_command(import_module(f"duetime.{ROOMS[cmd_name].module}").app)
-        room.name = cmd_name
-        return room
+        found = get_command(import_module(f"duetime.{COMMANDS[cmd_name].module}").app)
+        found.name = cmd_name
+        return found
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete from the summaries, so that Tab imports no command either."""
@@ -185,10 +189,12 @@ class Rooms(PlainGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, room.summary) for name, room in ROOMS.items()])
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
 
-app = typer.Typer(cls=Rooms, no_args_is_help=True, add_completion=False, epilog=EPILOG, rich_markup_mode=None)
+app = typer.Typer(
+    cls=LazyCommandGroup, no_args_is_help=True, add_completion=False, epilog=EPILOG, rich_markup_mode=None
+)
 
 
 def _say_version(wanted: bool) -> None:
