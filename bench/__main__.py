@@ -16,7 +16,7 @@ from bench.scene import Scene
 from tests.support.postgres import empty_database, running_postgres
 
 BOUNDS = {"sqlite": 1.5, "postgres": 2.5}
-"""The most that a job may cost beside a million other schedules, in terms of its cost beside none."""
+"""Maximum cost of a job beside a million other schedules, as a multiple of its cost beside none."""
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def _numbers(text: str) -> list[int]:
 
 @contextmanager
 def _urls(store: str) -> Iterator[Scene]:
-    """Gives every measurement an empty store of its own."""
+    """Yield a scene that gives every measurement a new, empty store."""
     with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder:
         if store == "sqlite":
             yield Scene(lambda number: str(Path(folder) / f"{number}.db"))

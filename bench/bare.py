@@ -1,4 +1,4 @@
-"""The least that the SDK does over stdio: one trivial tool."""
+"""A minimal MCP server over stdio with one trivial tool, for comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ server = MCPServer("bare")
 
 @server.tool()
 def trivial(job_id: str) -> dict[str, str]:
-    """Answers with what it was given."""
+    """Return the argument unchanged."""
     return {"job_id": job_id}
 
 

@@ -1,4 +1,4 @@
-"""How fast a burst of due jobs is claimed, run in the pool and recorded, fsync on."""
+"""Measures how fast a burst of due jobs is claimed, run in the pool and recorded, with fsync on."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def _round(app: App, jobs: int, owners: int) -> float:
 
 
 def _idle(app: App, engine: Engine, due: Instant) -> bool:
-    """Nothing of this round is left in the queue, nor in the worker's hands, which it empties after each commit."""
+    """Return whether no job of this round is left, neither in the queue nor in the worker."""
     entry = app.store.earliest(engine.worker.lanes)
     return (entry is None or entry.at > due) and not engine.worker.hands

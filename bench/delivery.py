@@ -33,12 +33,12 @@ from duetime.engine.validation import NewSchedule
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 
 LEAST_THROUGHPUT = 0.5
-"""Of what a bare client loop sends."""
+"""Minimum throughput, as a share of what a bare client loop sends."""
 MOST_LATENESS = 1.2
-"""Of what it is when every host answers."""
+"""Maximum lateness, as a multiple of the lateness when every host answers."""
 HOSTS = 10
 LAST = f"host-{HOSTS - 1}"
-"""The one that is dead in some of the worlds, and counted in none."""
+"""The host that does not answer in some of the measurements, and is counted in none."""
 CALLER = Caller("bench")
 FIELDS = {"title": "Bench", "priority": 3, "tags": ["tada"]}
 TEXT = "a message of usual length, as people get them"
@@ -79,7 +79,7 @@ def _throughput(url: str, messages: int, threads: int, rounds: int) -> bool:
 
 
 def measure_bare(url: str, messages: int, threads: int) -> float:
-    """Posts a second. One client for all threads, as its documentation advises."""
+    """Return the posts a second. All threads share one client, as its documentation advises."""
     body = json.dumps({"topic": "bench", "message": TEXT, **FIELDS}).encode()
     headers = {"Content-Type": "application/json", "Idempotency-Key": "bare"}
     numbers, drawing = iter(range(messages)), threading.Lock()
@@ -103,7 +103,7 @@ def measure_bare(url: str, messages: int, threads: int) -> float:
 
 
 def measure_engine(url: str, messages: int, threads: int) -> float:
-    """Deliveries a second, from the instant that all are due at to the record of the last."""
+    """Return the deliveries a second, from the instant at which all are due to the record of the last."""
     with _scene(Settings(threads=threads, notifications=NotificationSettings(server=url))) as app:
         due = Instant(app.clock.now() + 2 * SECOND + messages * 1000)
         _create(app, ["bench"] * messages, [due] * messages)
@@ -148,7 +148,7 @@ def _beside_the_dead(urls: Sequence[str], rate: int, seconds: int, threads: int)
 
 
 def measure_lateness(hosts: Sequence[str], rate: int, seconds: int, threads: int, begin: Instant) -> list[float]:
-    """Milliseconds of each, the last host's left out."""
+    """Return the lateness of each run in milliseconds, without those of the last host."""
     logging.getLogger("duetime").setLevel(logging.CRITICAL)
     channels = {f"host-{number}": ChannelSettings(url) for number, url in enumerate(hosts)}
     count = rate * seconds

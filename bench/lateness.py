@@ -1,4 +1,4 @@
-"""How late runs start when many are due, one after the other, at a steady rate."""
+"""Measures how late runs start when many are due, one after the other, at a steady rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetime.engine.store import RunQuery
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """Milliseconds."""
+    """Lateness of the runs, in milliseconds."""
 
     p50: float
     p99: float

@@ -26,7 +26,7 @@ from duetime.stores.sqlite.store import SqliteStore
 from tests.support.filling import OWNER, fill
 
 BOUND = 3.0
-"""The most that a first page may cost beside the larger number, in terms of the smaller."""
+"""Maximum cost of a first page beside the larger number, as a multiple of that beside the smaller."""
 PAGES = (
     "/schedules",
     "/api/v1/schedules",
@@ -77,7 +77,7 @@ def serving(folder: Path, count: int) -> Iterator[Server]:
 
 
 class Cost(NamedTuple):
-    """Medians, in seconds."""
+    """Median costs, in seconds."""
 
     path: str
     few: float

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CALL_BOUND = 1.5
-"""The most that `job_status` may cost, in terms of a trivial tool."""
+"""Maximum cost of `job_status`, as a multiple of a trivial tool."""
 START_BOUND = 1.3
-"""The most that the first `tools/list` may take, in terms of the bare server's."""
+"""Maximum duration of the first `tools/list`, as a multiple of the bare server's."""
 ERAS = ("2025-11-25", "2026-07-28")
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -33,7 +33,7 @@ META = {
 
 
 class Server:
-    """A server in a process of its own, spoken to by lines."""
+    """A server in its own process, which reads and writes lines."""
 
     def __init__(self, command: Sequence[str], folder: Path, era: str) -> None:
         self._era = era
@@ -59,7 +59,7 @@ class Server:
         self._process.stdin.flush()
 
     def ask(self, method: str, params: dict[str, Any] | None = None) -> bytes:
-        """The line that answers; nothing but answers is sent here."""
+        """Return the line that answers; the server sends nothing but answers here."""
         assert self._process.stdout is not None
         self._number += 1
         given = {**(params or {}), **({"_meta": META} if self._era == "2026-07-28" else {})}
@@ -97,7 +97,7 @@ def _running(command: Sequence[str], folder: Path, era: str) -> Iterator[Server]
 
 
 class Pair(NamedTuple):
-    """Medians, in seconds."""
+    """Median durations for both servers, in seconds."""
 
     bare: float
     ours: float
@@ -108,7 +108,7 @@ class Pair(NamedTuple):
 
 
 def measure_calls(folder: Path, era: str, count: int) -> Pair:
-    """A job that exists and has run, as an agent would ask for it."""
+    """Measure the status of a job that exists and has run, as an agent would ask for it."""
     with _running(BARE, folder, era) as bare, _running(OURS, folder, era) as ours:
         job_id = _job_that_ran(ours)
         asks: tuple[Callable[[], bytes], ...] = (
@@ -139,7 +139,7 @@ def _timed(ask: Callable[[], object]) -> float:
 
 
 def measure_starts(folder: Path, era: str, count: int) -> Pair:
-    """From the start of the process to the answer. The first round fills the disk's cache and does not count."""
+    """Measure from process start to the answer. The first round fills the cache of the disk and does not count."""
     times = [[_started(command, folder, era) for command in (BARE, OURS)] for _ in range(count + 1)][1:]
     return Pair(*(median(column) for column in zip(*times, strict=True)))
 

@@ -1,4 +1,4 @@
-"""The same no-op through other schedulers, for scale. Each is measured in its own durable setting, where installed."""
+"""Measures the same no-op with other schedulers that are installed, each in its own durable setting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure_peers(jobs: int) -> Iterator[Peer]:
 
 
 def _huey(jobs: int, folder: Path) -> float:
-    """Dequeues and executes in one loop, without the polling of its consumer: the best it can do."""
+    """Measure huey: dequeue and execute in one loop, without the polling of its consumer, which is its best case."""
     from huey import SqliteHuey  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     huey = SqliteHuey(filename=str(folder / "huey.db"), fsync=True)

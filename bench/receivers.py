@@ -1,4 +1,4 @@
-"""Receivers in a process of their own: their work must not stand in the figures of whoever sends to them."""
+"""Receivers in their own process, so that their work is not part of the figures of the senders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SILENT = Behaviour(fault=Fault.SILENCE)
 
 
 class Receivers:
-    """So many that answer at once, and after them so many that take everything and never answer."""
+    """Receivers that answer at once, followed by receivers that accept everything and never answer."""
 
     def __init__(self, healthy: int, silent: int = 0) -> None:
         self._command = [sys.executable, "-m", "bench.receivers", str(healthy), str(silent)]
@@ -38,7 +38,7 @@ class Receivers:
 
 
 def refusing_url() -> str:
-    """Where nobody listens."""
+    """Return a URL at which nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -32,13 +32,13 @@ def noop_registry() -> Registry:
 
     @registry.task
     def noop() -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     return registry
 
 
 def drafts(app: App, count: int, first: Callable[[int], Instant], owners: int = 1) -> list[Draft]:
-    """Hourly jobs, since a recurring job costs a next instant as well."""
+    """Return drafts of hourly jobs: a recurring job includes the cost of computing its next instant."""
     now = app.clock.now()
     trigger = trigger_to_json(build_trigger("cron", {"expression": "0 * * * *"}, zone="UTC", now=now))
     payload = '{"task":"noop","args":[],"kwargs":{}}'
@@ -65,6 +65,6 @@ def create(app: App, count: int, first: Callable[[int], Instant], owners: int = 
 
 
 def later(app: App) -> Callable[[int], Instant]:
-    """Spread over the days to come, so that nothing of it is due while the others are measured."""
+    """Return a function that spreads instants over the days to come, so that none is due during a measurement."""
     now = app.clock.now()
     return lambda number: Instant(now + 2 * HOUR + (number * 7_919 % 1_000_003) * 1_000_000)

@@ -53,7 +53,7 @@ async def _play(questions: list[Question], url: str, key: str, name: str) -> int
 
 
 async def _asked(model: Model, question: Question) -> str:
-    """In whatever way it goes wrong, the other questions are still asked."""
+    """Ask one question; after any error, the other questions are still asked."""
     with tempfile.TemporaryDirectory(prefix="duetime-evaluation-") as folder:
         try:
             with anyio.fail_after(PATIENCE):

@@ -15,7 +15,7 @@ class Question(NamedTuple):
     answer: str
 
     def accepts(self, given: str) -> bool:
-        """Blanks, capitals and a full stop at the end make no difference."""
+        """Return whether an answer is right, ignoring blanks, case and a final full stop."""
         return _plain(given) == _plain(self.answer)
 
 

@@ -1,1 +1,1 @@
-"""The reference in `docs/reference`, made from the code that it describes."""
+"""Generates the reference in `docs/reference` from the code that it describes."""

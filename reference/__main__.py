@@ -1,4 +1,4 @@
-"""`python -m reference`: writes the pages anew."""
+"""`python -m reference`: write the pages again."""
 
 from __future__ import annotations
 

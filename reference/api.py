@@ -33,7 +33,7 @@ Every route may also answer {always}; what else one may answer stands beside it.
 
 
 def openapi() -> Document:
-    """Of an application on an empty store: the routes are the same on any."""
+    """Return the OpenAPI document of an application on an empty store: the routes are the same on any."""
     room = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
     try:
         desk = room.desk()
@@ -91,7 +91,7 @@ def _route(method: str, path: str, route: Document, always: set[str]) -> list[st
 
 
 def _spelled(parameter: Document) -> str:
-    """Headers as people write them."""
+    """Return the name of a header as people write it."""
     name = str(parameter["name"])
     return name.title() if parameter["in"] == "header" else name
 

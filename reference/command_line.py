@@ -10,7 +10,7 @@ from duetime.cli.main import _EXITS, EPILOG, command
 from reference.markdown import code, page, table
 
 SHARED = 4
-"""An option that as many commands have, with the same words, is described once."""
+"""An option that this many commands have, with the same text, is described once."""
 _FAILURES = """\
 With `--json` a failure is one document on standard output, `{"error": {"code": …, "message": …}}`; otherwise it is one
 line on standard error."""
@@ -43,7 +43,7 @@ def command_line_page() -> str:
 
 
 def _commands(group: Any, context: Any) -> Iterator[Command]:
-    """Those that do something; a group only holds them."""
+    """Yield the commands that do something, without the groups that contain them."""
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         inner = type(context)(found, info_name=name, parent=context)

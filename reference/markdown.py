@@ -1,4 +1,4 @@
-"""Markdown that any reader renders: headings, tables, words from code."""
+"""Markdown that any reader renders: headings, tables, text from code."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ MADE = "<!-- Made by `make reference` from the code. Change the words there. -->
 
 
 def page(title: str, *parts: str) -> str:
-    """Parts are separated by an empty line; empty ones are left out."""
+    """Return the parts separated by an empty line, without the empty ones."""
     return "\n\n".join([f"# {title}", MADE, *(part.strip("\n") for part in parts if part)]) + "\n"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Nothing where there are no rows."""
+    """Return a table, or an empty text if there are no rows."""
     body = [_row(row) for row in rows]
     if not body:
         return ""
@@ -21,7 +21,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: object) -> str:
-    """As it stands, also where it holds backticks."""
+    """Return the text as code, also if it contains backticks."""
     shown = str(text)
     fence = "``" if "`" in shown else "`"
     pad = " " if fence == "``" else ""
@@ -33,5 +33,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """One line, and no bar that would end the cell."""
+    """Return the text as one line, without a bar that would end the cell."""
     return " ".join(text.split()).replace("|", "\\|")

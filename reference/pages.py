@@ -1,4 +1,4 @@
-"""Which pages there are."""
+"""The list of the pages."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Field(NamedTuple):
 
 
 def fields(schema: Schema, *, nulls: bool, within: str = "") -> Iterator[Field]:
-    """`nulls`: whether null is worth a word. In a request it is as good as absent."""
+    """Yield the fields of an object. `nulls` says whether null is mentioned; in a request it is the same as absent."""
     required = schema.get("required", ())
     for name, inner in schema.get("properties", {}).items():
         whole = f"{within}{name}"
@@ -84,7 +84,7 @@ def _bounds(schema: Schema) -> str:
 
 
 def _number(value: float) -> str:
-    """9223372036854775807 says nothing; whole numbers are shown as such."""
+    """Return a number as text: whole numbers without decimals, and very large ones rounded."""
     return f"{value:g}" if abs(value) >= 2**53 else f"{int(value)}" if value == int(value) else f"{value:g}"
 
 

@@ -1,4 +1,4 @@
-"""The page of the settings, from their dataclasses and the words that stand below each field."""
+"""The page of the settings, from their dataclasses and the docstring below each field."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def settings_page() -> str:
 
 
 def undescribed() -> list[str]:
-    """Settings whose meaning nobody wrote down."""
+    """Return the settings that have no description."""
     tables = {table.split(".")[0] for table in _TABLES}
     return [
         f"{of.__name__}.{name}"
@@ -57,7 +57,7 @@ def undescribed() -> list[str]:
 
 
 def _class_words(of: type) -> str:
-    """What was written, not the signature that dataclasses put in its place."""
+    """Return the docstring of a class, but not the signature that dataclasses put in its place."""
     said = inspect.cleandoc(of.__doc__ or "")
     return "" if said.startswith(f"{of.__name__}(") else said
 
@@ -89,7 +89,7 @@ def _codes(names: str) -> str:
 
 
 def _words_of(of: type) -> dict[str, str]:
-    """Python keeps no words below a field, but its source does."""
+    """Return the docstrings below the fields, from the source, since Python does not keep them."""
     [made] = ast.parse(inspect.cleandoc(inspect.getsource(of))).body
     assert isinstance(made, ast.ClassDef)
     return dict(_pairs(made.body))

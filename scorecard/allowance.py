@@ -1,4 +1,4 @@
-"""How far a bound in seconds is stretched in the small version, which runs amid other tests on a busy machine."""
+"""Computes how far a bound in seconds is extended in the small version, which runs beside other tests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from scorecard.line import Scale
 from scorecard.serving import Server
 
 QUIET = 0.01
-"""Seconds that a request takes at most where nothing else happens."""
+"""Maximum seconds that a request takes on an idle machine."""
 AMID_TESTS = 3.0
-"""The load may change between this measurement and what is judged by it."""
+"""Factor of safety, since the load may change between this measurement and what is judged by it."""
 MOST = 10.0
-"""Beyond it, a bound would no longer tell a fault from a busy machine."""
+"""Maximum allowance: beyond it, a bound would no longer tell a fault from a busy machine."""
 
 
 def allowance(scale: Scale, server: Server) -> float:

@@ -33,7 +33,7 @@ MOST_EXCUSED = 0.12
 CLOCKS = (-3600, -30, -2, 2, 30, 3600, 86_400, 0, 0)
 """Seconds that the wall clock of a worker may be wrong by."""
 VISIBLE = {"missed", "skipped"}
-"""What is no failure here: a busy machine is late, and says so with a row."""
+"""Findings that are no failure here: a busy machine is late, and records it with a row."""
 SETTLING = 120.0
 POLICIES: tuple[dict[str, Any], ...] = (
     {"overlap": "allow", "catch_up": "all"},
@@ -46,7 +46,7 @@ POLICIES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is tried on one store."""
+    """The size of the experiment on one store."""
 
     seconds: float
     faults: int
@@ -152,7 +152,7 @@ class _Chaos:
             thread.join()
 
     def _plan(self) -> int:
-        """Occurrences of every sort, from some seconds ahead on, when all of them have been created."""
+        """Create schedules of every sort and return when they begin: some seconds ahead, when all have been created."""
         chance = self.chance
         begin = (now() // SECOND + 2 + self.size.rate // 8) * SECOND
         last = begin + int(self.size.seconds * SECOND)
@@ -165,7 +165,7 @@ class _Chaos:
         return begin
 
     def _ask_for_something(self, number: int) -> None:
-        """A one-off each time; sometimes a schedule that is paused for a while, or cancelled."""
+        """Create a one-off, and sometimes a schedule that is paused for a while, or cancelled."""
         due = now() + self.chance.randrange(1, 4) * SECOND
         try:
             self.experiment.create(f"one-off {number}", due, work=0.05)
@@ -203,7 +203,7 @@ class _Chaos:
         self._threads.append(thread)
 
     def _attempt(self, act: Callable[[], None]) -> None:
-        """What could not be done is a failure: the history would be judged as if it had been."""
+        """Record an error as a failure: the history would be judged as if the act had succeeded."""
         try:
             act()
         except Exception as error:
@@ -225,7 +225,7 @@ class _Chaos:
         self._busy.discard(at)
 
     def _hurt(self, database: DatabaseFaults, at: int) -> None:
-        """The server of the store, or the clock of one of its workers."""
+        """Disturb the server of the store, or the clock of one of its workers."""
         faults = self.experiment.faults
         match self.chance.choices(("clock", "cut", "restart", "freeze"), (20, 8, 1, 1))[0]:
             case "clock":

@@ -1,4 +1,4 @@
-"""Faults of a PostgreSQL server: connections are cut, it crashes and starts again, it stands still."""
+"""Faults of a PostgreSQL server: connections are cut, it crashes and restarts, it is suspended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.postgres import PostgresServer
 SERVER = 0
 """The process number of faults that concern everybody."""
 AFTERMATH = SECOND // 4
-"""How long after it is back its clients may still hear of it."""
+"""Time after the end of a fault in which clients may still notice it."""
 
 
 class DatabaseFaults:

@@ -37,11 +37,11 @@ PATIENCE = 60.0
 
 
 class Unanswered(Exception):
-    """A request got no answer that says yes or no."""
+    """A request got no answer, or one that leaves open whether it was carried out."""
 
 
 class Refused(Exception):
-    """A request was answered with no."""
+    """A request was refused."""
 
 
 def now() -> int:
@@ -69,7 +69,7 @@ class Worker:
         return self.process.pid
 
     def set_clock(self, seconds: float) -> None:
-        """Write over what is there: a file that is cut first would kill whoever just reads it from memory."""
+        """Overwrite the file in place: truncating it would kill a process that has it mapped into memory."""
         with self.shift.open("r+b", buffering=0) as file:
             file.write(struct.pack("q", int(seconds * SECOND)))
 
@@ -311,7 +311,7 @@ class Experiment:
         return False
 
     def _nothing_ahead(self) -> bool:
-        """No schedule is active, and no run that may still change is left of one that is not."""
+        """Return whether no schedule is active and no run of the others may still change."""
         schedules = any(self._is_any("/schedules", status) for status in ("pending", "running", "paused"))
         return not schedules and not any(self._is_any("/runs", status) for status in sorted(LIVE))
 
@@ -325,7 +325,7 @@ class Experiment:
         return History(tuple(self.definitions.values()), rows, read_effects(self.effects), tuple(self.faults), until)
 
     def note_broken(self) -> None:
-        """Nothing here gives a reason to set a schedule aside, and what comes after that has no row."""
+        """Record broken schedules as failures: nothing here should break one, and it has no rows afterwards."""
         broken = self.insist("GET", "/schedules", status="broken")["schedules"]
         self.gave_up += [f"{one['id']} is broken: {one['note']}" for one in broken]
 

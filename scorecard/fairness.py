@@ -25,7 +25,7 @@ SMALL_BACKLOG = 500
 SMALL_SECONDS = 2.0
 CHUNK = 1000
 CREATED_A_SECOND = 2500
-"""Slower than any machine stores them: the instant must not come before the last one is stored."""
+"""A rate slower than any machine stores them: the instant must not come before the last one is stored."""
 SETTINGS = "max_schedules = 1000000\nmax_runs_per_hour = 0\ndrain = 0.1\n"
 
 
@@ -75,7 +75,7 @@ def _situation(
 
 
 def _flood(server: Server, count: int) -> None:
-    """All due at one instant, which comes when the last one is stored."""
+    """Create schedules that are all due at one instant, after the last one is stored."""
     settings = Settings(db=server.store, timezone="UTC", max_schedules=2 * count)
     app = build(settings, registry=noop_registry(), tasks=False)
     try:

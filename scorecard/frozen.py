@@ -1,4 +1,4 @@
-"""Frozen: workers and their children stand still beyond the lease and go on; by then their work is somebody else's."""
+"""Frozen: workers and their children are suspended beyond the lease and go on, when others have their work."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def measure(scale: Scale, tell: Tell) -> Result:
 
 
 def _urls(folder: Path, server: str) -> Iterator[str]:
-    """A new store for each round: a file, or a schema of its own on the server."""
+    """Yield a new store for each round: a file, or a new schema on the server."""
     number = 0
     while True:
         number += 1
@@ -127,7 +127,7 @@ class _Round:
         return [one.process for one in found if one.schedule in apart]
 
     def _freeze(self, experiment: Experiment, workers: Sequence[Worker], children: Sequence[int]) -> None:
-        """A worker that is stopped while it writes would keep everybody from writing: it is stopped between two."""
+        """Stop a worker between two writes: if it were stopped within one, nobody else could write."""
         for worker in workers:
             os.kill(worker.pid, signal.SIGSTOP)
             while experiment.is_locked():

@@ -28,7 +28,7 @@ JOB = {
     "idempotency_key": "k",
 }
 SLOW_TOOLS = {"send_push_notification"}
-"""A call waits for a delivery of up to five seconds."""
+"""Tools whose calls wait up to five seconds for a delivery."""
 
 
 def measure(scale: Scale, tell: Tell) -> Result:
@@ -178,7 +178,7 @@ def _toml(names: list[str], values: Values) -> bytes:
 
 
 def _rows(count: int, tell: Tell) -> Iterator[str]:
-    """Stored rows that somebody edited by hand: their schedule may break, the worker and all others go on."""
+    """Edit stored rows at random: their schedule may break, but the worker and all others go on."""
     import apsw
 
     from duetime.testing import Simulation
@@ -199,7 +199,7 @@ def _rows(count: int, tell: Tell) -> Iterator[str]:
 
 
 def _spoil(connection: Any, values: Values) -> None:
-    """Through apsw alone: another SQLite library in this process would drop its locks."""
+    """Change rows through apsw alone: another SQLite library in this process would drop its locks."""
     connection.setbusytimeout(5000)
     ids = [row[0] for row in connection.execute("SELECT id FROM schedules ORDER BY id DESC LIMIT 40")]
     for schedule in ids:

@@ -98,7 +98,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is known of one experiment."""
+    """Everything that is known of one experiment."""
 
     definitions: Sequence[Definition]
     rows: Sequence[Row]
@@ -179,7 +179,7 @@ def _range(definition: Definition, row: Row, own: set[int]) -> Iterable[Finding]
 
 
 def _rows(definition: Definition, rows: Sequence[Row], history: History) -> Iterable[Finding]:
-    """Nothing is left under way, and what did not run has a reason."""
+    """Check that no run is left under way, and that every run that was not executed has a reason."""
     for row in rows:
         if row.status in LIVE:
             yield Finding("stuck", f"run {row.run} of {definition.id} is still {row.status}")
@@ -195,7 +195,7 @@ def _rows(definition: Definition, rows: Sequence[Row], history: History) -> Iter
 
 
 def _may_skip(definition: Definition, row: Row, history: History) -> bool:
-    """A pause, a cancel or a run that is under way at that instant is a reason; a fault may leave one under way."""
+    """Return whether a pause, a cancel or a run under way, which a fault may leave, explains a skipped instant."""
     if definition.paused or definition.cancelled or history.disturbed(None, row.due - 2 * SECOND, row.due):
         return True
     busy = history.executed[definition.id]
@@ -230,7 +230,7 @@ def _repeats(definition: Definition, executions: Sequence[Execution], history: H
 
 
 def _repeat(definition: Definition, before: Execution, after: Execution, history: History) -> Iterable[Finding]:
-    """A second call of one run is a retry of what failed, or explained by a fault between its claim and its record."""
+    """Check that a repeated call retries a failure, or is explained by a fault between its claim and its record."""
     retried = before.how == "failed" and after.attempt > before.attempt
     since = before.begin - (LAPSING if before.how == "stopped" else LEAD)
     faulty = history.disturbed(before.process, since, after.begin)
@@ -270,7 +270,7 @@ def _outcomes(
 
 
 def _failed(definition: Definition, row: Row, calls: Sequence[Execution], history: History) -> Iterable[Finding]:
-    """A run fails when all its attempts did; faults may end it earlier, visibly."""
+    """Check that a run failed only when all its attempts did; faults may visibly end it earlier."""
     if any(history.disturbed(one.process, one.begin - LEAD, row.finished or history.until) for one in calls):
         return
     failures = sum(one.how == "failed" for one in calls)

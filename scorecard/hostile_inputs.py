@@ -101,7 +101,7 @@ def _retry_formula(chance: random.Random) -> Asked:
 
 
 def _credentials(chance: random.Random) -> Asked:
-    """Texts on which a careless pattern for credentials backtracks."""
+    """Return a request with a text on which a careless pattern for credentials backtracks."""
     text = chance.choice(["eyJ-", "Bearer ", "password=", "://", "a:b@", "sk-", '{"token":"', "\\", "=&", "%25"])
     return _create("credentials", payload={"task": "keep", "args": [text * (200_000 // len(text))]})
 

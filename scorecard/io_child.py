@@ -126,7 +126,7 @@ class _Scene:
 
         @registry.task
         def mark(key: str, context: TaskContext) -> None:
-            """Say that it ran."""
+            """Record that the task ran."""
             self.ran.setdefault(key, threading.Event()).set()
 
         return registry
@@ -217,7 +217,7 @@ class _Scene:
         return Ended(broken, uncovered)
 
     def _uncovered(self, number: int, until: datetime) -> list[str]:
-        """The seconds between the first and the last row that have none."""
+        """Return the seconds between the first and the last row that have no row."""
         name = f"every second {number}"
         rows = [run for run in self._runs() if run.name == name]
         covered = {second for run in rows for second in range(run.due // 10**6, (run.last or run.due) // 10**6 + 1)}

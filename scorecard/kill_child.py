@@ -176,7 +176,7 @@ class Scene:
         return worker
 
     def _note_outcomes(self) -> None:
-        """An outcome is acknowledged when the exchange has returned."""
+        """Log each outcome as acknowledged when its exchange has returned."""
         exchange = self.app.store.exchange
 
         def noted(*args: Any, **kwargs: Any) -> Any:
@@ -189,7 +189,7 @@ class Scene:
         setattr(self.app.store, "exchange", noted)  # noqa: B010 - as above
 
     def create(self, number: int) -> None:
-        """Three one-offs a second ahead: a plain one, one that runs at most once, one whose first attempt fails."""
+        """Create three one-offs a second ahead: a plain one, an at-most-once one, and one whose first attempt fails."""
         due = datetime_of(self.clock.now()) + timedelta(seconds=1)
         policies: Sequence[dict[str, Any]] = ({}, {"at_most_once": True}, {"max_attempts": 3, "backoff": SECOND})
         for sort, policy in enumerate(policies):

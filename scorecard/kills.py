@@ -83,8 +83,8 @@ def measure(scale: Scale, tell: Tell) -> Result:
 
 
 def _orders(urls: dict[str, str], folder: Path, statements: dict[str, int]) -> Iterator[tuple[str, Order]]:
-    """Each step on each store, again and again, each time after one more pass; a migration begins again at its first
-    statement when every one has had its kill."""
+    """Yield each step on each store, again and again, each time after one more pass; a migration begins again at its
+    first statement when every one has had its kill."""
     chance = random.Random("kills")
     number = 0
     for passes in itertools.count(1):
@@ -124,7 +124,7 @@ def _in_schema(url: str, name: str) -> str:
 
 @contextmanager
 def _own_store(store: str, order: Order) -> Iterator[None]:
-    """A file of its own, or a schema that is dropped at the end."""
+    """Use a store of its own within the block; the schema of a PostgreSQL store is dropped at the end."""
     yield
     if store == "postgres":
         with psycopg.connect(order.url, autocommit=True) as connection:
@@ -177,7 +177,7 @@ def _recover(scene: Scene) -> list[str]:
 
 
 def _lost(scene: Scene, said: list[list[Any]], folder: Path) -> list[str]:
-    """What was acknowledged and is not there, and what was done more often than it may be."""
+    """Return what was acknowledged and is missing, and what was done more often than allowed."""
     store = scene.app.store
     assert isinstance(store, BaseStore)
     runs = {run.id: run for run in store.runs(RunQuery(limit=10_000, count_to=0)).items}
@@ -208,7 +208,7 @@ def _lines(path: Path) -> list[list[Any]]:
 
 
 def _make_old_store(order: Order) -> None:
-    """A store of the first schema with schedules in it, as the first version acknowledged them."""
+    """Create a store of the first schema with schedules, as the first version acknowledged them."""
     store = open_store(order.url, SettableClock(order.start))
     assert isinstance(store, BaseStore)
     dialect = "sqlite" if order.url.endswith(".db") else "postgres"

@@ -1,4 +1,4 @@
-"""What a line of the scorecard is, what it is asked, and what it answers."""
+"""The lines of the scorecard: their definition, their scale and their result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Tell: TypeAlias = Callable[[str], None]
 
 
 def about(what: str, tell: Tell) -> Tell:
-    """Return the same, with a word of what it is about before each message."""
+    """Return a function that tells the same, with a prefix before each message."""
     return lambda words: tell(f"{what}: {words}")
 
 
 class Scale(StrEnum):
-    """How much a line tries."""
+    """The scale at which a line is measured."""
 
     FULL = "full"
     """The counts that the table states."""

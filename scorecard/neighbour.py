@@ -11,7 +11,7 @@ EVERY_SECOND = {"type": "interval", "seconds": 1}
 
 
 class Seen(NamedTuple):
-    """What became of the neighbour's occurrences."""
+    """The results of the neighbour's occurrences."""
 
     ran: int
     p99: float
@@ -19,11 +19,11 @@ class Seen(NamedTuple):
     worst: float
     not_run: tuple[str, ...]
     broken: tuple[str, ...]
-    """Those of them that did not just come too late."""
+    """Those of `not_run` that were not just late."""
 
 
 class Neighbour:
-    """Call `begin`, let time pass, then `seen`."""
+    """An ordinary owner: call `begin`, let time pass, then call `seen`."""
 
     def __init__(self, server: Server, owner: str = "alice") -> None:
         self.client: Client = server.client(owner)

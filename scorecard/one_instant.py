@@ -24,12 +24,12 @@ from tests.support.postgres import running_postgres
 
 CHUNK = 5000
 CREATED_A_SECOND = 2000
-"""A careful guess, so that everything is there before the instant."""
+"""A low estimate, so that all schedules exist before the instant."""
 THREADS = 16
 LAST_START = 60.0
 P99 = 0.5
 P99_AMID_TESTS = 3.0
-"""Where other tests use the processors as well, a latency says little."""
+"""Bound of the latency where other tests use the processors as well."""
 REQUESTS_A_SECOND = 5
 PATIENCE = 180.0
 
@@ -114,7 +114,7 @@ def _lines(path: Path) -> int:
 
 
 def _create(url: str, count: int, instant: int, tell: Tell) -> None:
-    """In bulk, straight into the store: creating is not what is measured here."""
+    """Create the schedules in bulk, directly in the store: creation is not measured here."""
     trigger = trigger_to_json(OnceTrigger(timezone="UTC", at=Instant(instant)))
     payload, policy, created = '{"task":"stamp","args":[],"kwargs":{}}', '{"grace":31536000000000}', Instant(now())
     store = open_store(url)

@@ -35,7 +35,7 @@ class Delete(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """From here on, a fact has to survive whatever happens."""
+    """A fact that has to survive any fault from here on."""
 
     fact: Any
 
@@ -98,7 +98,7 @@ class Disk:
     """What is certain to be on the disk, and what a power cut may or may not leave there."""
 
     heeds_syncs: bool = True
-    """False: a disk that only says that it has synced, for checking that losses are found."""
+    """Whether syncs are obeyed; a disk that only claims to have synced checks that losses are found."""
     files: dict[str, bytearray] = field(default_factory=dict)
     pending: list[Write | Truncate] = field(default_factory=list)
 
@@ -126,7 +126,7 @@ class Disk:
 
 
 def _survivors(pending: list[Write | Truncate], chance: random.Random, how: str) -> list[Write | Truncate]:
-    """Writes between two syncs reach the disk in any order, or not at all; a sector is written whole."""
+    """Return the writes that survive: between two syncs, any of them, in any order; a sector is written whole."""
     if how == "dropped":
         return []
     if how == "kept":

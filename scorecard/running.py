@@ -17,7 +17,7 @@ EVERY_ELSEWHERE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line that was run."""
+    """The result of a line that was run."""
 
     line: Line
     result: Result

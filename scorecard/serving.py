@@ -67,7 +67,7 @@ class Reply(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a command said."""
+    """The exit code and the output of a command."""
 
     returncode: int
     stdout: str
@@ -237,7 +237,7 @@ def serving(settings: str = "", *arguments: str, env: Mapping[str, str] | None =
 def started(
     folder: Path, settings: str = "", *arguments: str, env: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """As `serving`, in a folder that the caller keeps, and without waiting until it serves: its port is waited for."""
+    """Start a server as `serving` does, in a folder of the caller; reading its port waits until it serves."""
     folder.mkdir(exist_ok=True)
     (folder / "scorecard_tasks.py").write_text(TASKS)
     tasks = json.dumps([str(folder / "scorecard_tasks.py")])
@@ -256,7 +256,7 @@ def started(
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Nothing of the caller's own settings; the sources of this checkout first, with bytecode, as installed."""
+    """Return an environment without the caller's settings, in which the sources of this checkout come first."""
     foreign = ("DUETIME_", "QSTASH_", "PYTHONDONTWRITEBYTECODE")
     own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return own | {

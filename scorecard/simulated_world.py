@@ -34,7 +34,7 @@ FAULTY = ("exchange", "beat", "rescue", "workers", "held", "earliest", "register
 
 
 class Planned(NamedTuple):
-    """What one schedule is, by its definition: it fires at `first` and every `period` until `last`."""
+    """The definition of one schedule: it fires at `first` and every `period` until `last`."""
 
     public_id: str
     first: Instant
@@ -104,7 +104,7 @@ class World:
     # -- what happens ------------------------------------------------------------------------------------------
 
     def play(self) -> bool:
-        """Play all rounds. False when something is still under way at the end."""
+        """Play all rounds; return False if something is still under way at the end."""
         self.faulty = True
         for _ in range(ROUNDS):
             self._disturb()
@@ -130,7 +130,7 @@ class World:
                 pass  # the next round tries again, as the engine does
 
     def _disturb(self) -> None:
-        """Every worker may die or fall asleep for longer than its lease; the clock may be set; people intervene."""
+        """Let workers die or sleep for longer than their lease, set the clock, and let people intervene."""
         chance = self.chance
         for member in self.members:
             if member.asleep:
@@ -146,7 +146,7 @@ class World:
             act(CALLER, chance.choice(self.planned).public_id)
 
     def _set_clock(self, seconds: int) -> None:
-        """A run that was claimed ahead starts after as long as it was ahead, whatever the clock shows by then."""
+        """Set the clock. A run that was claimed ahead still starts after as long as it was ahead."""
         self.clock.jump(by=timedelta(seconds=seconds))
         self._ahead = max(self._ahead, self.clock.now() - START - int(self.clock.monotonic() * SECOND))
         self.set_back |= seconds < 0
@@ -156,7 +156,7 @@ class World:
         return Instant(START + int(self.clock.monotonic() * SECOND) + self._ahead)
 
     def _over(self) -> bool:
-        """True when nothing is due any more. What a quarantine or a person has paused goes on first."""
+        """Return whether nothing is due any more, after resuming what a quarantine or a person has paused."""
         joined = "SELECT public_id FROM schedules JOIN progress ON schedule = id WHERE state = 'paused'"
         paused = self.store._rows(joined, ())
         for (public_id,) in paused:
@@ -299,7 +299,7 @@ class _Scripted:
         return outcome
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing, since nothing was started."""
 
 
 def _text(instant: Instant) -> str:

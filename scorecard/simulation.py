@@ -26,12 +26,12 @@ FIRINGS_PER_SEED = 100
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     firings: int
     digest: str
-    """Of the sequence of (schedule, due, attempt, status)."""
+    """Digest of the sequence of (schedule, due, attempt, status)."""
     failures: tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ def play(seed: int) -> Played:
 
 
 def _runs(world: World) -> list[Run]:
-    """All rows, in the order in which they were made."""
+    """Return all runs, in the order in which they were made."""
     found = world.store.runs(RunQuery(limit=100_000, count_to=0)).items
     return sorted(found, key=lambda run: run.id)
 
@@ -107,7 +107,7 @@ def _check(world: World, runs: Sequence[Run]) -> list[str]:
 
 
 def _uncovered(planned: Planned, runs: Sequence[Run], world: World) -> list[str]:
-    """Every instant of the definition has a row of its own or lies in a range, and nothing else has one.
+    """Check that every instant of the definition, and no other, has its own row or lies in a range.
 
     After the clock was set back, instants inside a range come again and may have a row of their own as well.
     """
@@ -130,7 +130,7 @@ def _uncovered(planned: Planned, runs: Sequence[Run], world: World) -> list[str]
 
 
 def _lost_retries(planned: Planned, runs: Sequence[Run], world: World) -> list[str]:
-    """A run failed only where it had all its attempts, or where trying again cannot help."""
+    """Check that a run failed only if it had all its attempts, or if trying again cannot help."""
     most = planned.policy.get("max_attempts", 1)
     permanent = {(done.run, done.fence) for done in world.executions if done.ends == "permanent"}
     return [
@@ -155,7 +155,7 @@ def _wrong_executions(world: World) -> list[str]:
 
 
 def _wrong_outcomes(world: World, runs: Sequence[Run]) -> list[str]:
-    """What was recorded is what some execution under that fence came to, and it stays."""
+    """Check that each recorded outcome is that of an execution under its fence, and does not change."""
     ended = {(done.run, done.fence): done.ends for done in world.executions}
     failures = []
     for run in runs:

@@ -35,7 +35,7 @@ def measure(scale: Scale, tell: Tell) -> Result:
 
 
 def _strangers(port: int, count: int, held: float, tell: Tell) -> Mapping[str, int]:
-    """Let them come from another process, and return what became of them."""
+    """Start the strangers in another process, and return their results."""
     command = [sys.executable, "-m", "scorecard.stranger_child", str(port), str(count), str(held)]
     said = "{}"
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:

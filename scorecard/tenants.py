@@ -35,7 +35,7 @@ _CHANGING = re.compile(
 
 
 class Probe(NamedTuple):
-    """Another's id and one that nobody has, in the same place."""
+    """A request with another owner's id, and the same request with an id that does not exist."""
 
     about: str
     theirs: str
@@ -254,7 +254,7 @@ def _listening(port: int, client: Client) -> Iterator[Iterator[str]]:
 
 
 def _untouched(server: Server, ids: list[Id]) -> list[str]:
-    """All that the probes asked to change has to be as it was."""
+    """Check that everything the probes asked to change is as it was."""
     ada = server.client("ada")
     names = {json.dumps(ada.got(f"/schedules/{each}")["name"]) for each in ids if isinstance(each, str)}
     return [] if names == {json.dumps(SECRET_WORD)} else [f"names are now {sorted(names)}"]

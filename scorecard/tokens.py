@@ -58,7 +58,7 @@ def _refused(node: Server, path: str, token: str, about: str) -> Iterator[str]:
 
 
 class _Endings:
-    """What is ended on one node is refused on both, whichever it was."""
+    """Checks that what is ended on either node is refused on both."""
 
     def __init__(self, nodes: tuple[Server, ...], duetime: Commands, within: float) -> None:
         self._nodes, self._commands, self._within = nodes, duetime, within
@@ -132,7 +132,7 @@ def _whoami(node: Server, token: str) -> int:
 
 
 def _page(node: Server, cookie: str, signed_in_at: Server) -> int:
-    """The cookie is named after its port: at the other node it is sent under that node's name."""
+    """Request a page. The cookie is named after its port, so the other node gets it under that node's name."""
     own = cookie.replace(str(signed_in_at.port), str(node.port), 1)
     return node.stranger().ask("GET", "/schedules", None, {"Cookie": own}).status
 
