@@ -109,11 +109,24 @@ def test_beside_a_backlog(store: RealStore) -> None:
 def test_long_jobs_of_several_owners_leave_the_next_one_a_thread(store: RealStore) -> None:
     scene = Scene(store, threads=16)
     with scene.running():
-        for owner in ("ada", "cleo", "dora"):
+        for owner, in_all in (("ada", 8), ("cleo", 10), ("dora", 11)):  # one after the other: the order decides
             scene.add(16, owner, "long")
-        eventually(lambda: scene.under_way() >= 11, 10, "all three have begun")
+            eventually(lambda number=in_all: scene.under_way() == number, 10, f"{owner} has begun")  # type: ignore[misc]
         scene.each_second("bob")
         scene.served("bob", 2)
+        assert scene.under_way() >= 11
+
+
+def test_long_jobs_of_owners_that_come_at_once_leave_the_next_one_a_thread(store: RealStore) -> None:
+    """More is claimed than may start then; what only waits for its owner's share takes no room from the next owner."""
+    scene = Scene(store, threads=16)
+    for owner in ("ada", "cleo", "dora"):
+        scene.add(16, owner, "long")
+    with scene.running():
+        eventually(lambda: scene.under_way() == 10, 10, "each of the three has its share")
+        scene.add(1, "bob", "short")
+        scene.served("bob", 1)
+        assert scene.under_way() >= 10
 
 
 def test_reminders_pass_the_long_jobs_of_an_only_owner(store: RealStore) -> None:

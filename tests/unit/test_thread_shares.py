@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from duetime.engine.kind import LOCAL
+from duetime.engine.worker.claim_shares import ClaimShares
 from duetime.engine.worker.thread_shares import ThreadShares
 
 
@@ -32,6 +35,52 @@ def test_every_further_owner_finds_a_thread() -> None:
     threads = shares()
     assert [fill(threads, "job", owner) for owner in ("ada", "bob", "cleo", "dora")] == [8, 2, 1, 1]
     assert fill(threads, "job", "eve") == 0
+
+
+def in_turns(threads: ThreadShares, *owners: str) -> list[int]:
+    """Begin runs of these owners, one of each at a time, until none may begin; how many of each that were."""
+    parts = [threads.part("job", owner) for owner in owners]
+    while starting := [part for part in parts if threads.may_begin(part)]:
+        for part in starting:
+            if threads.may_begin(part):
+                threads.begin(part)
+    return [part.number for part in parts]
+
+
+def claims_of(threads: ThreadShares, **held: int) -> ClaimShares:
+    """What a worker may claim beside the jobs that it holds of these owners."""
+    claims = ClaimShares(0.05, 1000)
+    claims.threads = threads
+    claims.count(Counter({("job", owner): number for owner, number in held.items()}))
+    return claims
+
+
+def test_owners_that_take_turns_leave_more_than_those_that_come_one_after_the_other() -> None:
+    assert in_turns(shares(), "ada", "bob", "cleo") == [4, 3, 3]
+
+
+def test_what_waits_for_its_owners_share_takes_no_room_from_the_next_owner() -> None:
+    threads = shares()
+    in_turns(threads, "ada", "bob", "cleo")
+    claims = claims_of(threads, ada=4, bob=4, cleo=4)
+    assert (claims.idle, claims.limit("job", claims.idle, claims.idle)) == (6, 2)
+    turns = claims.turns("job", "job", at_once=False)
+    assert turns is not None
+    assert [turns.room_of(owner) for owner in ("ada", "bob", "cleo", "dora")] == [0, 0, 0, 1]
+
+
+def test_what_is_claimed_and_may_start_takes_its_room_before_a_thread_has_begun_it() -> None:
+    claims = claims_of(shares(), ada=8, bob=2)
+    assert (claims.idle, claims.limit("job", claims.idle, claims.idle)) == (6, 2)
+
+
+def test_prompts_that_wait_for_their_owners_share_take_no_room_from_another_owners() -> None:
+    threads = shares()
+    assert fill(threads, "prompt", "ada") == 5
+    claims = ClaimShares(0.05, 1000)
+    claims.threads = threads
+    claims.count(Counter({("prompt", "ada"): 8}))
+    assert claims.limit("prompt", claims.idle, claims.idle) == 3
 
 
 @pytest.mark.parametrize("kind", ["job", "request", "prompt"])

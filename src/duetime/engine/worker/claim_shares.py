@@ -40,6 +40,8 @@ class ClaimShares:
         self._kinds: Counter[str] = Counter()
         self._owners: Counter[str] = Counter()
         self._waiting: Counter[tuple[str, str]] = Counter()
+        self.idle = 0
+        """Number of threads that no claimed run may take now; a run of another owner may."""
 
     def took(self, owner: str, seconds: float) -> None:
         if len(self._paces) > _MOST_KNOWN:
@@ -56,14 +58,19 @@ class ClaimShares:
         return NOTIFICATION if kind == NOTIFICATION and self.threads.divided else ""
 
     def count(self, held: Numbers) -> None:
-        """Recount the claimed runs: by kind, by owner, and by group and owner those that no thread executes."""
+        """Recount the claimed runs: by owner, by group and owner those that no thread executes, and by kind those that
+        are executed or may start now. What only waits for its owner's share keeps no thread from another owner."""
         self._kinds, self._owners, self._waiting = Counter(), Counter(), Counter()
+        in_flight = Counter({(part.kind, part.owner): part.number for part in self.threads.in_flight_of()})
+        ready = 0
         for (kind, owner), number in held.items():
-            self._kinds[kind] += number
+            waiting = max(0, number - in_flight[kind, owner])
+            blocked = max(0, waiting - self.threads.startable(kind, owner)) if self.threads.divided else 0
+            self._kinds[kind] += number - blocked
             self._owners[owner] += number
-            self._waiting[self.group(kind), owner] += number
-        for part in self.threads.in_flight_of():
-            self._waiting[self.group(part.kind), part.owner] -= part.number
+            self._waiting[self.group(kind), owner] += waiting
+            ready += waiting - blocked
+        self.idle = max(0, self.threads.threads - self.threads.in_flight - ready) if self.threads.divided else 0
 
     def order(self, kinds: Iterable[str]) -> list[str]:
         """Sort kinds so that those with the smaller limits claim first and the others get what remains."""

@@ -193,11 +193,11 @@ class Worker:
         if not stale and (self._look_at is None or self._look_at > now):
             return []
         held = len(self.hands) - len(ending)
-        room = min(self.options.batch, self._slots() - held)
-        exact = min(room, self.carrier.free, self._threads() - held)
-        solo = min(self.suspects.room(), room)
         self._look_for_others()
         self.shares.count(numbers(item for run, item in self.hands.items() if run not in ending))
+        room = min(self.options.batch, max(self._slots() - held, self.shares.idle))
+        exact = min(room, self.carrier.free, self._threads() - held)
+        solo = min(self.suspects.room(), room)
         wants = self._wants_of(now, exact, solo, room)
         # What was not requested may be due, so it is requested again as soon as a run ends.
         self._blocked = len(wants) < len(self.lanes) or bool(self.shares.full(wants))
