@@ -247,9 +247,9 @@ def test_secrets_are_not_shown_while_they_are_typed(tmp_path: Path) -> None:
     [
         ("", 'a = 1\n\n[t]\nb = "x"\n'),
         ("# only a comment\n", '# only a comment\na = 1\n\n[t]\nb = "x"\n'),
-        ("[t]\nc = 2\n\n\n[u]\nd = 3\n", 'a = 1\n[t]\nc = 2\nb = "x"\n\n\n[u]\nd = 3\n'),
+        ("[t]\nc = 2\n\n\n[u]\nd = 3\n", 'a = 1\n\n[t]\nc = 2\nb = "x"\n\n\n[u]\nd = 3\n'),
         ("a = [\n 1, # one\n]\n[t]\nb = '''\nlong\n'''\n", 'a = 1\n[t]\nb = "x"\n'),
-        ("a = 0\n['t']\n\"b\" = 2 # two\n[t.b2]\n", "a = 1\n['t']\nb = \"x\"\n[t.b2]\n"),
+        ("a = 0\n['t']\n\"b\" = 2 # two\n[t.b2]\n", 'a = 1\n[\'t\']\n"b" = "x" # two\n[t.b2]\n'),
         ("[[rows]]\nb = 1\n[t]\nab = 3\n", 'a = 1\n[[rows]]\nb = 1\n[t]\nab = 3\nb = "x"\n'),
     ],
 )
