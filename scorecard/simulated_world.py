@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import StoreUnavailable, WorkerGone
-from duetime.engine.kind import Caller, Prepared, Work
+from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy.record import Answer
@@ -19,6 +19,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import NewSchedule
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from duetime.testing import SettableClock
 
@@ -65,7 +66,7 @@ class World:
         self.clock = SettableClock(START)
         self._ahead = 0
         self.set_back = False
-        self.store = SqliteStore(MEMORY, self.clock)
+        self.store = SqliteStore(MEMORY, self.clock, MESSENGER)
         self.store.migrate()
         self.faulty = False
         self.executions: list[Execution] = []
@@ -278,6 +279,8 @@ class _Scripted:
 
     name = "job"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    counts_depth = True
+    thread_use = ThreadUse.SHARED
     remembered: tuple[str, ...] = ()
 
     def __init__(self, world: World) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock, datetime_of
-from duetime.engine.delivery import Courier
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Caller, Kind
 from duetime.engine.policy.rate_limit import Budget
@@ -33,6 +32,7 @@ from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.kinds.notifications.build import courier_of, notes_for_others
+from duetime.kinds.notifications.delivery import MESSENGER, Courier
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
 from duetime.kinds.prompts.access import RunAccess, load_tokens, runs_under_way
@@ -298,7 +298,7 @@ def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False
     if is_postgres(url):
         from duetime.stores.postgres.store import PostgresStore
 
-        return PostgresStore(url, clock)
+        return PostgresStore(url, clock, MESSENGER)
     if "://" in url and not url.startswith("sqlite://"):
         scheme = url.split("://", 1)[0]
         raise InvalidInput(f"db: {scheme}:// is not known; use a path, sqlite:///path or postgresql://…", field="db")
@@ -311,7 +311,7 @@ def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False
             raise StoreUnusable(f"there is no {path}; check --db")
         if Path(path).is_relative_to(data_folder()):
             _make_folder(Path(path).parent)
-    return SqliteStore(path, clock)
+    return SqliteStore(path, clock, MESSENGER)
 
 
 def _make_folder(folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
@@ -33,9 +34,9 @@ def opener(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> It
         if engine == "memory" and opened:
             return opened[0]
         if engine == "postgres":
-            opened.append(PostgresStore(request.getfixturevalue("postgres_url")))
+            opened.append(PostgresStore(request.getfixturevalue("postgres_url"), messenger=MESSENGER))
         else:
-            opened.append(SqliteStore(MEMORY if engine == "memory" else tmp_path / "due.db"))
+            opened.append(SqliteStore(MEMORY if engine == "memory" else tmp_path / "due.db", messenger=MESSENGER))
         return opened[-1]
 
     if engine == "postgres":

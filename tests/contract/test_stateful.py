@@ -30,6 +30,7 @@ from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, trigger_to_json
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
@@ -225,7 +226,7 @@ def test_sqlite() -> None:
     def opened() -> BaseStore:
         for earlier in stores:
             earlier.close()
-        stores[:] = [SqliteStore(MEMORY)]
+        stores[:] = [SqliteStore(MEMORY, messenger=MESSENGER)]
         stores[0].migrate()
         return stores[0]
 
@@ -242,7 +243,7 @@ def test_sqlite() -> None:
 
 
 def test_postgres(postgres_url: str) -> None:
-    store = PostgresStore(postgres_url)
+    store = PostgresStore(postgres_url, messenger=MESSENGER)
     store.migrate()
     tables = "schedules, progress, due, runs, attempts, workers"
 

@@ -402,7 +402,7 @@ def test_jobs_that_were_not_asked_for_are_looked_for_as_soon_as_something_ends(s
     kinds = {"job": Play("job"), "notification": Play("notification")}
     worker = Worker(store, kinds, CLOCK, WorkerOptions(batch=20))
     worker.carrier = line = Line(8)
-    worker.shares.threads = ThreadShares(8)
+    worker.shares.threads = ThreadShares(8, {name: kind.thread_use for name, kind in kinds.items()})
     worker.register()
     create(store, *due(10, owner="local"))
     worker.exchange()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import SystemClock
-from duetime.engine.delivery import Parcel
 from duetime.engine.outcome import Completed, Outcome
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.delivery import Parcel
 from duetime.kinds.notifications.router import RoutingCourier
 
 FULL: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import StoreUnavailable
-from duetime.engine.kind import Caller, Prepared, Work
+from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.worker.runner import ClaimedRun
@@ -45,14 +45,20 @@ class Unreliable:
         return call
 
 
+USES = {"notification": ThreadUse.RESERVED, "prompt": ThreadUse.CAPPED}
+"""As the kinds of these names have it."""
+
+
 class Play:
     """A kind that does what the test says, and remembers which runs it was given."""
 
     defaults: Mapping[str, Any] = MappingProxyType({})
+    counts_depth = True
     remembered: tuple[str, ...] = ()
 
     def __init__(self, name: str = "job", act: Callable[[Work], Outcome] | None = None) -> None:
         self.name = name
+        self.thread_use = USES.get(name, ThreadUse.SHARED)
         self._act = act
         self.begun: list[RunId] = []
         self._lock = threading.Lock()

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from duetime.engine.clock import SystemClock
-from duetime.engine.delivery import Parcel
 from duetime.engine.outcome import Retry
 from duetime.kinds.notifications.channels import apprise
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
+from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts
 

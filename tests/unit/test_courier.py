@@ -10,10 +10,11 @@ import pytest
 
 from duetime.app import build
 from duetime.engine.clock import SystemClock
-from duetime.engine.delivery import ALERTS, Inbox
+from duetime.engine.topics import ALERTS
 from duetime.kinds.notifications.build import courier_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.delivery import Inbox
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.couriers import courier, parcel, told
 from tests.support.ntfy import NtfyReceiver

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.worker.runner import ClaimedRun, carry_out
@@ -23,6 +23,8 @@ class Late:
 
     name = "job"
     defaults: Mapping[str, Any] = {}
+    counts_depth = True
+    thread_use = ThreadUse.SHARED
     remembered: tuple[str, ...] = ()
 
     def __init__(self, outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ import pytest
 from duetime.app import build
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, UnknownZone
-from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Retry, Waiting
 from duetime.engine.policy.checkout import LEFT
@@ -22,6 +22,7 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from duetime.engine.validation import Changes
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.prompts.agent import Errand, Reply, Spent
 from duetime.kinds.prompts.agents.heartbeat import (
     BEAT,
@@ -267,6 +268,8 @@ class Prompts:
 
     name = "prompt"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    counts_depth = True
+    thread_use = ThreadUse.SHARED
     remembered: tuple[str, ...] = ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
@@ -287,7 +290,7 @@ LOCAL = Caller("local")
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
     clock = SystemClock()
-    store = SqliteStore(MEMORY, clock)
+    store = SqliteStore(MEMORY, clock, MESSENGER)
     store.migrate()
     yield Scheduler(store, {"prompt": Prompts()}, clock)
     store.close()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.delivery import Inbox, Parcel
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, StopReason, StopSignal, Work
 from duetime.engine.model import Cause, RunId, RunStatus, ScheduleId
@@ -20,6 +19,7 @@ from duetime.engine.policy.rows import new_run
 from duetime.engine.redaction import without_secrets
 from duetime.engine.topics import is_topic
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.notifications.delivery import Inbox, Parcel
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import NotificationSettings, Settings
 from duetime.testing import Simulation

@@ -13,6 +13,7 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err, Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.waking import prompts_for_nobody
 
@@ -54,7 +55,7 @@ def test_what_is_refused_names_its_field(payload: dict[str, Any], field: str, wo
 
 
 def test_a_prompt_that_becomes_a_reminder_reaches_somebody() -> None:
-    store = SqliteStore(":memory:")
+    store = SqliteStore(":memory:", messenger=MESSENGER)
     store.migrate()
     scheduler = Scheduler(store, {"prompt": prompts_for_nobody()}, SystemClock())
     heard = []
@@ -78,7 +79,7 @@ def test_a_reminder_has_no_agent_to_limit(name: str) -> None:
 
 def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
     """It is sent when it completes, and it never fails: whichever of the two comes second is refused."""
-    store = SqliteStore(":memory:")
+    store = SqliteStore(":memory:", messenger=MESSENGER)
     store.migrate()
     scheduler = Scheduler(store, {"prompt": prompts_for_nobody()}, SystemClock())
     plain, reminds, unheard = {"prompt": "tea"}, {"prompt": "tea", "remind": True}, {"notify_on": "failure"}

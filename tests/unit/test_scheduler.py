@@ -19,6 +19,7 @@ from duetime.engine.validation import Changes, Limits, NewSchedule
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
@@ -35,7 +36,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 def scheduler(clock: SettableClock) -> Iterator[Scheduler]:
-    store = SqliteStore(":memory:")
+    store = SqliteStore(":memory:", messenger=MESSENGER)
     store.migrate()
     yield Scheduler(store, {"job": JobKind(Registry(TASKS))}, clock, limits=Limits(schedules=5))
     store.close()
@@ -312,7 +313,7 @@ def test_the_deepest_run_may_still_tell_a_person(scheduler: Scheduler) -> None:
 
 
 def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: SettableClock) -> None:
-    store = SqliteStore(":memory:")
+    store = SqliteStore(":memory:", messenger=MESSENGER)
     store.migrate()
     scheduler = Scheduler(store, {"job": JobKind(Registry(TASKS))}, clock, limits=Limits(stored_bytes=50_000))
     large = replace(JOB, payload={"task": "echo", "args": ["x" * 20_000], "kwargs": {}})

@@ -6,13 +6,15 @@ from collections import Counter
 
 import pytest
 
-from duetime.engine.kind import LOCAL
+from duetime.engine.kind import LOCAL, ThreadUse
 from duetime.engine.worker.claim_shares import ClaimShares
 from duetime.engine.worker.thread_shares import ThreadShares
 
+USES = {"job": ThreadUse.SHARED, "prompt": ThreadUse.CAPPED, "notification": ThreadUse.RESERVED}
+
 
 def shares(threads: int = 16, *, alone: bool = False) -> ThreadShares:
-    made = ThreadShares(threads)
+    made = ThreadShares(threads, USES)
     made.alone = alone
     return made
 
@@ -100,7 +102,7 @@ def test_notifications_in_flight_count_towards_what_is_kept_for_them() -> None:
 
 
 def test_a_worker_without_notifications_keeps_nothing_for_them() -> None:
-    threads = ThreadShares(16, notifications=False)
+    threads = ThreadShares(16, {"job": ThreadUse.SHARED})
     assert fill(threads, "job", LOCAL) == 16
 
 

@@ -20,6 +20,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.times import format_local
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from duetime.engine.usage import NOTHING, Cap, Left, Used, reached
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.prompts.agent import Access, Errand, Reply, Spent
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waker, Waking
@@ -74,7 +75,7 @@ class Stage:
         wakes: Mapping[str, Used] = MappingProxyType({}),
         inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
-        self.store: BaseStore = SqliteStore(":memory:")
+        self.store: BaseStore = SqliteStore(":memory:", messenger=MESSENGER)
         self.store.migrate()
         self.clock = Stopped()
         self.agent = Scripted(answer if answer is not None else Reply("done"))

@@ -112,10 +112,21 @@ class Work:
         return policy_from_json(self.claim.definition.policy)
 
 
+class ThreadUse(StrEnum):
+    """How the runs of a kind share the threads of a worker with other kinds."""
+
+    SHARED = "shared"
+    RESERVED = "reserved"  # a quarter of the threads is left to such kinds, because their runs are short and urgent
+    CAPPED = "capped"  # such kinds take at most half of the threads, because their runs are long
+
+
 class Kind(Protocol):
     name: str
     defaults: Mapping[str, Any]
     """Policy defaults of this kind, where they differ from the general ones."""
+    counts_depth: bool
+    """False if its runs start no further agent: then a run of any depth may schedule them."""
+    thread_use: ThreadUse
     remembered: tuple[str, ...]
     """Payload fields that are kept when a schedule is deleted, because its runs show them; most kinds need none."""
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from duetime.engine.checkout import Handing
 from duetime.engine.clock import DAY, Clock, Instant
-from duetime.engine.delivery import NOTIFICATION
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState, status_of
@@ -16,7 +15,7 @@ from duetime.engine.ownership import LOCAL
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.create import Draft
-from duetime.engine.policy.follow_ups import alert
+from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.queries import NOT_FOUND, expected
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Created, Store
@@ -93,17 +92,20 @@ class Scheduler(Handing):
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
         """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
         now = self.clock.now()
-        # A message to a person starts no further agent, so a run of any depth may send one.
-        if caller.depth > self.limits.depth and any(new.kind != NOTIFICATION for new in news):
+        if caller.depth > self.limits.depth and any(self._counts_depth(new.kind) for new in news):
             return self._too_deep(caller, now)
         return Ok([self.drafter.draft(caller, new, now) for new in news])
+
+    def _counts_depth(self, kind: str) -> bool:
+        found = self.kinds.get(kind)
+        return found is None or found.counts_depth
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
         """Refuse a run that schedules too deep, and alert the owner: once a day, however often it is tried."""
         reason = f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it"
         text = f"An agent's run tried to schedule a further one and was refused: {reason}."
         told = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
-        self._create([alert(caller.owner, told, now)], {})
+        self._create(drafts_of([alert(caller.owner, told)], self.store.messenger, now), {})
         return Err("depth", reason)
 
     def _made_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]] | None:

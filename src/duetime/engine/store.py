@@ -17,6 +17,7 @@ from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.create import Draft
 from duetime.engine.policy.evaluation import Answers, Question
+from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.result import Result
@@ -135,6 +136,8 @@ class Health:
 class Store(Remotes, Revocations, Figures, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
+    messenger: Messenger | None
+    """The kind that carries messages to owners; without one, nobody is told how runs end."""
 
     def migrate(self) -> None:
         """* Bring the schema up to this code's version; refuse one that is newer."""

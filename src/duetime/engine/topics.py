@@ -1,4 +1,4 @@
-"""Topics: what a notification is filed under, and what its receiver subscribes to."""
+"""Topics: what a message is filed under, and what its receiver subscribes to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from duetime.engine.errors import InvalidInput
 TOPIC = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _TOPIC = re.compile(TOPIC[1:-1])
 _LONGEST = 200
+
+ALERTS = "duetime-alerts"
+"""The topic for alerts that need a person, where a schedule names no topic itself."""
 
 
 def is_topic(text: object) -> bool:

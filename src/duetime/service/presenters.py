@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.delivery import INBOX
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Attempt, Run, Schedule, ScheduleId, ScheduleState, WorkerRow, lane_of, status_of
@@ -22,6 +21,7 @@ from duetime.engine.triggers import describe, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.kinds.requests.wire import KIND as REQUEST
 from duetime.service.masking import masked, masked_payload, masked_result
+from duetime.settings.sections import INBOX
 
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from duetime.engine.delivery import INBOX
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition
 from duetime.engine.policy.options import policy_for_ending
@@ -13,6 +12,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.kinds.notifications.local import LocalNotifications
 from duetime.kinds.notifications.service import NotificationService
 from duetime.service.presenters import Idle, idleness
+from duetime.settings.sections import INBOX
 
 
 class Inboxes(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from duetime.engine.delivery import ALERTS
 from duetime.engine.ownership import ONLY_LOCAL
+from duetime.engine.topics import ALERTS
 
 LOCAL = "local"
 QSTASH = "qstash"
@@ -14,7 +14,8 @@ STANDING = "HEARTBEAT.md"
 """The default file for the standing instructions of a heartbeat."""
 
 INBOX = "inbox"
-"""The name of the agent that is not started: its prompts wait until a connected agent takes them."""
+"""The channel that needs no network, because the store keeps its messages; and the agent that is not started: its
+prompts wait until a connected agent takes them."""
 HEARTBEAT = "heartbeat"
 """The name by which prompts address the heartbeat; no other agent may have it."""
 

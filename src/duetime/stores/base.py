@@ -17,6 +17,7 @@ from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.create import Draft, begin
 from duetime.engine.policy.evaluation import Answers
+from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rescue import Excuses, plan_rescue
@@ -82,7 +83,8 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
     _sql: ClassVar[Mapping[str, str]]
     """The dialect's named queries."""
 
-    def __init__(self) -> None:
+    def __init__(self, messenger: Messenger | None) -> None:
+        self.messenger = messenger
         self._listeners: list[Callable[[], None]] = []
 
     @abstractmethod
@@ -163,7 +165,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
             found = tx.lock_schedule(schedule)
             if found is None:
                 return Err("not_found")
-            result = _carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
+            result = self._carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
         return self._told(result)
 
     @within_transaction
@@ -175,8 +177,18 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
             current = None if schedule is None else tx.run(run)
             if schedule is None or current is None:
                 return Err("not_found")
-            result = _carry_out(tx, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
+            result = self._carry_out(tx, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
         return self._told(result)
+
+    def _carry_out(self, tx: Transaction, decision: Decision, now: Instant) -> Result[Any]:
+        if isinstance(decision, Err):
+            return decision
+        writes, value = decision.value
+        if tx.insert_runs(writes.new_runs):
+            return Err("conflict", "this occurrence has a run already")
+        apply(tx, writes, now, self.messenger)
+        tx.announce()
+        return Ok(value)
 
     def _told(self, result: Result[Any]) -> Result[Any]:
         """Notify the listeners of a change, but not of a refusal, which changed nothing."""
@@ -212,14 +224,14 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
         budget: Budget | int | None = None,
         answers: Answers | None = None,
     ) -> Exchange:
-        limit = Budget(budget) if isinstance(budget, int) else budget
+        limit, messenger = Budget(budget) if isinstance(budget, int) else budget, self.messenger
         with self._write() as tx:
             if not tx.lock_worker(worker):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == asked else None  # they were computed for a time that has not come yet
-            settled = settle(tx, worker, now, finished, known) if finished else []
-            claims, seen, postponed = take(tx, worker, now, wants, limit, answers) if wants else ([], 0, [])
+            settled = settle(tx, worker, now, finished, known, messenger) if finished else []
+            claims, seen, postponed = take(tx, worker, now, wants, limit, answers, messenger) if wants else ([], 0, [])
             if limit is not None:
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
         return Exchange(settled, claims, seen, postponed)
@@ -232,7 +244,8 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
                 return None
             held = tx.held_by(dead)
             not_begun = [RunId(int(run)) for run in listed.split(",") if run.isdigit()]
-            apply(tx, plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun))), now)
+            writes = plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun)))
+            apply(tx, writes, now, self.messenger)
             tx.announce()
         self._announce()
         return len(held)
@@ -326,14 +339,3 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
 
     def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._rows(self._sql[name], values)
-
-
-def _carry_out(tx: Transaction, decision: Decision, now: Instant) -> Result[Any]:
-    if isinstance(decision, Err):
-        return decision
-    writes, value = decision.value
-    if tx.insert_runs(writes.new_runs):
-        return Err("conflict", "this occurrence has a run already")
-    apply(tx, writes, now)
-    tx.announce()
-    return Ok(value)

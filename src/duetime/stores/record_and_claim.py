@@ -14,6 +14,7 @@ from duetime.engine.policy.claim import Claim, Entry, plan_claims
 from duetime.engine.policy.create import Draft, begin, quota_reached
 from duetime.engine.policy.evaluation import Answers, Question
 from duetime.engine.policy.finish import HeldRun
+from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.rate_limit import Budget, hold_back, hour_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.policy.writes import Writes
@@ -56,10 +57,11 @@ def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int
     return None
 
 
-def apply(tx: Transaction, writes: Writes, now: Instant) -> None:
+def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:
     """Apply writes and create the follow-ups in the same transaction, so that neither exists without the other."""
     tx.apply(writes, now)
-    fresh = fresh_of(writes.follow_ups, known_by_key(tx, writes.follow_ups)) if writes.follow_ups else []
+    drafts = drafts_of(writes.follow_ups, messenger, now) if writes.follow_ups else []
+    fresh = fresh_of(drafts, known_by_key(tx, drafts)) if drafts else []
     if fresh:  # an alert that was already given today is known by its key and not repeated
         fresh.sort(key=key_of)  # in a fixed order: two transactions with the same follow-ups cannot deadlock
         ids = tx.new_schedule_ids(len(fresh))
@@ -71,13 +73,18 @@ def apply(tx: Transaction, writes: Writes, now: Instant) -> None:
 
 
 def settle(
-    tx: Transaction, worker: WorkerId, now: Instant, finished: Sequence[Finished], known: Mapping[RunId, Claim]
+    tx: Transaction,
+    worker: WorkerId,
+    now: Instant,
+    finished: Sequence[Finished],
+    known: Mapping[RunId, Claim],
+    messenger: Messenger | None,
 ) -> list[Answer]:
     runs = [item.run for item in finished]
     remembered = all(map(known.__contains__, runs))
     held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
     settlement = plan_settlement(held, finished, worker, now, tx)
-    apply(tx, settlement.writes, now)
+    apply(tx, settlement.writes, now, messenger)
     return settlement.answers
 
 
@@ -112,7 +119,8 @@ def take(
     now: Instant,
     wants: Sequence[ClaimRequest],
     budget: Budget | None,
-    answers: Answers | None = None,
+    answers: Answers | None,
+    messenger: Messenger | None,
 ) -> tuple[list[Claim], int, list[Question]]:
     entries = _due_entries(tx, wants)
     seen = len(entries)
@@ -130,7 +138,7 @@ def take(
         conflicts = tx.insert_runs(plan.writes.new_runs)
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
-    apply(tx, plan.writes, now)
+    apply(tx, plan.writes, now, messenger)
     return plan.claims, seen, postponed
 
 

@@ -15,13 +15,13 @@ import typer
 
 from duetime.cli.setup import init_choices, toml_text
 from duetime.engine.clock import SystemClock
-from duetime.engine.delivery import INBOX
 from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
 from duetime.kinds.notifications.checks import alerts_warning, place_of_alerts
 from duetime.kinds.prompts.kind import REMINDERS
 from duetime.service.calls import Refused
 from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
+from duetime.settings.sections import INBOX
 from duetime.settings.trust import ADVICE, TrustedFiles, read_found
 from duetime.terminal import output
 from duetime.terminal.context import Json, program

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from duetime.cli.setup.toml_text import Path
-from duetime.engine.delivery import INBOX
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.times.zones import known_zone
 from duetime.engine.topics import is_topic
 from duetime.kinds.prompts.agents.presets import PRESETS
 from duetime.settings import Settings, local_zone
+from duetime.settings.sections import INBOX
 from duetime.terminal.questions import ask, ask_secret, choose
 
 PUBLIC = "https://ntfy.sh"

@@ -72,7 +72,7 @@ def pause_and_tell(
 ) -> Progress:
     """Pause a schedule automatically and alert its owner: nothing more starts until a person resumes it, so a person
     has to know. Sent once, since a paused schedule does not come here again."""
-    writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), now, policy.deliver_to))
+    writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), policy.deliver_to))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 

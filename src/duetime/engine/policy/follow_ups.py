@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 from duetime.engine.clock import Instant
-from duetime.engine.delivery import ALERTS, ATTEMPTS
 from duetime.engine.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.create import Draft
 from duetime.engine.policy.options import Callback, NotifyOn, Policy, callback_policy, make_policy, policy_to_json
+from duetime.engine.topics import ALERTS
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
-
-LONGEST = 4000
-"""Maximum characters of a result or an error that a message quotes; a channel may cut it further."""
 
 GONE = "~gone-"
 """Key prefix of deleted schedules."""
 NO_PAYLOAD = "null"
 """What is usually kept of a deleted schedule's payload."""
+
+_LONGEST_NAME = 200
 
 _HEARD = {
     RunStatus.COMPLETED: (NotifyOn.SUCCESS, NotifyOn.ALWAYS),
@@ -31,18 +31,43 @@ _HEARD = {
 """Endings that somebody may want to hear of; whoever cancelled a run knows about it."""
 
 
+class Message(NamedTuple):
+    """What an owner is told. Its key is reserved, so that it is told once."""
+
+    owner: str
+    key: str
+    topic: str
+    title: str
+    text: str
+    went_well: bool
+    tags: tuple[str, ...] = ()
+    """By the tag of its run, a reader can look the run up: channels show tags, or pass them on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Messenger:
+    """The kind that carries messages to people: how a message becomes a payload of that kind, and its policy."""
+
+    kind: str
+    payload: Callable[[Message], Mapping[str, Any]]
+    policy: Mapping[str, Any]
+
+
+FollowUp: TypeAlias = Draft | Message
+
+
 def is_failing(policy: Policy, progress: Progress, failures: int) -> bool:
     """Return whether a recurring schedule has failed so often in a row that its next occurrence should not run."""
     recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
     return recurs and 0 < policy.pause_after <= failures
 
 
-def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[Draft]:
+def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[FollowUp]:
     heard = _HEARD.get(RunStatus(run.status), ())
     if policy.deliver_to is not None and policy.notify_on in heard:
         went_well = run.status == RunStatus.COMPLETED
-        title, text, tag = _headline(run), _told(run), _tag(run)
-        yield _message(definition.owner, _key(run), policy.deliver_to, title, text, now, tag, went_well=went_well)
+        title, text, tags = _headline(run)[:_LONGEST_NAME], _told(run), (f"run-{run.id}",)
+        yield Message(definition.owner, _key(run), policy.deliver_to, title, text, went_well, tags)
     for number, callback in enumerate(policy.callbacks):
         if callback.on in heard and not definition.key.startswith(GONE):  # the payload that it would report is not kept
             yield _callback(definition, run, f"{_key(run)}:{number}", callback, now)
@@ -53,19 +78,26 @@ def failing(definition: Definition, run: Run, note: str) -> Alert:
     return Alert(f"run:{run.id}.{run.fence}:paused", f"{run.name} is paused", text)
 
 
-def alert(owner: str, told: Alert, now: Instant, topic: str | None = None) -> Draft:
-    """Draft an alert: it goes to the owner's topic for alerts unless a schedule names another."""
-    return _message(owner, f"~{told.key}", topic or ALERTS, told.title, told.text, now, went_well=False)
+def alert(owner: str, told: Alert, topic: str | None = None) -> Message:
+    """Return the message for an alert: it goes to the owner's topic for alerts unless a schedule names another."""
+    return Message(owner, f"~{told.key}", topic or ALERTS, told.title[:_LONGEST_NAME], told.text, went_well=False)
+
+
+def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: Instant) -> list[Draft]:
+    """Draft all follow-ups. Without a messenger, messages are left out: there is no kind that could send them."""
+    drafts = []
+    for each in follow_ups:
+        if isinstance(each, Draft):
+            drafts.append(each)
+        elif messenger is not None:
+            payload, policy = messenger.payload(each), make_policy(messenger.policy)
+            drafts.append(_draft(each.owner, 0, each.key, messenger.kind, each.title, each.topic, payload, policy, now))
+    return drafts
 
 
 def _key(run: Run) -> str:
     """Return the key of a run's end. A run that is retried manually ends again, under another fence."""
     return f"~run:{run.id}.{run.fence}"
-
-
-def _tag(run: Run) -> str:
-    """Return the tag by which a reader of the message can look up the run: channels show tags, or pass them on."""
-    return f"run-{run.id}"
 
 
 def _headline(run: Run) -> str:
@@ -99,20 +131,6 @@ def _parsed(result: str | None) -> Any:
         return result
 
 
-def _message(
-    owner: str, key: str, topic: str, title: str, text: str, now: Instant, *tags: str, went_well: bool
-) -> Draft:
-    payload = {
-        "message": text if len(text) <= LONGEST else f"{text[:LONGEST]} …",
-        "topic": topic,
-        "title": title[:200],
-        "tags": ["white_check_mark" if went_well else "rotating_light", *tags],
-        "priority": 3 if went_well else 4,
-    }
-    policy = make_policy({"max_attempts": ATTEMPTS})
-    return _draft(owner, 0, key, "notification", title[:200], topic, payload, policy, now)
-
-
 def _callback(definition: Definition, run: Run, key: str, callback: Callback, now: Instant) -> Draft:
     about = {
         "run": run.id,
@@ -126,7 +144,7 @@ def _callback(definition: Definition, run: Run, key: str, callback: Callback, no
         "error": run.error,
     }
     payload = {**callback.payload, "about": about}
-    name, policy = f"callback of {run.name}"[:200], callback_policy(callback)
+    name, policy = f"callback of {run.name}"[:_LONGEST_NAME], callback_policy(callback)
     return _draft(definition.owner, definition.depth, key, callback.kind, name, "", payload, policy, now)
 
 

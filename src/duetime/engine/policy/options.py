@@ -10,9 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
-from duetime.engine.delivery import ATTEMPTS
 from duetime.engine.errors import InvalidInput
 from duetime.engine.topics import checked_topic
+
+CALLBACK_ATTEMPTS = 10
+"""Attempts of a callback that sets no number: with the default backoff they take about an hour and a half."""
 
 
 class CatchUp(StrEnum):
@@ -142,7 +144,7 @@ def _callback(given: Any) -> Callback:
 
 def callback_policy(callback: Callback) -> Policy:
     """Return the policy of a callback. Raises InvalidInput."""
-    return make_policy({"max_attempts": ATTEMPTS, **callback.policy})
+    return make_policy({"max_attempts": CALLBACK_ATTEMPTS, **callback.policy})
 
 
 def policy_to_json(policy: Policy) -> str:

@@ -113,7 +113,7 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
     if outcome.alert is not None:  # its owner is alerted, once
         _say_why(writes, held, outcome.alert.text)
         deliver_to = policy_for_ending(held.definition.policy).deliver_to
-        writes.follow_ups.append(alert(held.definition.owner, outcome.alert, now, deliver_to))
+        writes.follow_ups.append(alert(held.definition.owner, outcome.alert, deliver_to))
     elif outcome.after and outcome.reason is not None:
         _say_why(writes, held, outcome.reason)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Definition, DueEntry, Progress, Run, RunId, ScheduleId
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.follow_ups import FollowUp
 
 NewId = Callable[[], RunId]
 
@@ -38,8 +38,8 @@ class Writes:
     due_new: list[DueEntry] = field(default_factory=list)
     spared: dict[RunId, int] = field(default_factory=dict)
     """Runs that a worker's death does not count against, with the number that `policy.rescue` reads the next time."""
-    follow_ups: list[Draft] = field(default_factory=list)
-    """One-off schedules that this decision creates, such as the message that tells how a run ended."""
+    follow_ups: list[FollowUp] = field(default_factory=list)
+    """Messages and callbacks that this decision sends, such as the message that tells how a run ended."""
 
     def withdraw(self, schedule: ScheduleId) -> None:
         """Remove everything of this schedule from the queue, even what was decided a moment ago."""

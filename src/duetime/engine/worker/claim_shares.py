@@ -11,7 +11,7 @@ from duetime.engine.fair_share import UNLIMITED, Cursor, Turns
 from duetime.engine.kind import LOCAL
 from duetime.engine.store import ClaimRequest
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.thread_shares import NOTIFICATION, PROMPT, ThreadShares
+from duetime.engine.worker.thread_shares import CAPPED, RESERVED, ThreadShares
 
 SLOW = 1.0
 """Seconds that a run is assumed to take until its owner's runs have proved faster."""
@@ -32,12 +32,12 @@ class ClaimShares:
     """Limits claims to what can start soon: a run that only waits here could be run by another worker."""
 
     def __init__(self, ahead: float, most_ahead: int) -> None:
-        self.threads = ThreadShares(0)
+        self.threads = ThreadShares(0, {})
         """The shares of the pool that executes runs; `Engine` sets them if there is a pool."""
         self._ahead, self._most_ahead = ahead, most_ahead
         self._paces: dict[str, float] = {}
         self._cursors: dict[str, Cursor] = {}
-        self._kinds: Counter[str] = Counter()
+        self._uses: Counter[str] = Counter()
         self._owners: Counter[str] = Counter()
         self._waiting: Counter[tuple[str, str]] = Counter()
         self.idle = 0
@@ -54,19 +54,19 @@ class ClaimShares:
             self._paces.pop(item.claim.definition.owner, None)
 
     def group(self, kind: str) -> str:
-        """Return the group of kinds that a kind shares threads with; notifications have reserved threads."""
-        return NOTIFICATION if kind == NOTIFICATION and self.threads.divided else ""
+        """Return the group of kinds that a kind shares threads with; some kinds have reserved threads."""
+        return RESERVED if self.threads.divided and self.threads.use_of(kind) is RESERVED else ""
 
     def count(self, held: Numbers) -> None:
-        """Recount the claimed runs: by owner, by group and owner those that no thread executes, and by kind those that
+        """Recount the claimed runs: by owner, by group and owner those that no thread executes, and by use those that
         are executed or may start now. What only waits for its owner's share keeps no thread from another owner."""
-        self._kinds, self._owners, self._waiting = Counter(), Counter(), Counter()
+        self._uses, self._owners, self._waiting = Counter(), Counter(), Counter()
         in_flight = Counter({(part.kind, part.owner): part.number for part in self.threads.in_flight_of()})
         ready = 0
         for (kind, owner), number in held.items():
             waiting = max(0, number - in_flight[kind, owner])
             blocked = max(0, waiting - self.threads.startable(kind, owner)) if self.threads.divided else 0
-            self._kinds[kind] += number - blocked
+            self._uses[self.threads.use_of(kind)] += number - blocked
             self._owners[owner] += number
             self._waiting[self.group(kind), owner] += waiting
             ready += waiting - blocked
@@ -74,15 +74,16 @@ class ClaimShares:
 
     def order(self, kinds: Iterable[str]) -> list[str]:
         """Sort kinds so that those with the smaller limits claim first and the others get what remains."""
-        places = {PROMPT: 0, NOTIFICATION: 2} if self.threads.divided else {}
-        return sorted(kinds, key=lambda kind: places.get(kind, 1))
+        places = {CAPPED: 0, RESERVED: 2} if self.threads.divided else {}
+        return sorted(kinds, key=lambda kind: places.get(self.threads.use_of(kind), 1))
 
     def limit(self, kind: str, limit: int, room: int) -> int:
         """Return how many runs of a kind may be claimed without using the room reserved for other kinds."""
-        if not self.threads.divided or kind == NOTIFICATION:
+        use = self.threads.use_of(kind)
+        if not self.threads.divided or use is RESERVED:
             return limit
-        limit = min(limit, room - max(0, self.threads.reserve - self._kinds[NOTIFICATION]))
-        return min(limit, self.threads.most_prompts - self._kinds[PROMPT]) if kind == PROMPT else limit
+        limit = min(limit, room - max(0, self.threads.reserve - self._uses[RESERVED]))
+        return min(limit, self.threads.most_capped - self._uses[CAPPED]) if use is CAPPED else limit
 
     def turns(self, kind: str, lane: str, *, at_once: bool) -> Turns | None:
         """Return how owners share a claim. `at_once`: each run needs an idle thread, so none is claimed ahead."""

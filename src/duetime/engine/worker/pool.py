@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from duetime.engine.kind import ThreadUse
 from duetime.engine.worker.fair_queue import FairLine
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import Part, ThreadShares
@@ -16,12 +17,11 @@ class Pool:
         threads: int,
         carry_out: Callable[[ClaimedRun], None],
         after: Callable[[], None],
-        *,
-        notifications: bool = True,
+        uses: Mapping[str, ThreadUse],
     ) -> None:
         self._carry_out = carry_out
         self._after = after
-        self.shares = ThreadShares(threads, notifications=notifications)
+        self.shares = ThreadShares(threads, uses)
         self._line = FairLine(self.shares)
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)

@@ -15,7 +15,6 @@ from duetime.engine.worker.exchange_age import ExchangeAge
 from duetime.engine.worker.pool import Pool
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.store_clock import StoreClock
-from duetime.engine.worker.thread_shares import NOTIFICATION
 from duetime.engine.worker.timer import Timer
 from duetime.engine.worker.worker import Worker, WorkerOptions
 
@@ -49,7 +48,8 @@ class Engine:
         self.exchange_age.limit = self._longest_pause
         self._following = clock = StoreClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
-        self.pool = Pool(self.options.threads, self._carry_out, self._ran, notifications=NOTIFICATION in kinds)
+        uses = {name: kind.thread_use for name, kind in kinds.items()}
+        self.pool = Pool(self.options.threads, self._carry_out, self._ran, uses)
         self.timer = Timer(clock)
         self.worker.carrier = self.pool
         self.worker.shares.threads = self.pool.shares

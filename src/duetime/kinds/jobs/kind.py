@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
 from duetime.engine.errors import InvalidInput, UnknownTask
-from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
@@ -38,6 +38,8 @@ class JobKind:
 
     name = "job"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    counts_depth = True
+    thread_use = ThreadUse.SHARED
     remembered: tuple[str, ...] = ()
 
     def __init__(self, registry: Registry = default_registry, *, grace: float = 5.0, patience: float = 30.0) -> None:

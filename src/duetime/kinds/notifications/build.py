@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from duetime.engine.clock import Clock
-from duetime.engine.delivery import NOTIFICATION, Courier, Inbox
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
+from duetime.kinds.notifications.delivery import NOTIFICATION, Courier, Inbox
 from duetime.kinds.prompts.build import channel_names
 from duetime.settings import Settings
 

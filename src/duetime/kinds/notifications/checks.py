@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from duetime.engine.clock import Clock
-from duetime.engine.delivery import INBOX
 from duetime.kinds.notifications.build import courier_of
 from duetime.settings import Settings
+from duetime.settings.sections import INBOX
 from duetime.terminal.checks import Check
 from duetime.terminal.output import clean
 

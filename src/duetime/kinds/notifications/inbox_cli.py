@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.delivery import INBOX
 from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
 from duetime.service.calls import LOCAL, taken
 from duetime.service.presenters import message_shape
+from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean

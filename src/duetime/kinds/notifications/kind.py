@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.delivery import ATTEMPTS, Courier, Inbox, Parcel
 from duetime.engine.encoding import encode_whole
-from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import Cause
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
+from duetime.kinds.notifications.delivery import ATTEMPTS, Courier, Inbox, Parcel
 from duetime.kinds.notifications.payload import checked_payload
 
 USUAL_PATIENCE = 15.0
@@ -30,6 +30,8 @@ class NotificationKind:
     name = "notification"
     # Every occurrence is a separate message: one that waits for its retry must not suppress the next one.
     defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS, "overlap": str(Overlap.ALLOW)})
+    counts_depth = False  # a message to a person starts no further agent
+    thread_use = ThreadUse.RESERVED
     remembered: tuple[str, ...] = ()
 
     def __init__(self, courier: Courier | None = None) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from duetime.engine.clock import SECOND
-from duetime.engine.delivery import INBOX, Courier, Inbox
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
@@ -16,6 +15,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
+from duetime.kinds.notifications.delivery import Courier, Inbox
 from duetime.kinds.notifications.service import (
     KIND,
     PATIENCE,
@@ -29,6 +29,7 @@ from duetime.kinds.notifications.service import (
     told,
 )
 from duetime.service.presenters import living
+from duetime.settings.sections import INBOX
 
 # Conversion of stored schedules and runs to notifications.
 

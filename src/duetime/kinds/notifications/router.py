@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from duetime.engine.clock import Clock
-from duetime.engine.delivery import ALERTS, INBOX, Inbox, Parcel
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Outcome
 from duetime.engine.ownership import is_open_to
+from duetime.engine.topics import ALERTS
 from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.registry import Channel, ChannelSpec, make_channel, problem_of_name
+from duetime.kinds.notifications.delivery import Inbox, Parcel
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
+from duetime.settings.sections import INBOX
 
 Carrier: TypeAlias = Channel | Ntfy | Inbox
 

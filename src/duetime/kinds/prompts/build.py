@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duetime.engine.clock import Clock
-from duetime.engine.delivery import INBOX as NO_CHANNEL
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.ownership import EVERYBODY, ONLY_LOCAL, is_open_to
@@ -179,7 +178,7 @@ def named_agents(settings: Settings) -> list[Named]:
 def named_channels(settings: Settings) -> list[Named]:
     made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
     server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
-    return [{"name": NO_CHANNEL, "type": NO_CHANNEL}, *server, *made]
+    return [{"name": INBOX, "type": INBOX}, *server, *made]
 
 
 def _type(url: str) -> str:

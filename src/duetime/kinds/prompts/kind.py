@@ -10,7 +10,7 @@ from typing import Any
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.kind import Caller, Prepared, Work
+from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import Definition
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned
 from duetime.engine.ownership import EVERYBODY, is_open_to
@@ -34,6 +34,8 @@ _PARTS = ("prompt", "agent", "remind", *_LIMITS)
 class PromptKind:
     name = "prompt"
     defaults: Mapping[str, Any] = MappingProxyType({})
+    counts_depth = True
+    thread_use = ThreadUse.CAPPED
     remembered: tuple[str, ...] = ()
 
     def __init__(

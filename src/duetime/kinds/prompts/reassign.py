@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 from typing import NamedTuple
 
-from duetime.engine.delivery import INBOX
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, RunStatus, Schedule, status_of
 from duetime.engine.policy.options import policy_for_ending
@@ -17,6 +16,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.mcp.text import payload_of
 from duetime.service.services import Inboxes
+from duetime.settings.sections import INBOX
 
 KIND = "prompt"
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.kind import Caller, Prepared, StopReason, Work
+from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
@@ -47,6 +47,8 @@ class RequestKind:
             "pause_after": 0,
         }
     )
+    counts_depth = True
+    thread_use = ThreadUse.SHARED
     # Messages of a deleted schedule stay in the logs and the DLQ and must show where they went, not what they carried.
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
 

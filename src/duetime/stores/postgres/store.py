@@ -9,6 +9,7 @@ from typing import Any
 from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, WorkerId
+from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.connections import (
@@ -85,8 +86,8 @@ CONNECTIONS = 4
 class PostgresStore(BaseStore):
     _sql = SQL
 
-    def __init__(self, url: str, clock: Clock | None = None) -> None:
-        super().__init__()
+    def __init__(self, url: str, clock: Clock | None = None, messenger: Messenger | None = None) -> None:
+        super().__init__(messenger)
         self._clock = clock or SystemClock()
         self._address = Address(url)
         self.url = str(self._address)

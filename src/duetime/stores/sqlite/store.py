@@ -20,6 +20,7 @@ import apsw
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, WorkerId
+from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.queries import load_migrations, load_queries
@@ -80,8 +81,10 @@ Inode = tuple[int, int]
 class SqliteStore(BaseStore):
     _sql = SQL
 
-    def __init__(self, path: str | os.PathLike[str], clock: Clock | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self, path: str | os.PathLike[str], clock: Clock | None = None, messenger: Messenger | None = None
+    ) -> None:
+        super().__init__(messenger)
         self._clock = clock or SystemClock()
         self.path = os.fspath(path)
         self.url = f"sqlite:///{self.path}"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from duetime.engine.delivery import INBOX
 from duetime.engine.model import Definition
+from duetime.settings.sections import INBOX
 from duetime.terminal import output
 
 Payload = Mapping[str, Any]

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from duetime.engine.delivery import Parcel
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.quiet import muffled

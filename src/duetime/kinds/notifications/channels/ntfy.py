@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from duetime.engine.delivery import Parcel
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
+from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.net.messages import Answer, Call

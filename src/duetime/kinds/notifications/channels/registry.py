@@ -7,14 +7,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from duetime.engine.delivery import INBOX, Parcel
 from duetime.engine.outcome import Outcome
 from duetime.engine.ownership import ONLY_LOCAL
 from duetime.engine.topics import is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.webhook import HttpChannel
+from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
+from duetime.settings.sections import INBOX
 
 _WEB = re.compile(r"https?:", re.IGNORECASE)
 

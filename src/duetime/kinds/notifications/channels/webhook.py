@@ -9,8 +9,8 @@ from html import escape
 from typing import TypeAlias
 from urllib.parse import quote_plus
 
-from duetime.engine.delivery import Parcel
 from duetime.engine.outcome import Failed, Outcome
+from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.net.messages import Call, CallFailed, checked

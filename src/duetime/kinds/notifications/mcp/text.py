@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.engine.delivery import ATTEMPTS
 from duetime.engine.topics import TOPIC as TOPIC_PATTERN
+from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.mcp.schemas import KEY, POLICY
 from duetime.mcp.tool import Schema, number, optional, text
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import MINUTE, Instant
-from duetime.engine.delivery import INBOX
 from duetime.engine.errors import InvalidInput
 from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
 from duetime.engine.kind import Caller
@@ -18,6 +17,7 @@ from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_top
 from duetime.kinds.notifications.qstash.errors import Refused, Unheard
 from duetime.kinds.notifications.qstash.records import record_of
 from duetime.kinds.notifications.qstash.requests import Taken, publishing, scheduling
+from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
     from qstash import QStash

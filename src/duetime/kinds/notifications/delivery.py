@@ -1,4 +1,4 @@
-"""Types and constants shared by notifications and the channels that deliver them."""
+"""How messages are delivered: the interface of a courier, the built-in inbox, and the messenger of the engine."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.ownership import LOCAL
+from duetime.engine.policy.follow_ups import Message, Messenger
+from duetime.settings.sections import INBOX
 
 NOTIFICATION = "notification"
 """The kind of schedule that sends a message to a person."""
-INBOX = "inbox"
-"""The channel that needs no network: its messages are kept in the store itself."""
-
-
 ATTEMPTS = 10
 """Default number of delivery attempts: with the default backoff they take about an hour and a half."""
 
-ALERTS = "duetime-alerts"
-"""The topic for alerts that need a person, where a schedule names no topic itself."""
+LONGEST = 4000
+"""Maximum characters of a result or an error that a message quotes; a channel may cut it further."""
 
 
 class Parcel(NamedTuple):
@@ -69,3 +67,18 @@ class Inbox:
 
     def close(self) -> None:
         """Do nothing: the inbox is the store, so nothing is open."""
+
+
+def _payload(message: Message) -> dict[str, Any]:
+    text = message.text
+    return {
+        "message": text if len(text) <= LONGEST else f"{text[:LONGEST]} …",
+        "topic": message.topic,
+        "title": message.title,
+        "tags": ["white_check_mark" if message.went_well else "rotating_light", *message.tags],
+        "priority": 3 if message.went_well else 4,
+    }
+
+
+MESSENGER = Messenger(NOTIFICATION, _payload, {"max_attempts": ATTEMPTS})
+"""Sends what the engine has to tell an owner as a notification."""
