@@ -1,15 +1,17 @@
 """Retry delays as formulas that clients write: numbers, `retried`, + - * / and a few functions.
 
-The parser accepts only this arithmetic and rejects everything else that a client sends.
+Only this arithmetic is accepted: everything else that a client sends is rejected before Python's parser sees it.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import NoReturn, TypeAlias
 
 from duetime.engine.clock import DAY
@@ -24,12 +26,14 @@ _DEEPEST = 20
 Term: TypeAlias = Callable[[float], float]
 """A part of a formula, as a function of the number of retries."""
 
-_WORD = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][0-9]{1,3})?|\.[0-9]+|[A-Za-z]+|[-+*/(),])", re.ASCII)
-_SIGNS: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
+_NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][0-9]{1,3})?|\.[0-9]+"
+_WORD = re.compile(rf"\s*(?:({_NUMBER}|[A-Za-z]+|[-+*/(),])|(\S.*))", re.ASCII | re.DOTALL)
+_VALUE = re.compile(rf"{_NUMBER}|retried", re.ASCII)
+_SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
 }
 _FUNCTIONS: dict[str, tuple[Callable[..., float], int]] = {
     "pow": (math.pow, 2),
@@ -61,100 +65,61 @@ def read_formula(formula: str) -> Term:
     """Parse a formula. Raises InvalidInput."""
     if len(formula) > LONGEST_TEXT:
         raise InvalidInput(f"retry_delay: has more than {LONGEST_TEXT} characters; shorten it", field="retry_delay")
-    return _Reader(formula).whole()
+    words = []
+    for word, unknown in _WORD.findall(formula.rstrip()):
+        if unknown:
+            _refuse(f"{unknown.strip()[:20]!r} is not known")
+        words.append(word)
+    _check_order(words)
+    python = " ".join(f"{word}." if word.isdigit() else word for word in words)  # 007 is no number there, 007. is one
+    return _term(ast.parse(python, mode="eval").body)
 
 
-class _Reader:
-    """Recursive descent parser with one method per grammar rule."""
-
-    def __init__(self, formula: str) -> None:
-        self._words = _split(formula)
-        self._next = 0
-        self._depth = 0
-
-    def whole(self) -> Term:
-        term = self._sum()
-        if self._peek():
-            _refuse(f"{self._peek()!r} is not expected there")
-        return term
-
-    def _sum(self) -> Term:
-        term = self._product()
-        while self._peek() in ("+", "-"):
-            term = _joined(_SIGNS[self._take()], term, self._product())
-        return term
-
-    def _product(self) -> Term:
-        term = self._signed()
-        while self._peek() in ("*", "/"):
-            term = _joined(_SIGNS[self._take()], term, self._signed())
-        return term
-
-    def _signed(self) -> Term:
-        negative = False
-        while self._peek() in ("+", "-"):
-            negative ^= self._take() == "-"
-        term = self._operand()
-        return (lambda retried: -term(retried)) if negative else term
-
-    def _operand(self) -> Term:
-        word = self._take()
-        if word == "(":
-            return self._inside(1)[0]
-        if word == "retried":
-            return lambda retried: retried
-        if word in _FUNCTIONS:
-            return self._call(word)
-        if not (word[:1].isdigit() or word[:1] == "."):
-            _refuse(f"{word!r} is not expected there" if word else "it ends too early")
-        number = float(word)
-        return lambda _retried: number
-
-    def _call(self, name: str) -> Term:
-        function, count = _FUNCTIONS[name]
-        if self._take() != "(":
-            _refuse(f"{name} needs brackets")
-        arguments = self._inside(count)
-        return lambda retried: float(function(*(argument(retried) for argument in arguments)))
-
-    def _inside(self, count: int) -> list[Term]:
-        self._depth += 1
-        if self._depth > _DEEPEST:
+def _check_order(words: list[str]) -> None:
+    """Check that each word may follow the one before it. For Python, the words then are the same arithmetic."""
+    depth = 0
+    for before, word in pairwise(["", *words, ""]):
+        if before in _FUNCTIONS:
+            fits, why = word == "(", f"{before} needs brackets"
+        elif before == ")" or _VALUE.fullmatch(before):
+            fits = word in (("+", "-", "*", "/", ",", ")") if depth else ("+", "-", "*", "/", ""))
+            why = "a bracket is not closed" if depth else f"{word!r} is not expected there"
+        else:
+            fits = word in ("+", "-", "(", *_FUNCTIONS) or _VALUE.fullmatch(word) is not None
+            why = f"{word!r} is not expected there" if word else "it ends too early"
+        if not fits:
+            _refuse(why)
+        depth += (word == "(") - (word == ")")
+        if depth > _DEEPEST:
             _refuse("it has too many brackets within each other")
-        terms = [self._sum()]
-        while self._peek() == ",":
-            self._take()
-            terms.append(self._sum())
-        if self._take() != ")":
-            _refuse("a bracket is not closed")
-        if len(terms) != count:
-            _refuse(f"{len(terms)} values stand where {count} belong")
-        self._depth -= 1
-        return terms
-
-    def _peek(self) -> str:
-        return self._words[self._next] if self._next < len(self._words) else ""
-
-    def _take(self) -> str:
-        word = self._peek()
-        self._next += 1
-        return word
 
 
-def _split(formula: str) -> list[str]:
-    words: list[str] = []
-    position, end = 0, len(formula.rstrip())
-    while position < end:
-        match = _WORD.match(formula, position)
-        if match is None:
-            _refuse(f"{formula[position:].strip()[:20]!r} is not known")
-        words.append(match[1])
-        position = match.end()
-    return words
-
-
-def _joined(sign: Callable[[float, float], float], left: Term, right: Term) -> Term:
-    return lambda retried: sign(left(retried), right(retried))
+def _term(node: ast.expr) -> Term:
+    negative = False
+    while isinstance(node, ast.UnaryOp):
+        negative ^= isinstance(node.op, ast.USub)
+        node = node.operand
+    if negative:
+        positive = _term(node)
+        return lambda retried: -positive(retried)
+    match node:
+        case ast.Constant(float(number)):
+            return lambda _retried: number
+        case ast.Name("retried"):
+            return lambda retried: retried
+        case ast.BinOp(left, sign, right):
+            apply, first, second = _SIGNS[type(sign)], _term(left), _term(right)
+            return lambda retried: apply(first(retried), second(retried))
+        case ast.Call(ast.Name(name), arguments):
+            function, count = _FUNCTIONS[name]
+            if len(arguments) != count:
+                _refuse(f"{len(arguments)} values stand where {count} belong")
+            terms = [_term(argument) for argument in arguments]
+            return lambda retried: float(function(*(term(retried) for term in terms)))
+        case ast.Tuple(values):
+            _refuse(f"{len(values)} values stand where 1 belong")
+        case _:
+            _refuse("it is not arithmetic")
 
 
 def _refuse(why: str) -> NoReturn:
