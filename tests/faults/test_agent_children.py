@@ -116,7 +116,7 @@ def test_nothing_stays_behind_a_program_that_ended(tmp_path: Path) -> None:
 
 
 @linux
-def test_the_group_is_ended_where_its_leash_is_gone(tmp_path: Path) -> None:
+def test_the_group_is_ended_where_its_guard_is_gone(tmp_path: Path) -> None:
     reply = agent(program(tmp_path, LET_LOOSE.format(told=str(tmp_path / "told")))).wake(errand())
     assert reply.error is not None and "disappeared together with what held it" in reply.error
     for pid in told(tmp_path / "told"):
@@ -150,10 +150,10 @@ def test_one_that_runs_away_from_itself_is_caught(tmp_path: Path, waits: bool) -
 
 WORKER = """
 import sys
-from duetime.kinds.prompts.agents.process import TimeLimits
+from duetime.processes.supervisor import Limits
 from tests.support.programs import agent
 from tests.support.waking import errand
-agent(sys.argv[2:], limits=TimeLimits(grace=0.3, unheard=float(sys.argv[1]))).wake(errand())
+agent(sys.argv[2:], limits=Limits(grace=0.3, patience=float(sys.argv[1]))).wake(errand())
 """
 
 
@@ -195,14 +195,14 @@ def test_a_program_ends_when_its_worker_is_not_heard_of(tmp_path: Path) -> None:
 
 
 @linux
-def test_a_program_does_not_outlive_its_worker_and_its_leash(tmp_path: Path) -> None:
+def test_a_program_does_not_outlive_its_worker_and_its_guard(tmp_path: Path) -> None:
     """Both at once, as a machine does that is short of memory: the kernel itself ends the program."""
     worker = start_worker(tmp_path, 30)
     program_id = told(tmp_path / "told")[0]
-    leash = int(Path(f"/proc/{program_id}/stat").read_text().rpartition(")")[2].split()[1])
+    guard = int(Path(f"/proc/{program_id}/stat").read_text().rpartition(")")[2].split()[1])
     others = told(tmp_path / "told")[1:]
     worker.send_signal(signal.SIGSTOP)
-    os.kill(leash, signal.SIGKILL)
+    os.kill(guard, signal.SIGKILL)
     worker.kill()
     worker.wait(10)
     assert_gone(program_id)

@@ -10,15 +10,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from duetime.engine.kind import StopReason, StopSignal
 from duetime.engine.outcome import Completed, Failed, Outcome
-from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs import shell_task
+from duetime.kinds.jobs.kind import JobKind, _context
 from duetime.kinds.jobs.registry import Registry, Task
-from duetime.kinds.jobs.shell_task import KEPT, run_command
+from duetime.kinds.jobs.shell_task import KEPT, CommandFailed, run_command
 from tests.support.cli import start
 from tests.support.jobs import make_work
 from tests.support.settings import write_trusted
@@ -112,6 +114,14 @@ def test_a_command_that_takes_too_long_ends_by_itself(kind: JobKind, tmp_path: P
     outcome = run(kind, ["sh", "-c", HANG.format(told=told)], seconds=1.0)
     assert outcome == Failed("CommandFailed: it took longer than 1 s")
     all_gone(told)
+
+
+def test_the_time_of_a_command_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy or sleeps looks at it more rarely; that must not give it more time."""
+    clock = iter([0.0, 1.0])
+    monkeypatch.setattr(shell_task, "_clock", SimpleNamespace(monotonic=lambda: next(clock, 3600.0)))
+    with pytest.raises(CommandFailed, match="it took longer than 3600 s"):
+        run_command(_context(make_work("run_command")), ["sleep", "600"], seconds=3600)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind, _context
 from duetime.kinds.jobs.loading import load_file
-from duetime.kinds.jobs.process_runner import TICK, ProcessRunner, Tether
+from duetime.kinds.jobs.process_runner import CHILD, ProcessRunner
 from duetime.kinds.jobs.registry import Registry, Task
+from duetime.processes import child
+from duetime.processes.supervisor import ChildLease, GuardedCall
 from tests.support import isolated
 from tests.support.jobs import make_work
 from tests.support.programs import assert_gone, told
@@ -133,6 +135,26 @@ def test_nothing_stays_behind_a_finished_task(kind: JobKind, tmp_path: Path) -> 
         assert_gone(pid)
 
 
+@pytest.mark.parametrize("descriptor", ["pidfd", "none"])
+def test_a_group_is_killed_before_the_number_of_its_leader_can_be_anybody_elses(
+    kind: JobKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, descriptor: str
+) -> None:
+    if descriptor == "none":
+        monkeypatch.setattr(child, "_exit_descriptor", lambda process: None)
+    killed: list[tuple[bool, int]] = []
+    killpg = os.killpg
+
+    def kill(group: int, number: int) -> None:
+        killed.append((Path(f"/proc/{group}").exists(), number))
+        killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", kill)
+    assert kind.execute(make_work("leave_offspring", str(tmp_path / "told"))) == Completed('"done"')
+    assert killed == [(True, signal.SIGKILL)]
+    for pid in told(tmp_path / "told"):
+        assert_gone(pid)
+
+
 def test_output_is_no_answer(kind: JobKind) -> None:
     assert kind.execute(make_work("flood", 5)) == Completed('"survived"')
 
@@ -201,18 +223,20 @@ def test_a_child_that_starts_late_hears_of_later_deadlines_first() -> None:
     task = isolated.registry.get("add")
     assert task is not None
     work, now = make_work("add"), SystemClock().boottime()
-    asked = ProcessRunner()._request(task, [2], {"b": 3}, _context(work), True, now - 1)
-    assert answer_to(asked + f"{now - 0.5}\n{now + 30}\n".encode()) == b'{"result": "5"}'
-    assert answer_to(asked) is None, "it is too late to begin"
+    asked = ProcessRunner()._request(task, [2], {"b": 3}, _context(work), True)
+    assert answer_to(asked, now - 0.5, now + 30) == b'{"result": "5"}\n'
+    assert answer_to(asked) == b"", "it is too late to begin"
 
 
-def answer_to(request: bytes) -> bytes | None:
-    tether = Tether(request)
-    lines: list[bytes] = []
-    while not lines and not tether.ended:
-        lines = tether.hear(TICK)
-    tether.end()
-    return lines[0] if lines else None
+def answer_to(request: bytes, *later: float) -> bytes:
+    """From a process whose first deadline has passed when it starts."""
+    heard = bytearray()
+    process = GuardedCall(CHILD, request, ChildLease(None, patience=-1), heard.extend)
+    for deadline in later:
+        process.extend(deadline)
+    process.wait(20, lambda: process.ended or b"\n" in heard)
+    process.close()
+    return bytes(heard)
 
 
 def test_a_child_that_had_to_end_with_the_lease_has_not_failed(kind: JobKind, tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import Errand, Reply
 from duetime.kinds.prompts.agents.command import CommandAgent
-from duetime.kinds.prompts.agents.process import TimeLimits
+from duetime.processes.supervisor import Limits
 from tests.support.waking import errand
 from tests.support.workers import eventually
 
-QUICK = TimeLimits(grace=0.3, unheard=30.0)
+QUICK = Limits(grace=0.3, patience=30.0)
 
 
 def program(folder: Path, code: str, name: str = "agent") -> list[str]:

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from duetime.kinds.prompts.agents.output import Kept, Lines
+from duetime.processes.output import LineBuffer, OutputBuffer
 
 
 def kept(*pieces: bytes, most: int = 20_000) -> str:
-    made = Kept(most)
+    made = OutputBuffer(most // 2, most // 2)
     for piece in pieces:
         made.add(piece)
     return made.text()
@@ -54,7 +54,7 @@ def test_one_endless_word() -> None:
 
 
 def test_lines() -> None:
-    lines = Lines(longest=10)
+    lines = LineBuffer(longest=10)
     assert lines.feed(b"one\ntw") == [b"one"]
     assert lines.feed(b"o\n\nthree") == [b"two", b""]
     assert lines.feed(b"\r\n" + b"x" * 11) == [b"three\r"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.kinds.prompts.agents.command import told
 from duetime.kinds.prompts.agents.environment import Secrets
+from duetime.kinds.prompts.agents.reply import told
 from duetime.kinds.prompts.agents.transcript import Heard
 
 HUSH = "hush-hush"

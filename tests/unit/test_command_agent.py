@@ -17,7 +17,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import Access, Spent
 from duetime.kinds.prompts.agents.command import CommandAgent
-from duetime.kinds.prompts.agents.process import TimeLimits
+from duetime.processes.supervisor import Limits
 from tests.support.programs import (
     Background,
     agent,
@@ -371,7 +371,7 @@ def test_where_there_is_no_time_for_last_words_none_are_waited_for(
     """After a lost lease somebody else may do the run by now, and a worker that ends has to record it."""
     deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     command = program(tmp_path, deaf + TELL_ITS_TREE.format(path=str(tmp_path / "told")))
-    run = Background(agent(command, limits=TimeLimits(grace=40.0)))
+    run = Background(agent(command, limits=Limits(grace=40.0)))
     told(tmp_path / "told")
     run.stop(reason)
     assert failed(run.reply()).endswith("before it was done")

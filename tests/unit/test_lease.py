@@ -10,7 +10,7 @@ from duetime.engine.clock import SECOND, Instant, instant_of
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.worker.lease import FailureDetector, Lease
-from duetime.processes.child_lease import ChildLease
+from duetime.processes.supervisor import ChildLease
 from duetime.testing import SettableClock
 
 ME = WorkerId(1)

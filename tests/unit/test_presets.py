@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from duetime.kinds.prompts.agent import Access, Reply, Spent
-from duetime.kinds.prompts.agents.command import CommandAgent, told
+from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.kinds.prompts.agents.environment import Secrets
 from duetime.kinds.prompts.agents.presets import PRESETS, Outfit, Visit
+from duetime.kinds.prompts.agents.reply import told
 from duetime.kinds.prompts.agents.transcript import EventReader, Heard, read_answer
 from tests.support.programs import QUICK, executable, with_environment
 from tests.support.waking import errand, failed, succeeded

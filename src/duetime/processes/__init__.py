@@ -1,1 +1,1 @@
-"""Code shared by the supervisors of child processes."""
+"""The supervisor of child processes, which every kind uses that starts some."""

@@ -8,14 +8,14 @@ whole when the run is stopped, when it times out, or when its worker dies.
 from __future__ import annotations
 
 import os
-import subprocess
-import threading
-from collections import deque
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
+from duetime.engine.clock import SystemClock
 from duetime.kinds.jobs.context import PermanentError, TaskContext
 from duetime.kinds.jobs.registry import Task, default_registry
+from duetime.processes.child import ChildProcess, ProcessSpec, StopRequest
+from duetime.processes.output import OutputBuffer
 
 MODULE = "duetime.kinds.command"
 NAME = "run_command"
@@ -25,11 +25,11 @@ KEPT = 16 * 1024
 """Bytes of output that are kept: the end, which shows how the command went."""
 LINGER = 1.0
 """Seconds to wait for the rest of the output if a process that the command left behind holds the pipe open."""
-_TICK = 0.1
 _GRACE = 4.0
 """Seconds between SIGTERM and SIGKILL; the task's own process is killed a second later."""
 _USUAL = ("HOME", "LOGNAME", "USER", "PATH", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """Variables that a command inherits from the worker: few, as under cron, and none of Duetime's secrets."""
+_clock = SystemClock()
 
 
 class CommandFailed(Exception):
@@ -45,100 +45,45 @@ def run_command(
     seconds: Annotated[float, "how long it may take"] = LONGEST,
 ) -> dict[str, Any]:
     """Runs a program of this machine. Fails when its exit code is not 0; the end of its output is kept."""
-    process = _started(argv, env or {}, folder)
-    output = _Output(process.stdout)
-    feeding = threading.Thread(target=_feed, args=(process.stdin, stdin), daemon=True)
-    feeding.start()
+    output = OutputBuffer(0, KEPT)
+    process = _start(argv, stdin, env or {}, folder, output)
+    deadline = _clock.monotonic() + seconds
     try:
-        stopped = _wait(process, context, seconds)
+        stopped = process.watch(lambda: _stop_request(context, deadline, seconds))
+        process.wait(LINGER, lambda: process.silent)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    text, cut = output.end()
+        status = process.close()
+    text, cut = output.raw().decode(errors="replace"), output.left_out
     if stopped:
         raise CommandFailed(f"{stopped}{_ending(text)}")
-    if process.returncode != 0:
-        raise CommandFailed(f"{_how(process.returncode)}{_ending(text)}")
+    if status != 0:
+        raise CommandFailed(f"{_how(status)}{_ending(text)}")
     return {"exit_code": 0, "output": text, **({"bytes_cut": cut} if cut else {})}
 
 
 default_registry.add(Task(run_command, name=NAME, isolation="process", local=True))
 
 
-def _started(argv: list[str], env: dict[str, str], folder: str) -> subprocess.Popen[bytes]:
+def _start(argv: list[str], stdin: str, env: dict[str, str], folder: str, output: OutputBuffer) -> ChildProcess:
     if not argv or not argv[0]:
         raise PermanentError("argv: names no program")
     surroundings = {name: os.environ[name] for name in _USUAL if name in os.environ} | env
-    where = folder or surroundings.get("HOME") or "/"
+    where = Path(folder or surroundings.get("HOME") or "/").expanduser()
+    spec = ProcessSpec(argv, stdin.encode(errors="replace"), output.add, env=surroundings, folder=where)
     try:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=Path(where).expanduser(),
-            env=surroundings,
-        )
+        return ChildProcess(spec)
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or argv[0]
         raise PermanentError(f"{named} cannot be started: {said}") from None
 
 
-def _wait(process: subprocess.Popen[bytes], context: TaskContext, seconds: float) -> str | None:
-    """Wait for the process. Return None if it ended by itself, otherwise the reason why it was stopped."""
-    for _ in range(max(1, int(seconds / _TICK))):
-        if process.poll() is not None:
-            return None
-        if context.cancelled.wait(_TICK):
-            _stop(process)
-            return "stopped on request"
-    _stop(process)
-    return f"it took longer than {seconds:g} s"
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-
-
-def _feed(pipe: IO[bytes] | None, text: str) -> None:
-    assert pipe is not None  # because of stdin=PIPE
-    try:
-        pipe.write(text.encode())
-        pipe.close()
-    except OSError:
-        pass  # a command that does not read its input is no error
-
-
-class _Output:
-    """Reads output as fast as the command writes it, and keeps the end."""
-
-    def __init__(self, pipe: IO[bytes] | None) -> None:
-        assert pipe is not None  # because of stdout=PIPE
-        self._pipe = pipe
-        self._pieces: deque[bytes] = deque()
-        self._held = self._total = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while piece := os.read(self._pipe.fileno(), 65536):
-            self._pieces.append(piece)
-            self._held += len(piece)
-            self._total += len(piece)
-            while self._held - len(self._pieces[0]) >= KEPT:
-                self._held -= len(self._pieces.popleft())
-
-    def end(self) -> tuple[str, int]:
-        """Return the kept text and the number of bytes dropped before it."""
-        self._reader.join(LINGER)
-        kept = b"".join(list(self._pieces))[-KEPT:]
-        return kept.decode(errors="replace"), self._total - len(kept)
+def _stop_request(context: TaskContext, deadline: float, seconds: float) -> StopRequest | None:
+    if context.cancelled.is_set():
+        return StopRequest("stopped on request", _GRACE)
+    if _clock.monotonic() >= deadline:
+        return StopRequest(f"it took longer than {seconds:g} s", _GRACE)
+    return None
 
 
 def _how(code: int) -> str:

@@ -6,91 +6,39 @@ import errno
 import logging
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
+from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import Errand, Reply
 from duetime.kinds.prompts.agents.environment import Secrets, visible
 from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, common, write_private
 from duetime.kinds.prompts.agents.presets import Outfit, Visit, preset_named
-from duetime.kinds.prompts.agents.process import TIME_LIMITS, Ended, Launch, LeashedProcess, TimeLimits, supervise
-from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Heard, Reader
-from duetime.processes.child_lease import ChildLease
-
-# The reply of a run: from the program's output, how it ended, and why it was stopped.
-
-_LAST_WORDS = 300
-"""Characters of standard error that an error message shows."""
-
-
-def reply_of(program: str, heard: Heard, ended: Ended, why: str | None, last_words: str, secrets: Secrets) -> Reply:
-    """Return the reply. `why` is the reason if the program was stopped; what it did until then is included anyway."""
-    error = why or _failure(program, heard, ended, secrets.without(last_words))
-    reply = told(heard, error, secrets)
-    return replace(reply, exit_code=ended.code, permanent=why is None and ended.errno is not None)
-
-
-def told(heard: Heard, error: str | None, secrets: Secrets) -> Reply:
-    """Return what an agent said, with the secrets that it was given redacted."""
-    return Reply(
-        text=secrets.without(heard.text),
-        outcome=secrets.cleaned(heard.outcome),
-        tool_calls=secrets.cleaned(heard.view()),
-        earlier_calls=heard.earlier_calls,
-        denied=[secrets.without(name) for name in heard.denied],
-        spent=heard.spent,
-        error=None if error is None else secrets.in_short(error),
-    )
-
-
-def _failure(program: str, heard: Heard, ended: Ended, last_words: str) -> str | None:
-    because = f": {_end_of(last_words)}" if last_words else ""
-    if ended.errno is not None:
-        return f"{program} cannot be started: {os.strerror(ended.errno).lower()}"
-    if ended.signal is not None:
-        return f"{program} was ended by {_signal_name(ended.signal)}{because}"
-    if heard.error is not None:
-        return f"{program} failed: {heard.error}"
-    if ended.code is None:
-        return f"{program} disappeared together with what held it{because}"
-    if ended.code != 0:
-        return f"{program} ended with exit code {ended.code}{because}"
-    if not heard.ended:
-        said = f": {heard.beginning}" if heard.beginning else because
-        return f"{program} did not answer in the form that its preset asks for; try its latest version{said}"
-    return shortcoming(program, heard)
-
-
-def shortcoming(who: str, heard: Heard) -> str | None:
-    """Return what is wrong with an answer that arrived normally and reports no failure itself, if anything."""
-    if heard.unreadable is not None:
-        return f"{who} {heard.unreadable}"
-    if heard.denied:
-        return f"it was not allowed to use {', '.join(heard.denied)}; allow it, or word the prompt otherwise"
-    return None
-
-
-def _end_of(text: str) -> str:
-    return text if len(text) <= _LAST_WORDS else "..." + text[3 - _LAST_WORDS :]
-
-
-def _signal_name(number: int) -> str:
-    try:
-        name = signal.Signals(number).name
-    except ValueError:  # real-time signals have no name
-        return f"signal {number}"
-    return f"{name} (the system may have run out of memory)" if name == "SIGKILL" else name
-
+from duetime.kinds.prompts.agents.reply import reply_of
+from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader
+from duetime.processes.child import ProcessSpec, StopRequest
+from duetime.processes.output import OutputBuffer
+from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, Limits
 
 log = logging.getLogger("duetime.agents")
+_clock = SystemClock()
 STDIN, ARGUMENT = "stdin", "argument"
 _LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes; Linux accepts no longer argument."""
+_REPORTS = 1.0
+"""Seconds between two reports of what the program is doing."""
+_HURRIED = 0.5
+"""Seconds of grace if the worker itself is about to end: it still has to record the outcome of the run."""
+_SHUTDOWN = "the worker stopped before it was done"
+_STOPPED = {
+    StopReason.CANCELLED: "stopped on request",
+    StopReason.LEASE: "its worker lost its lease before it was done",
+    StopReason.SHUTDOWN: _SHUTDOWN,
+}
 
 
 class CommandAgent:
@@ -105,7 +53,7 @@ class CommandAgent:
         folder: str = "",
         model: str = "",
         environment: Mapping[str, str] | None = None,
-        limits: TimeLimits = TIME_LIMITS,
+        limits: Limits = LIMITS,
     ) -> None:
         """Raises InvalidInput, naming the field. With a preset, `command` is how its program is called, if not by its
         name. `{mcp_config}` and `{model}` in a command stand for the MCP configuration file and the model."""
@@ -173,28 +121,47 @@ class CommandAgent:
 
     def _carry_out(self, errand: Errand, private: Path, env: Mapping[str, str], secrets: Secrets) -> Reply:
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
-        process = LeashedProcess(self._launch(errand, private, env))
+        complaints = OutputBuffer()
+        spec = self._spec(errand, private, env)._replace(stdout=reader.take, stderr=complaints.add)
+        process = GuardedCommand(spec, ChildLease(errand.lease, self._limits.patience), str(private))
+        reports = _Reports(reader, errand, secrets)
+        began = _clock.monotonic()
         try:
-            why = supervise(process, errand, reader, secrets, self._limits, lambda: self._closed)
+            why = process.watch(lambda: self._stop_request(errand, _clock.monotonic() - began), reports.send)
         finally:
-            ended, rest = process.end()
-        for data in rest:
-            reader.take(data)
+            process.close()
+        if why is None and process.expired:  # by its deadline, so by no fault of its own
+            errand.stop.set(StopReason.LEASE)
+            why = _STOPPED[StopReason.LEASE]
         reader.finish()
-        return reply_of(self._program, reader.heard, ended, why, process.err.text().strip(), secrets)
+        return reply_of(self._program, reader.heard, process.exit_status, why, complaints.text().strip(), secrets)
 
-    def _launch(self, errand: Errand, private: Path, env: Mapping[str, str]) -> Launch:
+    def _stop_request(self, errand: Errand, passed: float) -> StopRequest | None:
+        grace = self._limits.grace
+        match errand.stop.reason:
+            case StopReason.LEASE as reason:
+                return StopRequest(_STOPPED[reason])  # another worker may have the run by now
+            case StopReason.SHUTDOWN as reason:
+                return StopRequest(_STOPPED[reason], min(_HURRIED, grace))
+            case StopReason.CANCELLED as reason:
+                return StopRequest(_STOPPED[reason], grace)
+            case None if self._closed:
+                return StopRequest(_SHUTDOWN, grace)
+            case None if passed < errand.patience:
+                return None
+            case _:
+                return StopRequest(f"timed out after {errand.patience:g} s", grace)
+
+    def _spec(self, errand: Errand, private: Path, env: Mapping[str, str]) -> ProcessSpec:
         outfit = self._outfit(errand, private, env)
         work, scratch = private / "work", private / "tmp"
         work.mkdir()
         scratch.mkdir()  # programs leave error reports there, with the prompt
-        return Launch(
+        return ProcessSpec(
             (*self._command_for(private, env), *outfit.flags),
-            {**env, "TMPDIR": str(scratch), **outfit.env},
-            self._folder or str(work),
-            str(private),
             outfit.given.encode(),
-            ChildLease(errand.lease, self._limits.unheard).deadline(),
+            env={**env, "TMPDIR": str(scratch), **outfit.env},
+            folder=self._folder or str(work),
         )
 
     def _outfit(self, errand: Errand, private: Path, env: Mapping[str, str]) -> Outfit:
@@ -214,6 +181,23 @@ class CommandAgent:
         config = str(private / MCP_CONFIG)
         words = (word.replace("{mcp_config}", config).replace("{model}", self._model) for word in self._command[1:])
         return (str(Path(found).absolute()), *words)
+
+
+class _Reports:
+    """Reports what a program is doing, now and then."""
+
+    def __init__(self, reader: Reader, errand: Errand, secrets: Secrets) -> None:
+        self._reader, self._errand, self._secrets = reader, errand, secrets
+        self._last = _clock.monotonic()
+
+    def send(self) -> bool:
+        """Report what is new, if it is time; return False, because the run goes on."""
+        now, news = _clock.monotonic(), self._reader.heard.news
+        if now - self._last >= _REPORTS and news is not None:
+            self._last = now
+            self._errand.report(self._secrets.without(news))
+            self._reader.heard.news = None
+        return False
 
 
 @contextmanager

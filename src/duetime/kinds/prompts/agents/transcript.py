@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from duetime.kinds.prompts.agent import Spent
 from duetime.kinds.prompts.agents.mcp_config import SERVER
-from duetime.kinds.prompts.agents.output import MOST_KEPT, Kept, Lines
+from duetime.processes.output import MOST_KEPT, LineBuffer, OutputBuffer
 
 MOST_CALLS = 100
 LONGEST = 1000
@@ -108,7 +108,7 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self.heard = Heard()
-        self._kept = Kept()
+        self._kept = OutputBuffer()
 
     def take(self, data: bytes) -> None:
         self._kept.add(data)
@@ -122,7 +122,7 @@ class EventReader:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._lines = Lines()
+        self._lines = LineBuffer()
         self.heard = Heard()
 
     def take(self, data: bytes) -> None:

@@ -14,8 +14,8 @@ from duetime.engine.clock import SECOND, Clock, Instant, datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import Errand, Reply
-from duetime.kinds.prompts.agents.command import shortcoming, told
 from duetime.kinds.prompts.agents.environment import Secrets
+from duetime.kinds.prompts.agents.reply import shortcoming, told
 from duetime.kinds.prompts.agents.transcript import Heard, read_answer
 from duetime.net.headers import retry_after, status_name
 

@@ -12,48 +12,56 @@ _SPACE = re.compile(rb"\s")
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-class Kept:
-    """Keeps the beginning and the end of a stream."""
+class OutputBuffer:
+    """Keeps the beginning and the end of a stream: at most `head` and `tail` bytes."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self._half = most // 2
+    def __init__(self, head: int = MOST_KEPT // 2, tail: int = MOST_KEPT // 2) -> None:
+        self._head_size, self._tail_size = head, tail
         self._head = bytearray()
         self._tail = bytearray()
         self._left_out = 0
 
     def add(self, data: bytes) -> None:
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        if len(self._tail) > 2 * self._half:  # not each time, because cutting copies
+        space = self._head_size - len(self._head)
+        self._head += data[:space]
+        self._tail += data[space:]
+        if len(self._tail) > 2 * self._tail_size:  # not each time, because cutting copies
             self._cut_tail()
 
     @property
-    def whole(self) -> bool:
+    def left_out(self) -> int:
         self._cut_tail()
-        return not self._left_out
+        return self._left_out
+
+    def raw(self) -> bytes:
+        """Return what is kept, exactly as it came."""
+        self._cut_tail()
+        return bytes(self._head + self._tail)
 
     def text(self) -> str:
-        if self.whole:
+        """Return what is kept as text, without words that were cut in two."""
+        if not self.left_out:
             return _readable(self._head + self._tail)
         head, tail = _whole_words(self._head, self._tail)
         left_out = self._left_out + len(self._head) - len(head) + len(self._tail) - len(tail)
         return f"{_readable(head)}\n[... {left_out} bytes are left out ...]\n{_readable(tail)}"
 
     def _cut_tail(self) -> None:
-        surplus = len(self._tail) - self._half
+        surplus = len(self._tail) - self._tail_size
         if surplus > 0:
             del self._tail[:surplus]
             self._left_out += surplus
 
 
-class Lines:
+class LineBuffer:
     """Splits a stream into lines. A line that is too long is left out."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._begun = bytearray()
         self._too_long = False
+        self.skipped = False
+        """Whether a line was left out."""
 
     def feed(self, data: bytes) -> list[bytes]:
         *ended, rest = data.split(b"\n")
@@ -73,7 +81,7 @@ class Lines:
 
     def _extend(self, piece: bytes) -> None:
         if self._too_long or len(self._begun) + len(piece) > self._longest:
-            self._too_long = True
+            self._too_long = self.skipped = True
             self._begun.clear()
         else:
             self._begun += piece

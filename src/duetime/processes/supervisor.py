@@ -1,0 +1,199 @@
+"""Supervision of child processes that must end before the lease of their worker, whatever happens to the worker.
+
+A `GuardedProcess` has its own session and group, at whose head `guard.py` runs. Two pipes lead to it:
+- control: deadlines and requests to stop; it closes when this process dies;
+- report: what the guard, or the function that runs under it, reports; it closes when the guard is gone.
+
+The deadlines are on the boot clock, which all processes of a machine share. The worker extends them regularly while its
+own lease lasts; the guard ends everything when the deadline has passed. So neither a worker that is stopped, nor one
+that hangs, nor a machine that sleeps leaves a child behind that works alongside the worker that took over the run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from duetime.engine.clock import Clock, SystemClock
+from duetime.engine.worker.lease import Lease
+from duetime.processes.child import ChildProcess, ProcessSpec, Sink
+
+_GUARD = str(Path(__file__).with_name("guard.py"))
+LONGEST_INTERVAL = 1.0
+"""Most seconds between two messages to a child."""
+
+
+def margin_of(seconds: float) -> float:
+    """Return how many seconds before the end of a lease the children must have ended."""
+    return min(1.0, seconds / 5)
+
+
+class ChildLease:
+    """`patience`: seconds that a child lives without a message, even if the lease is longer or there is none."""
+
+    def __init__(self, lease: Lease | None, patience: float, clock: Clock | None = None) -> None:
+        # Real processes live in real time, even if the schedules run on a settable clock.
+        self._clock = clock or SystemClock()
+        self._lease, self._patience = lease, patience
+        shortest = patience if lease is None else min(patience, lease.seconds / 2)
+        self._interval = min(LONGEST_INTERVAL, shortest / 4)
+        self._next = self._clock.boottime() + self._interval
+        self._told = self._until()
+
+    @property
+    def over(self) -> bool:
+        """Whether the last deadline that the child was given has passed, so that it had to end."""
+        return self._clock.boottime() >= self._told
+
+    def deadline(self) -> float:
+        """Return the first deadline, with which a child is started."""
+        return self._told
+
+    def _until(self) -> float:
+        """Return a deadline. The boot clock is read before the lease, so that a pause in between makes it earlier."""
+        now = self._clock.boottime()
+        if self._lease is None:
+            return now + self._patience
+        return now + min(self._patience, self._lease.left - margin_of(self._lease.seconds))
+
+    def renewal(self) -> float | None:
+        """Return a new deadline if it is time to send one and the lease still holds."""
+        now = self._clock.boottime()
+        if now < self._next:
+            return None
+        self._next = now + self._interval
+        deadline = self._until()
+        if deadline <= now:
+            return None
+        self._told = max(self._told, deadline)
+        return deadline
+
+
+class Limits(NamedTuple):
+    grace: float = 5.0
+    """Seconds for a process to end by itself once it was asked to."""
+    patience: float = 30.0
+    """Seconds that a process lives without hearing from its worker, unless the worker's lease ends earlier."""
+
+
+LIMITS = Limits()
+
+
+class ExitStatus(NamedTuple):
+    """How a command ended: with a code, by a signal, or not even started. Nothing is known if it was stopped, or if
+    its guard was killed with it."""
+
+    code: int | None = None
+    signal: int | None = None
+    errno: int | None = None
+
+
+class GuardedProcess(ChildProcess):
+    """A process in a session of its own, at whose head the guard runs."""
+
+    def __init__(
+        self, options: Sequence[str], mode: str, spec: ProcessSpec, lease: ChildLease, report: Sink, *more: int
+    ) -> None:
+        """`options` are those of the interpreter, `more` are further descriptors that the guard inherits."""
+        self._lease = lease
+        control_there, self._control = os.pipe()
+        self._report, report_there = os.pipe()
+        passed = (control_there, report_there, *more)
+        argv = (sys.executable, *options, _GUARD, mode, str(lease.deadline()), *map(str, passed), *spec.argv)
+        try:
+            super().__init__(spec._replace(argv=argv), pass_fds=passed, start_new_session=True)
+        except BaseException:
+            os.close(self._control)
+            os.close(self._report)
+            raise
+        finally:
+            os.close(control_there)
+            os.close(report_there)
+        self._own += [self._control, self._report]
+        os.set_blocking(self._control, False)
+        self._read(self._report, report)
+
+    @property
+    def ended(self) -> bool:
+        return self.exited or self._report not in self._sinks
+
+    @property
+    def expired(self) -> bool:
+        """Whether the last deadline that it was given has passed, so that the guard had to end it."""
+        return self._lease.over
+
+    def extend(self, deadline: float) -> None:
+        self._say(f"{deadline}\n".encode())
+
+    def kill(self) -> None:
+        """Kill through the guard, which also knows processes that left the group."""
+        self._say(b"k\n")
+
+    def renewal(self) -> float | None:
+        return self._lease.renewal()
+
+    def _say(self, note: bytes) -> None:
+        with suppress(OSError):  # full or gone: then the message is not needed
+            os.write(self._control, note)
+
+    def _signal_group(self, number: int) -> None:
+        """Signal the group. As long as its leader is not reaped, nobody else's group can have its id."""
+        if not self._reaped:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def _kill_all(self) -> None:
+        self._signal_group(signal.SIGKILL)
+
+
+class GuardedCommand(GuardedProcess):
+    """A program with everything that it starts: on Linux, not even a daemon of it escapes."""
+
+    kill_wait = 2.0
+
+    def __init__(self, spec: ProcessSpec, lease: ChildLease, private: str) -> None:
+        """`private`: a folder that the guard removes if no worker is left to do it."""
+        self._told = bytearray()
+        guarded = spec._replace(argv=(private, *spec.argv))
+        super().__init__(("-I", "-S"), "run", guarded, lease, self._told.extend)
+
+    @property
+    def expired(self) -> bool:
+        return super().expired and self.exit_status == ExitStatus()
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """The first report counts: that of a command that cannot be started comes before that of its end."""
+        words = bytes(self._told).split()
+        if len(words) < 2:
+            return ExitStatus()
+        return ExitStatus(**{{b"failed": "errno", b"signal": "signal"}.get(words[0], "code"): int(words[1])})
+
+    def terminate(self) -> None:
+        """Ask the whole group to end, because a shell would not pass the signal on."""
+        self._signal_group(signal.SIGTERM)
+
+
+class GuardedCall(GuardedProcess):
+    """A Python function in an interpreter of its own. Its module has a `main`, which `guard.py` calls."""
+
+    def __init__(self, module: str, request: bytes, lease: ChildLease, report: Sink) -> None:
+        life_there, self._life = os.pipe()
+        try:
+            # -P keeps the directory of guard.py off the import path.
+            super().__init__(("-P",), "call", ProcessSpec((module,), request), lease, report, life_there)
+        except BaseException:
+            os.close(self._life)
+            raise
+        finally:
+            os.close(life_there)
+        self._own.append(self._life)
+
+    def terminate(self) -> None:
+        """Ask it to end: the function sees that it is cancelled."""
+        self._say(b"c\n")
