@@ -7,31 +7,43 @@ import json
 import types
 import typing
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.jobs.context import TaskContext
 
-# Annotations as rules for JSON values. Common ones are handled here, because pydantic is slow to import.
+# Common annotations become JSON Schemas here, because pydantic is slow to import and its schemas carry titles.
+
+_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a text", lambda value: isinstance(value, str)),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "integer": ("a whole number", lambda value: type(value) is int),
+    "number": ("a number", lambda value: type(value) in (int, float)),
+    "null": ("null", lambda value: value is None),
+    "array": ("a list", lambda value: isinstance(value, list)),
+    "object": ("an object", lambda value: isinstance(value, dict)),
+}
+_NAMES: dict[Any, str] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", None: "null", types.NoneType: "null",
+    list: "array", dict: "object",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Rule for a JSON value. `convert` is None if the function takes the JSON value as it is."""
 
-    words: str
-    fits: Callable[[Any], bool]
-    schema: dict[str, Any] = field(default_factory=dict)
+    schema: dict[str, Any]
     convert: Callable[[Any], Any] | None = None
 
     def check(self, name: str, value: Any) -> None:
         """Raise InvalidInput that names the argument if the value does not fit."""
         if self.convert is not None:
             self.converted(name, value)
-        elif not self.fits(value):
-            raise InvalidInput(f"{name}: must be {self.words}, not {_words_for(value)}", field=name)
+        elif not _fits(self.schema, value):
+            raise InvalidInput(f"{name}: must be {_words(self.schema)}, not {_words_for(value)}", field=name)
 
     def converted(self, name: str, value: Any) -> Any:
         if self.convert is None:
@@ -42,96 +54,55 @@ class Shape:
             raise InvalidInput(f"{name}: {_first_problem(error)}", field=name) from error
 
 
-ANYTHING = Shape("anything", lambda value: True)
-
-_SCALARS: dict[Any, Shape] = {
-    str: Shape("a text", lambda value: isinstance(value, str), {"type": "string"}),
-    bool: Shape("true or false", lambda value: isinstance(value, bool), {"type": "boolean"}),
-    int: Shape("a whole number", lambda value: type(value) is int, {"type": "integer"}),
-    float: Shape("a number", lambda value: type(value) in (int, float), {"type": "number"}),
-    None: Shape("null", lambda value: value is None, {"type": "null"}),
-    type(None): Shape("null", lambda value: value is None, {"type": "null"}),
-    list: Shape("a list", lambda value: isinstance(value, list), {"type": "array"}),
-    dict: Shape("an object", lambda value: isinstance(value, dict), {"type": "object"}),
-    Any: ANYTHING,
-    object: ANYTHING,
-    inspect.Parameter.empty: ANYTHING,
-}
-
-
 def shape_of(annotation: Any) -> Shape:
     """Return the rule for an annotation; one that cannot be interpreted accepts anything."""
-    plain = _plain(annotation)
-    return plain if plain is not None else _typed(annotation)
+    schema = _plain(annotation)
+    return Shape(schema) if schema is not None else _typed(annotation)
 
 
-def _plain(annotation: Any) -> Shape | None:
-    try:
-        if annotation in _SCALARS:
-            return _SCALARS[annotation]
-    except TypeError:  # an annotation that cannot be hashed
-        return None
+def _plain(annotation: Any) -> dict[str, Any] | None:
+    """Return the schema of a type that JSON has; None leaves the annotation to pydantic."""
+    if annotation is Any or annotation is object or annotation is Parameter.empty:
+        return {}
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return _annotated(inner[0], inner[1:])
     if origin is Literal:
-        return _choice(inner)
+        return {"enum": list(inner)} if all(isinstance(choice, str | int) for choice in inner) else None
     if origin in (Union, types.UnionType):
-        return _union([_plain(part) for part in inner])
-    if origin is list:
-        return _list(_plain(inner[0]))
-    if origin is dict and inner[0] is str:
-        return _object(_plain(inner[1]))
-    return None
+        parts = [_plain(part) for part in inner]
+        return None if None in parts else {"anyOf": parts}
+    if origin is Annotated:  # strings beside the type describe the argument
+        schema = _plain(inner[0]) if all(isinstance(note, str) for note in inner[1:]) else None
+        return None if schema is None else {**schema, "description": " ".join(inner[1:])}
+    if inner and (origin is list or (origin is dict and inner[0] is str)):
+        schema = _plain(inner[-1])
+        key = "items" if origin is list else "additionalProperties"
+        return None if schema is None else {"type": _NAMES[origin], key: schema}
+    name = _NAMES.get(annotation) if isinstance(annotation, type | None) else None
+    return None if name is None else {"type": name}
 
 
-def _annotated(annotation: Any, notes: tuple[Any, ...]) -> Shape | None:
-    """Use strings beside the type as the argument's description; leave other metadata to pydantic."""
-    shape = _plain(annotation)
-    if shape is None or not all(isinstance(note, str) for note in notes):
-        return None
-    return Shape(shape.words, shape.fits, shape.schema | {"description": " ".join(notes)})
+def _fits(schema: Mapping[str, Any], value: Any) -> bool:
+    if "anyOf" in schema:
+        return any(_fits(part, value) for part in schema["anyOf"])
+    if "enum" in schema:
+        return (type(value), value) in [(type(choice), choice) for choice in schema["enum"]]
+    if "type" not in schema:
+        return True
+    inner = schema.get("items") or schema.get("additionalProperties") or {}
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return _TYPES[schema["type"]][1](value) and (not inner or all(_fits(inner, each) for each in values))
 
 
-def _choice(choices: tuple[Any, ...]) -> Shape | None:
-    if not all(isinstance(choice, str | int) for choice in choices):
-        return None
-    allowed = {(type(choice), choice) for choice in choices}
-    words = "one of " + ", ".join(json.dumps(choice) for choice in choices)
-    return Shape(words, lambda value: _hashable(value) in allowed, {"enum": list(choices)})
-
-
-def _hashable(value: Any) -> tuple[type, Any]:
-    return (type(value), value) if isinstance(value, str | int) else (type(value), None)
-
-
-def _union(parts: list[Shape | None]) -> Shape | None:
-    shapes = [part for part in parts if part is not None]
-    if len(shapes) < len(parts):
-        return None
-    words = " or ".join(shape.words for shape in shapes)
-    schema = {"anyOf": [shape.schema for shape in shapes]}
-    return Shape(words, lambda value: any(shape.fits(value) for shape in shapes), schema)
-
-
-def _list(item: Shape | None) -> Shape | None:
-    if item is None:
-        return None
-    return Shape(
-        f"a list, each item {item.words}",
-        lambda value: isinstance(value, list) and all(map(item.fits, value)),
-        {"type": "array", "items": item.schema},
-    )
-
-
-def _object(item: Shape | None) -> Shape | None:
-    if item is None:
-        return None
-    return Shape(
-        f"an object, each value {item.words}",
-        lambda value: isinstance(value, dict) and all(map(item.fits, value.values())),
-        {"type": "object", "additionalProperties": item.schema},
-    )
+def _words(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(map(_words, schema["anyOf"]))
+    if "enum" in schema:
+        return "one of " + ", ".join(map(json.dumps, schema["enum"]))
+    words = _TYPES[schema["type"]][0] if "type" in schema else "anything"
+    if "items" in schema:
+        return f"{words}, each item {_words(schema['items'])}"
+    inner = schema.get("additionalProperties")
+    return words if inner is None else f"{words}, each value {_words(inner)}"
 
 
 def _typed(annotation: Any) -> Shape:
@@ -142,7 +113,7 @@ def _typed(annotation: Any) -> Shape:
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         schema = adapter.json_schema()
     except Exception:  # pydantic does not know the class, so only the task can check the value
-        return ANYTHING
+        return Shape({})
 
     def convert(value: Any) -> Any:
         try:
@@ -151,7 +122,7 @@ def _typed(annotation: Any) -> Shape:
             return adapter.validate_python(value, strict=True)
         return adapter.validate_json(text, strict=True)
 
-    return Shape(str(annotation), lambda value: True, schema, convert)
+    return Shape(schema, convert)
 
 
 def _first_problem(error: ValueError) -> str:
