@@ -10,7 +10,7 @@ from duetime.app import build
 from duetime.kinds.prompts.inbox import answered_later
 from duetime.rest.application import api
 from duetime.rest.dependencies import ApiContext
-from duetime.service.local import as_local
+from duetime.service.services import local_call
 from duetime.settings import Settings
 from reference.markdown import code, page, table
 from reference.schemas import fields, meaning, words
@@ -36,9 +36,9 @@ def openapi() -> Document:
     """Return the OpenAPI document of an application on an empty store: the routes are the same on any."""
     room = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
     try:
-        desk = room.desk()
+        desk = room.services
         finish = answered_later(room.scheduler, room.kinds)
-        return api(ApiContext(desk, partial(as_local, desk), finish), "0").openapi()
+        return api(ApiContext(desk, partial(local_call, desk), finish), "0").openapi()
     finally:
         room.close()
 

@@ -1,8 +1,8 @@
-"""Assembles Duetime from its parts. This is the only module that names concrete stores and kinds.
+"""Assembles Duetime from its parts. This is the only module that names concrete stores.
 
 It contains `App` and `build`, which opens the store and creates the kinds and the scheduler; the functions that build
-the MCP server, the tokens and the HTTP application; the operator tasks (backup and pruning); revocations that open the
-store only when needed; and the collection of this process's credentials for redaction.
+the MCP server, the tokens and the HTTP application; revocations that open the store only when needed; and the
+collection of this process's credentials for redaction.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock, datetime_of
+from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Caller, Kind
 from duetime.engine.policy.rate_limit import Budget
@@ -27,23 +27,20 @@ from duetime.engine.store import Store
 from duetime.engine.store_revocations import Revocation, Revocations
 from duetime.engine.validation import Limits
 from duetime.engine.worker.exchange_age import ExchangeAge
-from duetime.kinds.jobs.builtin import TASKS, fetch_task, operator_tasks
+from duetime.kinds import load_specs
+from duetime.kinds.jobs.build import make_folder
 from duetime.kinds.jobs.kind import JobKind
-from duetime.kinds.jobs.loading import load, load_entry_points
-from duetime.kinds.jobs.registry import Registry, Task, default_registry
-from duetime.kinds.notifications.build import courier_of, notes_for_others
-from duetime.kinds.notifications.delivery import MESSENGER, Courier
+from duetime.kinds.jobs.registry import Registry
+from duetime.kinds.notifications.build import channels_for, notes_for_others
+from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.notifications.local import LocalNotifications
-from duetime.kinds.prompts.access import RunAccess, load_tokens, runs_under_way
-from duetime.kinds.prompts.build import agents_for, channel_names, channels_for, inboxes_of, prompt_kind
+from duetime.kinds.prompts.access import load_tokens, runs_under_way
 from duetime.kinds.prompts.inbox import answered_later
-from duetime.kinds.requests.build import OpenedByUse
-from duetime.kinds.requests.kind import RequestKind
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
 from duetime.service.services import Services
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
-from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -52,9 +49,9 @@ if TYPE_CHECKING:
     from duetime.kinds.notifications.qstash.service import QStashNotifications
     from duetime.mcp.server import McpFace
     from duetime.mcp.subscriptions import Watcher
-    from duetime.mcp.tool import Call
     from duetime.security.tokens import Tokens
     from duetime.service.owner_limits import OwnerLimits
+    from duetime.service.services import Call
 
 
 # Revocations for commands that open the store only when they need it.
@@ -158,8 +155,6 @@ def _of_address(url: str) -> Iterator[str]:
 
 # The app: its components, and the functions that create them.
 
-PRUNE_BATCH = 1000
-
 log = logging.getLogger("duetime.delivery")
 
 
@@ -170,15 +165,24 @@ class App:
     settings: Settings
     clock: Clock
     store: Store
-    registry: Registry
     kinds: Mapping[str, Kind]
     scheduler: Scheduler
-    courier: Courier
-    access: RunAccess
     exchange_age: ExchangeAge
-    requests: OpenedByUse
-    remote: QStashNotifications | None = None
-    """The external notification service, if the settings choose one."""
+
+    @property
+    def services(self) -> Services:
+        """The operations that the interfaces use."""
+        return Services(self.scheduler)
+
+    @property
+    def registry(self) -> Registry:
+        return self.services.kind(JobKind).registry
+
+    @property
+    def remote(self) -> QStashNotifications | None:
+        """The external notification service, if the settings choose one."""
+        service = self.services.kind(NotificationKind).service
+        return None if service.fires_here else cast("QStashNotifications", service)
 
     def engine(self, *, session: bool = False) -> Engine:
         import platform
@@ -197,15 +201,13 @@ class App:
         )
         if not session:
             self.keep_heartbeat()
-        for problem in self.courier.problems():
+        courier = self.services.kind(NotificationKind).courier
+        for problem in courier.problems():
             log.error("%s; what is sent there fails until this is mended", problem)
         if not session:
-            self._tell_of_others()
+            for note in notes_for_others(self.scheduler, self.settings, courier, addresses=False):
+                log.warning("%s", note)
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
-
-    def _tell_of_others(self) -> None:
-        for note in notes_for_others(self.scheduler, self.settings, self.courier, addresses=False):
-            log.warning("%s", note)
 
     def keep_heartbeat(self) -> None:
         """Create, update or end the heartbeat schedule as the settings say.
@@ -217,18 +219,9 @@ class App:
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
         keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
 
-    def desk(self) -> Services:
-        """Return the services that the interfaces use."""
-        here = LocalNotifications(self.scheduler, courier=self.courier, channels=partial(channel_names, self.settings))
-        if self.remote is not None and self.remote.problem is not None:
-            log.error("%s; no notification can be made until this is mended", self.remote.problem)
-        return Services(self.scheduler, self.registry.describe, self.remote or here, inboxes_of(self.settings))
-
     def close(self) -> None:
         for kind in self.kinds.values():
             kind.close()
-        if self.remote is not None:
-            self.remote.close()
         self.store.close()
 
 
@@ -250,48 +243,14 @@ def build(
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
-        if tasks:
-            load_entry_points()
-            load(settings.tasks, settings.origin.modules)
-        own = (*TASKS, fetch_task(settings), *_operator_tasks(store, settings, clock))
-        known = Registry(own, base=default_registry if registry is None else registry)
-        courier = courier_of(settings, clock)
-        access = RunAccess(settings, clock, zone)
-        requests = OpenedByUse(settings, store, clock)
-        kinds: dict[str, Kind] = {
-            kind.name: kind
-            for kind in (
-                JobKind(known),
-                prompt_kind(settings, store, clock, zone, access, lambda: scheduler),
-                NotificationKind(courier),
-                RequestKind(requests, clock),
-            )
-        }
+        options = {"registry": registry, "load_tasks": tasks}
+        context = BuildContext(settings, clock, store, zone, lambda: scheduler, options)
+        kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in load_specs().items()}
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
     except BaseException:
         store.close()
         raise
-    remote = remote_notifications(settings, scheduler)
-    age = ExchangeAge(clock)
-    return App(settings, clock, store, known, kinds, scheduler, courier, access, age, requests, remote)
-
-
-def remote_notifications(settings: Settings, scheduler: Scheduler) -> QStashNotifications | None:
-    """Return the QStash service if the settings choose it, else None.
-
-    `QSTASH_TOKEN` and `QSTASH_URL`, the variables of QStash's own tools, are used where the settings give no value.
-    """
-    given = settings.notifications
-    if given.backend != QSTASH:
-        return None
-    from duetime.kinds.notifications.channels.ntfy import NtfyServer
-    from duetime.kinds.notifications.qstash.client import Account
-    from duetime.kinds.notifications.qstash.service import QStashNotifications
-
-    token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
-    account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
-    server = NtfyServer(given.server, given.prefix, given.token)
-    return QStashNotifications(scheduler, account, server, partial(channel_names, settings))
+    return App(settings, clock, store, kinds, scheduler, ExchangeAge(clock))
 
 
 def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
@@ -310,15 +269,8 @@ def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False
         if must_exist and not Path(path).exists():
             raise StoreUnusable(f"there is no {path}; check --db")
         if Path(path).is_relative_to(data_folder()):
-            _make_folder(Path(path).parent)
+            make_folder(Path(path).parent)
     return SqliteStore(path, clock, MESSENGER)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
 
 
 def _budget(settings: Settings) -> Budget | None:
@@ -337,31 +289,6 @@ def _limits(settings: Settings) -> Limits:
         runs_per_hour=None if settings.max_runs_per_hour == RUNS_PER_HOUR else settings.max_runs_per_hour or None,
         pause_after=settings.pause_after,
     )
-
-
-def _operator_tasks(store: Store, settings: Settings, clock: Clock) -> tuple[Task, ...]:
-    def backup() -> dict[str, Any]:
-        folder = settings.path_of_backups()
-        _make_folder(folder)
-        target = folder / f"duetime-{datetime_of(clock.now()):%Y%m%dT%H%M%S}.db"
-        store.backup(str(target))
-        return {"file": target.name, "bytes": target.stat().st_size}
-
-    def prune() -> dict[str, Any]:
-        return {"deleted": prune_history(store, clock, settings)}
-
-    return operator_tasks(backup, prune)
-
-
-def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
-    """Delete history beyond the retention period, in batches, so that no single transaction blocks the workers."""
-    if not settings.retention_days:
-        return 0
-    before = Instant(clock.now() - int(settings.retention_days * DAY))
-    total = 0
-    while deleted := store.prune(before, PRUNE_BATCH):
-        total += deleted
-    return total
 
 
 # The MCP server, the tokens and the HTTP application.
@@ -438,24 +365,24 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.limits import owner_shares
     from duetime.http.metrics import Metrics
     from duetime.http.sessions import Proofs, Sessions
-    from duetime.kinds.requests.qstash_api.routes import qstash_routes
     from duetime.rest.application import api_routes
     from duetime.rest.dependencies import ApiContext
-    from duetime.service.local import as_local
     from duetime.service.owner_limits import OwnerLimits
+    from duetime.service.services import local_call
 
-    desk, trusting = app.desk(), tokens is None
-    identify = partial(as_local if tokens is None else by_token, desk)
+    services, trusting = app.services, tokens is None
+    identify = partial(local_call if tokens is None else by_token, services)
     limits = OwnerLimits(owner_shares(app.settings))
     face, watcher = mcp_face(app.settings.tools, identify, limits)
-    requests = qstash_routes(app.scheduler, lambda: identify().caller, app.requests.keys)
+    makers = [load(spec.routes) for spec in services.specs.values() if spec.routes]
+    further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     finish = answered_later(app.scheduler, app.kinds)
-    known_agents, known_channels = partial(agents_for, app.settings), partial(channels_for, app.settings)
-    house = ApiContext(desk, identify, finish, trusting, known_agents, known_channels)
+    agents, channels = services.kind(PromptKind).describe_agents, partial(channels_for, app.settings)
+    house = ApiContext(services, identify, finish, trusting, agents, channels)
     metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
-    routes = [*api_routes(house, version("duetime"), limits), *watched, *requests, *web_routes(house, browsers)]
+    routes = [*api_routes(house, version("duetime"), limits), *watched, *further, *web_routes(house, browsers)]
     return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes, limits)

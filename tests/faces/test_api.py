@@ -14,10 +14,9 @@ from duetime.engine.clock import HOUR
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.http import browser_sessions
-from duetime.rest import schedules
+from duetime.kinds.requests.kind import RequestKind
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
 
@@ -312,12 +311,12 @@ def test_what_stays_hidden_is_not_put_back_over_a_change_in_between(
     hidden = {"url": "https://example.org/", "headers": {"Authorization": "Bearer old-secret-thing"}}
     made = ada.job(kind="request", payload=hidden)
 
-    def meanwhile(scheduler: Scheduler, caller: Caller, _schedule: Schedule, changes: Changes) -> Changes:
+    def meanwhile(_kind: RequestKind, caller: Caller, _schedule: Schedule, changes: Changes) -> Changes:
         renewed = {**hidden, "headers": {"Authorization": "Bearer new-secret-thing"}}
-        assert scheduler.edit(caller, made["id"], Changes(payload=renewed)).is_ok
+        assert api.room.scheduler.edit(caller, made["id"], Changes(payload=renewed)).is_ok
         return changes
 
-    monkeypatch.setattr(schedules, "with_another_agent", meanwhile)
+    monkeypatch.setattr(RequestKind, "adapt_edit", meanwhile)
     payload = {**made["payload"], "method": "PUT"}
     problem = ada.refused("PATCH", f"/schedules/{made['id']}", 409, json={"payload": payload})
     assert problem["type"] == "urn:duetime:problem:conflict"

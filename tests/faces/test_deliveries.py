@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from duetime.app import build
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.cli import Cli, environment, start
 from tests.support.deliveries import delivering, notify, settled
@@ -124,9 +125,9 @@ def test_whoever_makes_a_notification_is_warned_where_it_reaches_no_phone(
     server: NotificationSettings, channels: dict[str, ChannelSettings], topic: str, said: str
 ) -> None:
     app = build(Settings(db=":memory:", timezone="UTC", notifications=server, channels=channels), tasks=False)
-    warnings = app.desk().notifications.warnings(topic)
+    warnings = app.services.kind(NotificationKind).service.warnings(topic)
     app.close()
-    assert [warning[: len(said)] for warning in warnings] == ([said] if said else [])
+    assert [warning.text[: len(said)] for warning in warnings] == ([said] if said else [])
     assert "hush" not in str(warnings)
     if "named home" in said:
         assert "The channels are: phone." in warnings[0]

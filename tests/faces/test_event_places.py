@@ -16,12 +16,12 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
-from duetime.mcp.tool import Call
 from duetime.rest.errors import Refused
 from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
 from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Look, Position
 from duetime.service.owner_limits import OwnerLimits
+from duetime.service.services import Call
 from tests.support.api import Api, serving_api
 
 
@@ -34,7 +34,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> None:
     request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(streams=Streams())))
     owners = [f"owner-{number}" for number in range(MOST // MOST_OF_ONE + 1)]
-    calls = [Call(api.room.desk(), Caller(owner), "UTC") for owner in owners for _ in range(MOST_OF_ONE)]
+    calls = [Call(api.room.services, Caller(owner), "UTC") for owner in owners for _ in range(MOST_OF_ONE)]
 
     async def together() -> list[Response | BaseException]:
         return await asyncio.gather(
@@ -99,7 +99,7 @@ async def heard(response: Response) -> None:
 
 def test_of_many_who_ask_at_once_no_more_get_in_than_there_are_places(api: Api) -> None:
     request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(streams=Streams())))
-    ada, ben = (Call(api.room.desk(), Caller(owner), "UTC") for owner in ("ada", "ben"))
+    ada, ben = (Call(api.room.services, Caller(owner), "UTC") for owner in ("ada", "ben"))
 
     async def asked(call: Call, number: int, **more: Any) -> list[Response | BaseException]:
         asking = (events(request, call, OwnerLimits(), EventsAsked(**more)) for _ in range(number))

@@ -163,7 +163,7 @@ def test_an_owner_sees_over_qstash_what_an_agent_does_not(stage: Stage, path: st
 
 
 def test_no_tool_and_no_resource_shows_a_run_what_is_hidden(stage: Stage) -> None:
-    agent = Agent(stage.api.room.desk(), Caller("ada", depth=2))
+    agent = Agent(stage.api.room.services, Caller("ada", depth=2))
     numbers = [int(run) for run in stage.runs]
     ids = stage.ids
     answered = 0
@@ -240,7 +240,7 @@ def test_the_arguments_of_a_job_are_not_handed_to_another(stage: Stage, change: 
 
 
 def test_a_run_hands_no_hidden_prompt_to_another_agent(stage: Stage) -> None:
-    owner, agent = (Agent(stage.api.room.desk(), Caller("ada", depth=depth)) for depth in (0, 2))
+    owner, agent = (Agent(stage.api.room.services, Caller("ada", depth=depth)) for depth in (0, 2))
     number = owner.knows("schedule", prompt=f"look with password={CANARY}-prompt", at="in 3 days")["id"]
     assert "***" in json.dumps(agent.knows("schedule_list"))
     assert "anew" in str(agent.use("schedule_edit", id=number, agent="another"))

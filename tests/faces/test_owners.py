@@ -80,7 +80,7 @@ def test_an_agent_of_others_is_refused_like_one_that_is_not_there(api: Api, name
 
 
 def test_tools_answer_for_it_as_for_one_that_is_not_there(api: Api) -> None:
-    ada = Agent(api.room.desk(), Caller("ada"))
+    ada = Agent(api.room.services, Caller("ada"))
     for number in (None, ada.knows("schedule", prompt="p", at="in 2 hours")["id"]):
         making: dict[str, Any] = {"prompt": "p", "at": "in 2 hours"}
         tool, given = ("schedule", making) if number is None else ("schedule_edit", {"id": number})
@@ -169,7 +169,7 @@ def test_no_owner_publishes_on_the_topics_of_another(tmp_path: Path) -> None:
                 topics[owner] = real_topic(server, "home", owner)
                 assert (f"subscribe to {ntfy.url}/{topics[owner]}." in warned) == (owner != "local")
                 assert server.prefix not in warned
-                again = Agent(api.room.desk(), Caller(owner)).knows(
+                again = Agent(api.room.services, Caller(owner)).knows(
                     "schedule_notification", message="hi", notification_topic="home", delay="1h"
                 )
                 assert (topics[owner] in str(again.get("warnings"))) == (owner != "local")

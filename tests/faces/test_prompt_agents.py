@@ -39,7 +39,7 @@ def app(request: pytest.FixtureRequest) -> Iterator[App]:
 
 def said(app: App, owner: str = "ada", **given: Any) -> tuple[list[str], dict[str, Any]]:
     """What follows the first sentence, and the facts."""
-    agent = Agent(app.desk(), Caller(owner))
+    agent = Agent(app.services, Caller(owner))
     answer = agent.use("schedule", {"prompt": "look", "at": "in 2 hours", **given})
     assert answer.text is not None
     first, *further = answer.text.split("\n")
@@ -107,7 +107,7 @@ with_channel = pytest.mark.parametrize(
     ],
 )
 def test_a_mistyped_channel_for_the_result_is_warned_of(app: App, tool: str, given: dict[str, Any]) -> None:
-    agent = Agent(app.desk(), Caller("ada"))
+    agent = Agent(app.services, Caller("ada"))
     for right in ("phone", "inbox"):
         assert "warnings" not in agent.knows(tool, given, deliver_to=right)
     [warning] = agent.knows(tool, given, deliver_to="phon")["warnings"]
@@ -116,7 +116,7 @@ def test_a_mistyped_channel_for_the_result_is_warned_of(app: App, tool: str, giv
 
 @with_heartbeat
 def test_an_agent_that_is_not_there_is_refused_with_those_that_are(app: App) -> None:
-    words = Agent(app.desk(), Caller("ada")).hears("schedule", prompt="look", at="in 2 hours", agent="nobody")
+    words = Agent(app.services, Caller("ada")).hears("schedule", prompt="look", at="in 2 hours", agent="nobody")
     assert words == "Error: agent: there is no 'nobody'; there is inbox, builtin, coder, hook, desk"
 
 
@@ -130,7 +130,7 @@ def test_an_agent_that_is_not_there_is_refused_with_those_that_are(app: App) -> 
 )
 def test_the_heartbeat_is_woken_for_nobody_but_its_owner(app: App, given: dict[str, str]) -> None:
     if given:
-        words = Agent(app.desk(), Caller("ada")).hears("schedule", {"prompt": "look", "at": "in 2 hours", **given})
+        words = Agent(app.services, Caller("ada")).hears("schedule", {"prompt": "look", "at": "in 2 hours", **given})
         assert words == "Error: agent: there is no 'heartbeat'; there is inbox, builtin, coder, hook, desk"
     else:
         assert said(app, "ada")[1]["agent"] == "inbox"
@@ -152,7 +152,7 @@ def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest
     [worker] = app.store.workers()
     [claim] = app.store.exchange(worker.id, now, [], [ClaimRequest("prompt", 1, now)]).claims
     assert claim.definition.id == number
-    own, other = (Agent(app.desk(), Caller("ada", holder=run_holder(claim.run.id, fence))) for fence in (1, 2))
+    own, other = (Agent(app.services, Caller("ada", holder=run_holder(claim.run.id, fence))) for fence in (1, 2))
     words = own.hears("finish_prompt", run_id=claim.run.id, result="done")
     assert words.startswith(f"Run {claim.run.id} is your own and ends with your last message")
     assert other.hears("finish_prompt", run_id=claim.run.id, result="done") == (

@@ -156,7 +156,7 @@ def test_times_are_read_and_shown_in_the_zone_of_the_call(stage: Stage) -> None:
     assert answer.text is not None and answer.text.startswith("Scheduled task #1 for Feb 11, 2026 9:00 AM CET.\n")
     assert answer.structured["fire_at"] == "2026-02-11T09:00:00+01:00"
     assert stage.ada.hears("schedule_list") == "#1  Feb 11, 2026 12:00 AM PST  [pending]  x"
-    tokyo = Agent(stage.app.desk(), Caller("ada"), "Asia/Tokyo")
+    tokyo = Agent(stage.app.services, Caller("ada"), "Asia/Tokyo")
     assert tokyo.hears("schedule_list") == "#1  Feb 11, 2026 5:00 PM JST  [pending]  x"
 
 

@@ -20,6 +20,7 @@ from duetime.engine.external_schedules import Remote
 from duetime.engine.kind import Caller
 from duetime.engine.result import Err
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.client import Account
 from duetime.kinds.notifications.qstash.service import LARGEST_ANSWER, QStashNotifications
 from duetime.mcp.upcoming import list_upcoming
@@ -540,7 +541,7 @@ STRANGE = [
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
 def test_qstash_never_hears_of_an_id_that_nobody_made_here(there: StandIn, ann: Agent, verb: str) -> None:
-    service = ann.call.desk.notifications
+    service = ann.call.services.kind(NotificationKind).service
     assert [getattr(service, verb)(ANN, unknown) for unknown in STRANGE] == [Err("not_found")] * len(STRANGE)
     assert there.requests == []
 

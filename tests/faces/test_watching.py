@@ -19,7 +19,7 @@ from duetime.engine.kind import Caller
 from duetime.mcp import subscriptions
 from duetime.mcp.resource import Resource
 from duetime.mcp.subscriptions import Watcher
-from duetime.mcp.tool import Call
+from duetime.service.services import Call
 from duetime.settings import Settings
 
 
@@ -74,7 +74,7 @@ class Content:
 @pytest.fixture
 def caller(tmp_path: Path) -> Any:
     app = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
-    yield Call(app.desk(), Caller("ada"), "UTC")
+    yield Call(app.services, Caller("ada"), "UTC")
     app.close()
 
 

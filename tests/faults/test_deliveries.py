@@ -18,6 +18,7 @@ from duetime.app import App, build
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.model import Run
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import ChannelSettings, Settings
 from tests.support.couriers import FULL, everything_logged
 from tests.support.deliveries import (
@@ -226,7 +227,7 @@ def test_a_send_takes_at_most_five_seconds_and_says_that_it_goes_on(tmp_path: Pa
 
 def test_a_send_that_arrives_says_where(tmp_path: Path, ntfy: NtfyReceiver) -> None:
     with delivering(tmp_path, ntfy.url, token=TOKEN) as app:
-        sent = Agent(app, CALLER, service=app.desk().notifications)(
+        sent = Agent(app, CALLER, service=app.services.kind(NotificationKind).service)(
             "send_push_notification", message="a" * 5000, notification_topic="home"
         )
     assert sent["confirmation"] == "Notification sent to topic home (channel: ntfy)"
@@ -269,7 +270,7 @@ def test_secrets_come_out_nowhere(tmp_path: Path, mode: str, caplog: pytest.LogC
             notify(app, topics, {**SOON, "max_attempts": 2, "timeout": SECOND})
             found = settled(app, len(topics))
             assert {run.status for run in found} == {"completed" if mode == "200" else "failed"}
-            agent = Agent(app, CALLER, service=app.desk().notifications)
+            agent = Agent(app, CALLER, service=app.services.kind(NotificationKind).service)
             answers = [_sent(agent, topic) for topic in topics] if mode != "silence" else []
             attempts = [attempt for run in agent.runs() for attempt in app.store.attempts(run.id)]
             shown = [*agent.runs(), *attempts, *answers, agent("list_scheduled_notifications")]

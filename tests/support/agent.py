@@ -9,8 +9,8 @@ from duetime.engine.kind import Caller
 from duetime.mcp.arguments import checked
 from duetime.mcp.resource import Resource
 from duetime.mcp.server import FAMILIES, resources_of, tools_of
-from duetime.mcp.tool import Call, Reply
-from duetime.service.services import Services
+from duetime.mcp.tool import Reply
+from duetime.service.services import Call, Services
 
 TOOLS = {tool.name: tool for tool in tools_of(FAMILIES)}
 RESOURCES = resources_of(FAMILIES)

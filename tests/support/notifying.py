@@ -9,12 +9,13 @@ from duetime.app import App
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
 from duetime.kinds.notifications.mcp import resources, tools
 from duetime.kinds.notifications.service import NotificationService
 from duetime.mcp.arguments import checked
-from duetime.mcp.tool import Call, ToolProblem
-from duetime.service.services import Services
+from duetime.mcp.tool import ToolProblem
+from duetime.service.services import Call
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 """15:00 in Berlin, 06:00 in Los Angeles."""
@@ -36,7 +37,8 @@ class Agent:
     ) -> None:
         self.app = app
         chosen = service or app.remote or LocalNotifications(app.scheduler, patience=patience)
-        self.call = Call(Services(app.scheduler, app.registry.describe, chosen), caller, zone)
+        app.services.kind(NotificationKind).service = chosen
+        self.call = Call(app.services, caller, zone)
 
     def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         chosen = TOOLS[tool]

@@ -25,7 +25,7 @@ class Stage:
         self.ada = self.agent("ada")
 
     def agent(self, owner: str, holder: str = "local", **more: Any) -> Agent:
-        return Agent(self.app.desk(), Caller(owner, holder=holder, **more))
+        return Agent(self.app.services, Caller(owner, holder=holder, **more))
 
     def due(self, prompt: str = "water the plants", **given: Any) -> int:
         """A prompt that has come due and waits in the inbox."""

@@ -38,7 +38,7 @@ class Inbox:
         self.time = Simulation(NOON)
         self.app = self.time.duetime.app
         self.hands = RunHands(lambda: self.app.scheduler, "heartbeat")
-        self.agent = Agent(self.app.desk(), TOKEN)
+        self.agent = Agent(self.app.services, TOKEN)
 
     def gets(self, *prompts: str, **policy: object) -> None:
         """They are due one after the other, and wait."""
@@ -81,7 +81,7 @@ def test_its_own_token_finishes_what_a_run_took(inbox: Inbox) -> None:
     assert inbox.hands.left(woken) == 2
     assert inbox.agent.hears("finish_prompt", run_id=plants.run, result="wet") == f"Finished task #{plants.task}."
     assert inbox.hands.left(woken) == 1
-    later = Agent(inbox.app.desk(), TOKEN._replace(holder=run_holder(7, 2)))
+    later = Agent(inbox.app.services, TOKEN._replace(holder=run_holder(7, 2)))
     assert later.hears("finish_prompt", run_id=cat.run, result="x") == f"Run {cat.run} is not yours to finish."
     inbox.hands.give_back(woken, "it rains")
     run = inbox.runs()["cat"]

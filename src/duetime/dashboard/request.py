@@ -22,9 +22,9 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times.zones import known_zone
 from duetime.http.browser_sessions import SESSION, Browsers
-from duetime.mcp.tool import Call
 from duetime.rest.dependencies import ApiContext
 from duetime.rest.errors import Refused, answer_of, refuse
+from duetime.service.services import Call
 
 ZONE_COOKIE = "duetime_zone"
 FIELD = "csrf"
@@ -95,7 +95,7 @@ class PageRequest:
             "signed_in": self.browsers.sessions is not None,
             "proof": self.browsers.proofs.of(self.session or ""),
             "notice": notice_of(self.request),
-            "alarms": self.call.desk.warnings() if alarms is None else alarms,
+            "alarms": [each.text for each in self.call.services.worker_warnings()] if alarms is None else alarms,
         }
         return render(self.request.scope, template, status, **{**shared, **values})
 

@@ -13,7 +13,6 @@ from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.schedule_list import BULK, Change, pictures_of
 from duetime.engine.model import Run, Schedule, ScheduleState
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.rest.errors import refuse, taken
 from duetime.service.masking import MASK
 from duetime.service.presenters import (
@@ -66,11 +65,7 @@ def schedule_page(visit: PageRequest) -> Response:
 
 
 def _warnings(visit: PageRequest, schedule: Schedule) -> list[str]:
-    definition = schedule.definition
-    service = visit.call.desk.notifications
-    arrival = service.warnings(definition.subject, definition.owner) if definition.kind == "notification" else []
-    results = visit.call.desk.result_warnings(definition)
-    return [*warnings_for(trigger_from_json(definition.trigger), visit.now), *arrival, *results]
+    return [each.text for each in visit.call.services.schedule_warnings(schedule)]
 
 
 def shown_payload(payload: Any) -> Any:

@@ -18,8 +18,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
-from duetime.kinds.notifications.remote import refusal_of
-from duetime.kinds.prompts.reassign import with_another_agent
+from duetime.kinds.jobs.kind import JobKind
 from duetime.rest.errors import answer_of
 from duetime.service.presenters import View, preview_view, schedule_shape
 
@@ -52,13 +51,12 @@ def create(visit: PageRequest, form: Form) -> Response:
     if form.one("intent") == "preview":
         return _form(visit, kind, values, key=key)
     try:
-        refusal = refusal_of(visit.call.desk.notifications, kind)
-        made = refusal or visit.scheduler.create(visit.caller, _new(visit, kind, values, key))
+        made = visit.call.services.create(visit.caller, _new(visit, kind, values, key))
     except DuetimeError as error:
         made = _err(error)
     if isinstance(made, Err):
         return _form(visit, kind, values, made, key=key)
-    return visit.go(at(made.value.definition.public_id), did="created")
+    return visit.go(at(made.value.schedule.definition.public_id), did="created")
 
 
 def _new(visit: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
@@ -107,8 +105,7 @@ def save(visit: PageRequest, form: Form) -> Response:
         changes = _changes(schedule, values, version, _usual(visit, kind))
         if changes is None:
             return visit.go(at(public_id), did="unchanged")
-        changes = with_another_agent(visit.scheduler, visit.caller, schedule, changes)
-        saved = visit.scheduler.edit(visit.caller, public_id, changes)
+        saved = visit.call.services.edit(visit.caller, schedule, changes)
     except DuetimeError as error:
         saved = _err(error)
     if isinstance(saved, Err):
@@ -153,7 +150,7 @@ def _form(
 ) -> Response:
     """Render the form with what was typed, valid or not. What cannot be created here is said before anybody types."""
     status = 200 if err is None else answer_of(err).status_code
-    foreseen = refusal_of(visit.call.desk.notifications, kind) if schedule is None else None
+    foreseen = visit.call.services.hooks(kind).refusal() if schedule is None else None
     told = err or foreseen
     owner = visit.caller.owner if schedule is None else schedule.definition.owner
     return visit.page(
@@ -168,7 +165,7 @@ def _form(
         it=None if schedule is None else schedule_shape(schedule, visit.zone),
         version=version or (str(schedule.definition.version) if schedule is not None else ""),
         key=key,
-        tasks=visit.call.desk.tasks(visit.caller) if kind == "job" else [],
+        tasks=visit.call.services.kind(JobKind).registry.describe(visit.caller) if kind == "job" else [],
         agents=visit.house.agents(owner),
         usual_agent=_usual_agent(visit, owner) if kind == "prompt" else "",
         channels=visit.house.channels(owner),

@@ -16,7 +16,6 @@ from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import COUNTED, ScheduleQuery
 from duetime.engine.store_stats import Trace
-from duetime.kinds.notifications.remote import notes_on_lists
 from duetime.rest.errors import refuse, taken
 from duetime.service.presenters import View, schedule_shape
 
@@ -45,7 +44,7 @@ def schedules_page(visit: PageRequest) -> Response:
         "schedules.html",
         rows=list(zip(shapes, pictures_of(visit, page.items), strict=True)),
         asked=asked,
-        notes=notes_on_lists(visit.call.desk.notifications, asked["kind"] or None),
+        notes=visit.call.services.list_notes(asked["kind"] or None),
         filtered=any(name != "order" for name in given) or asked["order"] == "next",
         kinds=[kind for kind in KINDS if kind in visit.scheduler.kinds],
         statuses=STATUSES,

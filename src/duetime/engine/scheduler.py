@@ -61,12 +61,17 @@ class Scheduler(Handing):
             return Err(error.code, error.message)
         return Ok(made.value[0]) if isinstance(made, Ok) else made
 
-    @expected
     def create_many(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]]:
         """Create all or none, in one commit."""
+        created = self.create_all(caller, news)
+        return created if isinstance(created, Err) else Ok([schedule for schedule, _ in created.value])
+
+    @expected
+    def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
+        """Create all or none, in one commit. `fresh` tells which were created now and not earlier under their keys."""
         known = self._made_by_keys(caller, news)
         if known is not None:
-            return known
+            return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
         drafts = self.drafts(caller, news)
         if isinstance(drafts, Err):
             return drafts
@@ -76,7 +81,7 @@ class Scheduler(Handing):
         for draft, (schedule, _) in zip(drafts.value, created.value, strict=True):
             if schedule.definition.fingerprint != draft.definition.fingerprint:
                 return KEY_REUSED
-        return Ok([schedule for schedule, _ in created.value])
+        return created
 
     @expected
     def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:

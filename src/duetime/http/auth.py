@@ -20,10 +20,9 @@ from duetime.engine.kind import Caller
 from duetime.http.browser_sessions import SESSION, Browsers, is_page, is_without_token, takes_sessions
 from duetime.http.connection_limits import mark_authenticated
 from duetime.http.problems import refusal
-from duetime.mcp.tool import Call
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.tokens import Tokens
-from duetime.service.services import Services
+from duetime.service.services import Call, Services
 
 log = logging.getLogger("duetime.http")
 
@@ -123,19 +122,21 @@ def _access(grant: Grant) -> AccessToken:
     )
 
 
-def by_token(desk: Services) -> Call:
+def by_token(services: Services) -> Call:
     """Return the caller of the current request. `Bearer` guarantees one; without it, raise PermissionError."""
     access = get_access_token()
     if access is None or access.claims is None:
         raise PermissionError("a request came through without a token")
     said = access.claims
     caller = Caller(said["owner"], said["operator"], said["depth"], holder=access.client_id)
-    return Call(desk, caller, said["zone"] or desk.zone)
+    return Call(services, caller, said["zone"] or services.zone)
 
 
-def call_of(desk: Services, grant: Grant) -> Call:
+def call_of(services: Services, grant: Grant) -> Call:
     """Return the caller for a grant whose token did not come with the current request."""
-    return Call(desk, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or desk.zone)
+    return Call(
+        services, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or services.zone
+    )
 
 
 def _unknown(scope: Scope) -> Response:

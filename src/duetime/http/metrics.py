@@ -24,8 +24,8 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.store_stats import BOUNDS, UNKNOWN, Living, Tally, tally_of
 from duetime.engine.worker.exchange_age import ExchangeAge
-from duetime.mcp.tool import Call
 from duetime.service.presenters import is_alive
+from duetime.service.services import Call
 
 # -- statistics of runs, summed up from the store, whichever process executed them -----------------------------------
 

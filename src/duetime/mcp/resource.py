@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from duetime.mcp.tool import Call
+from duetime.service.services import Call
 
 
 @dataclass(frozen=True, slots=True)

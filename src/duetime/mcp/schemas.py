@@ -7,9 +7,9 @@ from typing import Any
 
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Definition
 from duetime.engine.triggers import known_zone
-from duetime.mcp.tool import Arguments, Call, Schema, ToolProblem, number, optional, text
+from duetime.mcp.tool import Arguments, Schema, ToolProblem, number, optional, text
+from duetime.service.services import Call, Created
 
 ZONE: Schema = optional(
     text(
@@ -91,7 +91,6 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
     return {**view, "owner": owner} if call.caller.operator else view
 
 
-def with_warnings(call: Call, structured: dict[str, Any], made: Definition) -> dict[str, Any]:
-    """Add warnings if the new schedule might not fire, or its result might reach nobody."""
-    warnings = [*call.desk.warnings(made.kind), *call.desk.result_warnings(made)]
-    return {**structured, "warnings": warnings} if warnings else structured
+def with_warnings(structured: dict[str, Any], made: Created) -> dict[str, Any]:
+    """Add warnings if the new schedule might not fire as meant, or its result might reach nobody."""
+    return {**structured, "warnings": made.warning_texts} if made.warnings else structured

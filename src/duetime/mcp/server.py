@@ -25,8 +25,9 @@ from duetime.mcp.arguments import checked
 from duetime.mcp.prompts import Recipe
 from duetime.mcp.resource import Resource
 from duetime.mcp.subscriptions import Watcher
-from duetime.mcp.tool import Call, Reply, Tool, ToolProblem
+from duetime.mcp.tool import Reply, Tool, ToolProblem
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
+from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")
 

@@ -21,8 +21,8 @@ from mcp.shared.exceptions import MCPError
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
 from duetime.mcp.resource import Resource
-from duetime.mcp.tool import Call
 from duetime.service.owner_limits import Shares
+from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")
 

@@ -6,24 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from duetime.engine.kind import Caller
-from duetime.engine.scheduler import Scheduler
-from duetime.service.services import Services
+from duetime.service.services import Call
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
-
-
-class Call(NamedTuple):
-    """Context of one call: the services, the caller and the time zone."""
-
-    desk: Services
-    caller: Caller
-    zone: str
-
-    @property
-    def scheduler(self) -> Scheduler:
-        return self.desk.scheduler
 
 
 class Reply(NamedTuple):

@@ -5,21 +5,9 @@ from __future__ import annotations
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times import read_time
-from duetime.kinds.notifications.remote import coming_elsewhere
 from duetime.mcp.schemas import WARNINGS, ZONE, with_owner, zone_of
-from duetime.mcp.tool import (
-    Arguments,
-    Call,
-    Reply,
-    Tool,
-    ToolProblem,
-    number,
-    object_schema,
-    optional,
-    result_schema,
-    text,
-)
-from duetime.service.presenters import coming, coming_shape
+from duetime.mcp.tool import Arguments, Reply, Tool, ToolProblem, number, object_schema, optional, result_schema, text
+from duetime.service.services import Call
 
 MOST = 100
 
@@ -28,15 +16,10 @@ def list_upcoming(call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
     until = _until(call, given, zone)
     count = given.get("count", 20)
-    here = coming(call.scheduler, call.caller, until, count)
-    rows = [
-        (at, with_owner(call, coming_shape(at, schedule, zone), schedule.definition.owner)) for at, schedule in here
-    ]
-    there = coming_elsewhere(call.desk.notifications, call.caller, until, count, zone)
-    rows += [(at, with_owner(call, row, call.caller.owner)) for at, row in there.rows]
-    first = [row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]]
-    answer = {"upcoming": first, "count": len(first), "timezone": zone}
-    return Reply({**answer, "warnings": there.warnings} if there.warnings else answer)
+    found = call.services.upcoming(call.caller, until, count, zone)
+    rows = [with_owner(call, row, row.pop("owner")) for row in found.rows]
+    answer = {"upcoming": rows, "count": len(rows), "timezone": zone}
+    return Reply({**answer, "warnings": found.warnings} if found.warnings else answer)
 
 
 def _until(call: Call, given: Arguments, zone: str) -> Instant | None:

@@ -15,10 +15,9 @@ from duetime.engine.result import Result
 from duetime.engine.store import Page
 from duetime.http.problems import MEDIA_TYPE
 from duetime.kinds.prompts.agent import Reply
-from duetime.mcp.tool import Call
 from duetime.rest.errors import refuse
 from duetime.service.owner_limits import OwnerLimits
-from duetime.service.services import Services
+from duetime.service.services import Call, Services
 
 Identify = Callable[[], Call]
 Finish = Callable[[EngineCaller, Run, Reply], Result[Run]]
@@ -34,7 +33,7 @@ def _none(_owner: str) -> Sequence[Mapping[str, str]]:
 class ApiContext(NamedTuple):
     """Services and callbacks that the API needs."""
 
-    desk: Services
+    services: Services
     identify: Identify
     """Returns the caller of the current request."""
     finish: Finish

@@ -18,7 +18,7 @@ from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.engine.result import Err, Result
 from duetime.http.problems import problem
-from duetime.kinds.notifications.service import STORE_ERRORS
+from duetime.service.errors import STORE_ERRORS
 from duetime.service.owner_limits import TooManyRequests
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import JSONResponse, Response
 
+from duetime.kinds.jobs.kind import JobKind
 from duetime.rest.dependencies import Caller, Here, operators_only, router
 from duetime.rest.requests import Asked, zone_of
 from duetime.rest.responses import AgentsShape, CallerShape, ChannelsShape, TasksShape, WorkersShape
@@ -18,7 +19,7 @@ routes = router("standing")
 @routes.get("/tasks", response_model=TasksShape)
 def tasks(call: Caller) -> Response:
     """The registered tasks that jobs can run, with their descriptions and argument schemas."""
-    found = call.desk.tasks(call.caller)
+    found = call.services.kind(JobKind).registry.describe(call.caller)
     return JSONResponse({"tasks": found, "total": len(found)})
 
 

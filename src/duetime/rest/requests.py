@@ -11,8 +11,8 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.times import read_time
 from duetime.engine.triggers import known_zone
 from duetime.kinds.prompts.agent import Reply, Spent
-from duetime.mcp.tool import Call
 from duetime.rest.errors import refuse
+from duetime.service.services import Call
 
 MONTH = 30 * DAY / SECOND
 _DEEPEST = 50

@@ -13,12 +13,12 @@ from duetime.engine.model import Run, RunStatus, ScheduleId, run_holder
 from duetime.engine.policy.checkout import not_yours
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.mcp.inbox import await_handover, is_under_way
-from duetime.mcp.tool import Call
 from duetime.rest.dependencies import ApiContext, Caller, Here, Threads, json_only, page_of, problems, router
 from duetime.rest.errors import Refused, refuse, taken
 from duetime.rest.requests import Asked, DeadAsked, FinishGiven, InboxAsked, RunsAsked, owner_of, time_of, zone_of
 from duetime.rest.responses import InboxShape, RunShape, RunsShape, RunWithAttempts
 from duetime.service.presenters import attempt_view, message_shape, run_shapes
+from duetime.service.services import Call
 
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]

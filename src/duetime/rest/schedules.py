@@ -17,11 +17,8 @@ from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.notifications.remote import notes_on_lists, refusal_of
-from duetime.kinds.prompts.reassign import doer_of, with_another_agent
-from duetime.mcp.tool import Call
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
-from duetime.rest.errors import Refused, refuse, taken
+from duetime.rest.errors import refuse, taken
 from duetime.rest.requests import (
     Asked,
     EditGiven,
@@ -37,6 +34,7 @@ from duetime.rest.requests import (
 from duetime.rest.responses import CreatedShape, PreviewShape, RunShape, RunsShape, ScheduleShape, SchedulesShape
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
+from duetime.service.services import Call
 
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id of a schedule.", max_length=200)]
@@ -76,13 +74,8 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     """Make a schedule. Nothing is made twice under one idempotency key. Where notifications are kept at QStash, none
     is made here."""
     new = _asked(call, body, idempotency_key)
-    before = None if new.idempotency_key is None else call.scheduler.made_before(call.caller, new)
-    if before is None and (refusal := refusal_of(call.desk.notifications, body.kind)) is not None:
-        raise Refused(refusal)
-    made = taken(before if before is not None else call.scheduler.create(call.caller, new))
-    fires, results = call.desk.warnings(body.kind), call.desk.result_warnings(made.definition)
-    warnings = [*fires, *_arrival(call, made, body), *results]
-    return _answer(made, call.zone, 201 if before is None else 200, warnings=warnings)
+    made = taken(call.services.create(call.caller, new))
+    return _answer(made.schedule, call.zone, 201 if made.fresh else 200, warnings=made.warning_texts)
 
 
 def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedule:
@@ -101,17 +94,6 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
         timezone=body.timezone or call.zone,
         idempotency_key=key,
     )
-
-
-def _arrival(call: Call, made: Schedule, body: NewScheduleGiven) -> list[str]:
-    """Return warnings about a notification that reaches nobody, or a prompt for which no agent is woken."""
-    definition = made.definition
-    if definition.kind == "notification":
-        return call.desk.notifications.warnings(definition.subject, definition.owner)
-    if definition.kind != "prompt":
-        return []
-    warning = doer_of(definition, call.desk.inboxes, asked_for=body.payload.get("agent") is not None).warning
-    return [] if warning is None else [warning]
 
 
 # -- read -----------------------------------------------------------------------------------------------------------
@@ -133,7 +115,7 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
     )
     zone = zone_of(call, asked.timezone)
     page = taken(call.scheduler.search(call.caller, query))
-    notes = notes_on_lists(call.desk.notifications, asked.kind)
+    notes = call.services.list_notes(asked.kind)
     shapes = [schedule_shape(item, zone, brief=True) for item in page.items]
     return page_of("schedules", shapes, page, **({"notes": notes} if notes else {}))
 
@@ -181,8 +163,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     if body.version is not None and expected is not None and body.version != expected:
         raise refuse("invalid", "version: the header If-Match names another; give one", "version")
     changes = _changes(call, schedule, body, body.version if expected is None else expected)
-    changes = with_another_agent(call.scheduler, call.caller, schedule, changes)
-    result = call.scheduler.edit(call.caller, id, changes)
+    result = call.services.edit(call.caller, schedule, changes)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)
     return _answer(taken(result), call.zone)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import DAY, Instant, datetime_of
@@ -15,8 +14,8 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.triggers import OnceTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
 from duetime.service.calendar_rules import Rule, last_of, local_start, rule_of
-from duetime.service.masking import masked_payload
-from duetime.service.presenters import briefly, reads_as
+from duetime.service.masking import masking_of
+from duetime.service.presenters import reads_as, shortened
 from duetime.service.text import clean
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
 
 def _description(schedule: Schedule) -> str:
     definition = schedule.definition
-    payload = briefly(definition.kind, json.loads(definition.payload), partial(masked_payload, definition.kind)) or {}
+    payload = masking_of(definition.kind).hide_brief(json.loads(definition.payload), shortened) or {}
     text = next((payload[name] for name in ("prompt", "message", "task", "url") if payload.get(name)), "")
     lines = [f"{definition.kind} {definition.public_id}: {reads_as(definition.trigger)}", *str(text).splitlines()]
     return "\n".join(map(clean, lines))[:_LONGEST]

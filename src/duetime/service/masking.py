@@ -5,22 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import is_secret_name
-from duetime.kinds.requests.masking import redacted, unredacted
-from duetime.kinds.requests.wire import CALLBACKS
-from duetime.kinds.requests.wire import KIND as REQUEST
+from duetime.service.kind_spec import known_specs, load
 
 # -- restored credentials must not be sent to another destination ----------------------------------------------------
 
-_ADDRESSES: Final = ("url", *CALLBACKS)
-"""Parts of a request that hold a URL. A callback receives the headers and the body of the request it follows."""
-_WHO: Final = {"job": "task", "prompt": "agent", "notification": "topic"}
-"""For every other kind, the part of the payload that names the recipient."""
 _URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
 _NAMED_PLACES = re.compile(
     r"(?i)(?:^|[_-])(url|uri|host|hostname|server|endpoint|address|command|destination|webhook)s?$"
@@ -28,6 +22,43 @@ _NAMED_PLACES = re.compile(
 DEEPEST: Final = 60
 """Maximum nesting level of a value; deeper values are not read or shown."""
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+class PayloadMasking:
+    """Masking of one kind's payloads and results; this one hides values that look like credentials."""
+
+    def hide(self, payload: Any) -> Any:
+        return masked(payload)
+
+    def hide_brief(self, payload: Any, shorten: Callable[[Any], Any]) -> Any:
+        """Hide and shorten. Long texts are cut before masking, which is cheaper."""
+        return self.hide(shorten(payload))
+
+    def hide_result(self, result: Any) -> Any:
+        return masked(result)
+
+    def hide_result_brief(self, result: Any, shorten: Callable[[Any], Any]) -> Any:
+        return self.hide_result(shorten(result))
+
+    def restore(self, given: Any, stored: Any) -> Any:
+        """Restore what is sent back in the form in which `hide` showed it."""
+        return unmasked(given, stored)
+
+    def other_places(self, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the destinations of a changed payload that the stored one does not have."""
+        known = set(_places(stored))
+        yield from (place for place in _places(changed) if place not in known)
+
+
+_PLAIN: Final = PayloadMasking()
+
+
+def masking_of(kind: str) -> PayloadMasking:
+    spec = known_specs().get(kind)
+    if spec is None or not spec.masking:
+        return _PLAIN
+    masking: PayloadMasking = load(spec.masking)
+    return masking
 
 
 def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
@@ -42,15 +73,11 @@ def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[s
 
 
 def _other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
-    if kind == REQUEST:
-        for name in _ADDRESSES:
-            if name in changed and origin_of(changed[name]) != origin_of(stored.get(name)):
-                yield f"the {name}"
-    who = _WHO.get(kind)
-    if who is not None and changed.get(who) != stored.get(who):
-        yield f"another {who}"
-    known = set(_places(stored))
-    yield from (place for place in _places(changed) if place not in known)
+    spec = known_specs().get(kind)
+    recipient = "" if spec is None else spec.recipient
+    if recipient and changed.get(recipient) != stored.get(recipient):
+        yield f"another {recipient}"
+    yield from masking_of(kind).other_places(changed, stored)
 
 
 def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
@@ -83,7 +110,6 @@ def origin_of(address: Any) -> str:
 
 
 MASK: Final = "***"
-_BASE64: Final = "body_base64"
 
 _WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
 """Every name of a credential contains one of these; texts without any, which are most, skip the slow patterns."""
@@ -119,26 +145,7 @@ def masked(value: Any, depth: int = 0) -> Any:
 
 
 def masked_payload(kind: str, payload: Any) -> Any:
-    """Mask a payload. For a request, also apply its own `redact` list and mask what a callback says of its request."""
-    if kind != REQUEST or not isinstance(payload, dict):
-        return masked(payload)
-    shown = redacted(payload)
-    if "about" in shown:
-        shown["about"] = {name: _told(name, value) for name, value in shown["about"].items()}
-    if _BASE64 in shown:
-        shown[_BASE64] = masked_base64(shown[_BASE64])
-    return masked(shown)
-
-
-def _told(name: str, value: Any) -> Any:
-    """Parse payload and result, which are JSON texts, so that the names in them can be checked."""
-    if name not in ("payload", "result") or not isinstance(value, str):
-        return value
-    opened = json.loads(value)
-    hidden = _BASE64 if name == "payload" else "body"
-    if isinstance(opened, dict) and isinstance(opened.get(hidden), str):
-        opened[hidden] = masked_base64(opened[hidden])
-    return opened
+    return masking_of(kind).hide(payload)
 
 
 def _under(name: str, value: Any, depth: int) -> Any:
@@ -204,22 +211,14 @@ def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
 
 def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
     """Undo `masked_payload`. Raise InvalidInput if the payload now has another destination."""
-    asked = given
-    if kind == REQUEST and isinstance(given, dict) and isinstance(stored, dict):
-        given = unredacted(given, stored)
-        if _BASE64 in stored and given.get(_BASE64) == masked_base64(stored[_BASE64]):
-            given[_BASE64] = stored[_BASE64]
-    restored = unmasked(given, stored)
-    if restored != asked and isinstance(restored, dict) and isinstance(stored, dict):
+    restored = masking_of(kind).restore(given, stored)
+    if restored != given and isinstance(restored, dict) and isinstance(stored, dict):
         refuse_other_places(kind, restored, stored)
     return restored
 
 
 def masked_result(kind: str, result: Any) -> Any:
-    """Mask the result of a run. A request stores the response body in base64, so it is decoded to be masked."""
-    if kind == REQUEST and isinstance(result, dict) and isinstance(result.get("body"), str):
-        result = {**result, "body": masked_base64(result["body"])}
-    return masked(result)
+    return masking_of(kind).hide_result(result)
 
 
 def masked_base64(encoded: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final
 
 from duetime.engine.clock import SECOND, Instant
@@ -19,8 +19,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import describe, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.kinds.requests.wire import KIND as REQUEST
-from duetime.service.masking import masked, masked_payload, masked_result
+from duetime.service.masking import masked, masking_of
 from duetime.settings.sections import INBOX
 
 
@@ -123,11 +122,11 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
 
 
 class Idle(Enum):
-    """Why a new schedule might not fire."""
+    """Why a new schedule might not fire; `SESSIONS` workers live only as long as an agent client is open."""
 
-    NOBODY = "no worker is running"
-    OTHERS = "no worker takes what is of this kind"
-    SESSIONS = "those that do live only as long as some client is open, which is no promise"
+    NOBODY = "no_worker"
+    OTHERS = "no_worker_for_kind"
+    SESSIONS = "session_worker_only"
 
 
 def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> Idle | None:
@@ -181,20 +180,15 @@ def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> Vie
     """Return the full view of a schedule. `brief` cuts long texts, for a list."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger)
-    payload, hidden = json.loads(definition.payload), partial(masked_payload, definition.kind)
+    payload, masking = json.loads(definition.payload), masking_of(definition.kind)
     return schedule_view(schedule, zone) | {
         "subject": definition.subject,
         "trigger": trigger,
         "timezone": trigger.get("timezone"),
-        "payload": briefly(definition.kind, payload, hidden) if brief else hidden(payload),
+        "payload": masking.hide_brief(payload, shortened) if brief else masking.hide(payload),
         "policy": policy_shape(definition.policy),
         "updated_at": instant_view(definition.updated, zone),
     }
-
-
-def briefly(kind: str, value: Any, hidden: Callable[[Any], Any]) -> Any:
-    """Cut long texts before masking, which is cheaper; but mask a request first, since cut base64 cannot be decoded."""
-    return shortened(hidden(value)) if kind == REQUEST else hidden(shortened(value))
 
 
 def trigger_shape(text: str) -> View:
@@ -265,13 +259,14 @@ def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: b
 
 
 def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool = False) -> View:
-    view, hidden = run_view(run, zone), partial(masked_result, run.kind)
+    view, masking = run_view(run, zone), masking_of(run.kind)
+    result = view["result"]
     return view | {
         "schedule": ids.get(run.schedule),
         "kind": run.kind,
         "owner": run.owner,
         "name": masked(run.name),
-        "result": briefly(run.kind, view["result"], hidden) if brief else hidden(view["result"]),
+        "result": masking.hide_result_brief(result, shortened) if brief else masking.hide_result(result),
         "stopping": bool(run.stop) and run.finished is None,
         "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
     }

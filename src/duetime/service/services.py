@@ -1,58 +1,192 @@
-"""`Services`, which every interface works with: scheduler, tasks, notifications, and warnings if nothing would fire."""
+"""`Services`: the operations of all kinds for every interface. `Call` is the context of one request to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
-from duetime.engine.kind import Caller
-from duetime.engine.model import Definition
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import LOCAL, Caller, Kind
+from duetime.engine.model import Definition, Schedule
 from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
-from duetime.kinds.notifications.local import LocalNotifications
-from duetime.kinds.notifications.service import NotificationService
-from duetime.service.presenters import Idle, idleness
-from duetime.settings.sections import INBOX
+from duetime.engine.triggers import trigger_from_json, warnings_for
+from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, KindSpec, ScheduleWarning, known_specs
+from duetime.service.presenters import Idle, coming, coming_shape, idleness
+
+K = TypeVar("K", bound=Kind)
+_DEFAULT_HOOKS = KindHooks()
 
 
-class Inboxes(NamedTuple):
-    """Agents whose due prompts wait until one takes them, and the owner whose heartbeat takes them automatically."""
+class Created(NamedTuple):
+    """A schedule and what its creator should know. `fresh` is false if its idempotency key was used before."""
 
-    names: frozenset[str] = frozenset({INBOX})
-    heartbeat_of: str | None = None
+    schedule: Schedule
+    fresh: bool
+    warnings: list[ScheduleWarning]
+
+    @property
+    def warning_texts(self) -> list[str]:
+        return [each.text for each in self.warnings]
 
 
+class Upcoming(NamedTuple):
+    """Occurrences in the order of their times, and why some may be missing."""
+
+    rows: list[dict[str, Any]]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        describe_tasks: Callable[[Caller], list[dict[str, Any]]],
-        notifications: NotificationService | None = None,
-        inboxes: Inboxes | None = None,
-    ) -> None:
-        self.scheduler = scheduler
-        self.inboxes = inboxes or Inboxes()
-        self.notifications = notifications or LocalNotifications(scheduler)
-        self.zone = scheduler.zone
-        self._describe_tasks = describe_tasks
+    """The scheduler and the kinds of one process, with the operations that every interface offers."""
 
-    def tasks(self, caller: Caller) -> list[dict[str, Any]]:
-        return self._describe_tasks(caller)
+    scheduler: Scheduler
 
-    def warnings(self, kind: str | None = None) -> list[str]:
+    @property
+    def zone(self) -> str:
+        return self.scheduler.zone
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self.scheduler.kinds
+
+    @property
+    def specs(self) -> Mapping[str, KindSpec]:
+        """The specs of the kinds that this process has."""
+        return {name: spec for name, spec in known_specs().items() if name in self.kinds}
+
+    def kind(self, type_: type[K]) -> K:
+        """Return the kind of this class, for the parts of an interface that belong to the kind."""
+        found = self.kinds[type_.name]
+        assert isinstance(found, type_)
+        return found
+
+    def hooks(self, kind: str) -> KindHooks:
+        found: object = self.kinds.get(kind)
+        return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
+
+    def _all_hooks(self) -> list[KindHooks]:
+        return [self.hooks(kind) for kind in self.kinds]
+
+    # -- creating and editing -----------------------------------------------------------------------------------------
+
+    def create(self, caller: Caller, new: NewSchedule) -> Result[Created]:
+        """Create a schedule, or return the one that its idempotency key created before."""
+        refusal = self.hooks(new.kind).refusal()
+        if refusal is not None:
+            before = None if new.idempotency_key is None else self.scheduler.made_before(caller, new)
+            if before is None:
+                return refusal
+            return before if isinstance(before, Err) else Ok(self._created(before.value, False, new))
+        made = self.scheduler.create_all(caller, [new])
+        if isinstance(made, Err):
+            return made
+        [(schedule, fresh)] = made.value
+        return Ok(self._created(schedule, fresh, new))
+
+    def _created(self, schedule: Schedule, fresh: bool, new: NewSchedule) -> Created:
+        return Created(schedule, fresh, self.create_warnings(schedule, new.payload))
+
+    def edit(self, caller: Caller, found: Schedule, changes: Changes) -> Result[Schedule]:
+        """Edit a schedule that was found. Its kind decides what may change while a run is due."""
+        changes = self.hooks(found.definition.kind).adapt_edit(caller, found, changes)
+        return self.scheduler.edit(caller, found.definition.public_id, changes)
+
+    # -- warnings -----------------------------------------------------------------------------------------------------
+
+    def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+        """Return every reason why a new schedule might not fire as meant, or its result not arrive."""
+        return [*self.worker_warnings(made.definition.kind), *self.schedule_warnings(made, asked)]
+
+    def schedule_warnings(self, found: Schedule, asked: Mapping[str, Any] | None = None) -> list[ScheduleWarning]:
+        """Return what may surprise about a schedule itself, whoever works."""
+        definition = found.definition
+        payload = json.loads(definition.payload) if asked is None else asked
+        return [
+            *self.result_warnings(definition),
+            *_trigger_warnings(definition.trigger, self.scheduler.clock.now() if asked is None else definition.created),
+            *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
+        ]
+
+    def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
         """Return why schedules of this kind, or of any kind, might not fire."""
-        match idleness(self.scheduler.workers(), self.scheduler.clock.now(), kind):
-            case Idle.NOBODY:
-                return ["No worker is running, so nothing fires until one does: run `duetime service install`."]
-            case Idle.OTHERS:
-                return [f"No worker that is running takes a {kind}, so it does not fire until one does."]
-            case Idle.SESSIONS:
-                return ["It fires only while an agent client is open: run `duetime service install` to have it always."]
-            case None:
-                return []
+        idle = idleness(self.scheduler.workers(), self.scheduler.clock.now(), kind)
+        return [] if idle is None else [ScheduleWarning(idle.value, _IDLE[idle].format(kind=kind))]
 
-    def result_warnings(self, definition: Definition) -> list[str]:
+    def result_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return warnings if run results are delivered to a topic that reaches nobody, such as a mistyped channel."""
         topic = policy_for_ending(definition.policy).deliver_to
-        told = [] if topic is None else self.notifications.warnings(topic, definition.owner)
-        return [f"deliver_to: {each}" for each in told]
+        if topic is None:
+            return []
+        told = (each for hooks in self._all_hooks() for each in hooks.delivery_warnings(topic, definition.owner))
+        return [each._replace(text=f"deliver_to: {each.text}") for each in told]
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def list_notes(self, kind: str | None) -> list[str]:
+        """Return notes about what a list of schedules, of one kind or of all, does not show."""
+        asked = self._all_hooks() if kind is None else [self.hooks(kind)]
+        return [note for hooks in asked for note in hooks.list_notes()]
+
+    def upcoming(
+        self, caller: Caller, until: Instant | None, count: int, zone: str, *, owner: str | None = None
+    ) -> Upcoming:
+        """Return what fires next, here and elsewhere, each row with its owner."""
+        found = coming(self.scheduler, caller, until, count, owner)
+        rows = [(at, {**coming_shape(at, each, zone), "owner": each.definition.owner}) for at, each in found]
+        warnings: list[str] = []
+        for there in self._elsewhere(caller, until, count, zone, owner):
+            rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
+            warnings += there.warnings
+        return Upcoming([row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]], warnings)
+
+    def _elsewhere(
+        self, caller: Caller, until: Instant | None, count: int, zone: str, owner: str | None
+    ) -> list[Elsewhere]:
+        """Return what other services keep, only for the caller's own: such a service lists one owner's schedules."""
+        if owner not in (None, caller.owner):
+            return [NOWHERE]
+        return [hooks.upcoming_elsewhere(caller, until, count, zone) for hooks in self._all_hooks()]
+
+
+_IDLE = {
+    Idle.NOBODY: "No worker is running, so nothing fires until one does: run `duetime service install`.",
+    Idle.OTHERS: "No worker that is running takes a {kind}, so it does not fire until one does.",
+    Idle.SESSIONS: "It fires only while an agent client is open: run `duetime service install` to have it always.",
+}
+
+
+def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
+    """Return what may surprise about the times, such as a day that most months do not have."""
+    try:
+        with step_budget(LIST_STEPS):
+            return [ScheduleWarning("trigger", text) for text in warnings_for(trigger_from_json(trigger), created)]
+    except DuetimeError:
+        return []
+
+
+class Call(NamedTuple):
+    """Context of one request: the services, the caller and the time zone in which times are read and shown."""
+
+    services: Services
+    caller: Caller
+    zone: str
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.services.scheduler
+
+
+def local_call(services: Services) -> Call:
+    """Return a call by the local owner, where there is no authentication (stdio, HTTP without tokens).
+
+    It is not an operator: an agent sees only what belongs to its user.
+    """
+    return Call(services, Caller(LOCAL), services.zone)

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.app import PRUNE_BATCH, open_store
+from duetime.app import open_store
 from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.store import Health, Store
+from duetime.kinds.jobs.build import PRUNE_BATCH
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, duration, opened, program, store_file
 from duetime.terminal.errors import FAILED

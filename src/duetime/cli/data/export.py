@@ -17,7 +17,6 @@ from duetime.cli.runs.run import Kind, known_kind
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
-from duetime.kinds.notifications.remote import notes_on_lists
 from duetime.security.private_files import replace_private
 from duetime.service.calls import LOCAL, taken
 from duetime.terminal.context import Db, Json, opened
@@ -52,7 +51,7 @@ def export(
         schedules = _living(room, kind)
         shown = progress(schedules, "writing")
         text = _calendar(room, shown, days) if ical else _lines(shown, json_)
-        notes = [] if room.remote is None else notes_on_lists(room.remote, kind)
+        notes = room.services.list_notes(kind)
     if output is None:
         sys.stdout.write(text)
     else:

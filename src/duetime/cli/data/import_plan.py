@@ -13,7 +13,6 @@ from duetime.engine.model import Schedule
 from duetime.engine.policy.create import Draft
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.notifications.remote import refusal_of
 from duetime.service.calls import taken
 from duetime.service.presenters import instant_view, reads_as
 from duetime.terminal import output
@@ -72,7 +71,7 @@ def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
 
 def _draft(room: App, candidate: Candidate) -> Draft | Err:
     """Draft a schedule. A kind that is kept in another service is refused: nobody would look for it here."""
-    refusal = None if room.remote is None else refusal_of(room.remote, candidate.new.kind)
+    refusal = room.services.hooks(candidate.new.kind).refusal()
     drafts = refusal or room.scheduler.drafts(candidate.caller, [candidate.new])
     if isinstance(drafts, Err):
         return drafts

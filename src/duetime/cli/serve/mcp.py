@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from duetime.app import App
     from duetime.engine.worker.standby import StandIn
     from duetime.mcp.stdio import Wire
-    from duetime.mcp.tool import Call
-    from duetime.service.services import Services
+    from duetime.service.services import Call, Services
     from duetime.settings import Settings
 
 PATIENCE = 0.1
@@ -95,22 +94,22 @@ def _with_nothing_of_the_folder(settings: Settings) -> Settings:
 
 def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
     from duetime.kinds.prompts.access import RUN_TOKEN
-    from duetime.service.local import as_local
+    from duetime.service.services import local_call
 
-    desk = room.desk()
+    services = room.services
     token = os.environ.get(RUN_TOKEN)
     if token is not None:
-        return _for_a_run(room, desk, token)
+        return _for_a_run(room, services, token)
 
     def identify() -> Call:
         # Whether anything would fire is only known once this process has looked for other workers.
         stand_in.decided.wait(1.0)
-        return as_local(desk)
+        return local_call(services)
 
     return identify
 
 
-def _for_a_run(room: App, desk: Services, token: str) -> Callable[[], Call]:
+def _for_a_run(room: App, services: Services, token: str) -> Callable[[], Call]:
     """Identify the agent that a prompt started, with its owner and depth, as long as its run is in progress."""
     import mcp_types as types
     from mcp.shared.exceptions import MCPError
@@ -123,7 +122,7 @@ def _for_a_run(room: App, desk: Services, token: str) -> Callable[[], Call]:
 
     def identify() -> Call:
         try:
-            return call_of(desk, tokens.verify(token))
+            return call_of(services, tokens.verify(token))
         except InvalidToken as problem:
             raise MCPError(types.INVALID_REQUEST, f"Nothing was done: {problem.message}.") from None
 

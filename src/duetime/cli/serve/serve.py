@@ -19,6 +19,7 @@ from duetime.cli.serve.worker import farewell, greet
 from duetime.engine.errors import InvalidInput
 from duetime.http.addresses import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
+from duetime.kinds.prompts.kind import PromptKind
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
@@ -84,7 +85,9 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
             _log_the_server()
             http = HttpServer(web(room, tokens, _own_names(settings.host)), bound, connection_limits(settings))
             if tokens is not None:  # without tokens, an agent's run could not be told from a person
-                room.access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
+                access = room.services.kind(PromptKind).access
+                assert access is not None
+                access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
             return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
         finally:
             room.close()

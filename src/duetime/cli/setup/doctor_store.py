@@ -14,6 +14,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import EVERY_ONE, Health, Page, ScheduleQuery
 from duetime.kinds.jobs.registry import Registry
 from duetime.kinds.notifications.build import notes_for_others
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.checks import unknown_agents
 from duetime.service.calls import LOCAL, taken
 from duetime.service.presenters import is_alive
@@ -44,7 +45,9 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         yield from _troubled(app.scheduler)
         yield from _unknown_tasks(app.scheduler, registry)
         yield from unknown_agents(app.scheduler, settings)
-        for note in notes_for_others(app.scheduler, settings, app.courier, addresses=True):
+        for note in notes_for_others(
+            app.scheduler, settings, app.services.kind(NotificationKind).courier, addresses=True
+        ):
             yield Check("warn", "delivery", clean(note))
     finally:
         app.close()

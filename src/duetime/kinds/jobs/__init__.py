@@ -1,1 +1,21 @@
-"""Jobs: registered functions that run in a thread, on the event loop or in a process."""
+"""Jobs: registered functions, run in a thread pool, on an event loop or in child processes."""
+
+from __future__ import annotations
+
+from duetime.service.kind_spec import Command, KindSpec
+
+SPEC = KindSpec(
+    name="job",
+    plural="jobs",
+    build="duetime.kinds.jobs.build:build",
+    title="Run a task",
+    family="jobs",
+    tools="duetime.kinds.jobs.mcp:TOOLS",
+    resources="duetime.kinds.jobs.mcp:RESOURCES",
+    instructions="Jobs run registered functions (schedule_job)",
+    commands=(
+        Command("job", "duetime.kinds.jobs.cli:app", "Jobs: add, edit, list, show, run, pause, cancel and more."),
+    ),
+    recipient="task",
+    colour=1,
+)

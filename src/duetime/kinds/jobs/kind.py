@@ -19,6 +19,7 @@ from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
+from duetime.service.kind_spec import KindHooks
 
 if TYPE_CHECKING:
     from duetime.kinds.jobs.async_runner import AsyncLoop
@@ -32,7 +33,7 @@ _decode = json.JSONDecoder().raw_decode
 """Costs half as much as `json.loads`, and suffices because stored payloads have no surrounding whitespace."""
 
 
-class JobKind:
+class JobKind(KindHooks):
     """Runs that call tasks. `grace`: seconds that a cancelled process has to end by itself. `patience`: seconds that a
     child lives without hearing from its worker, unless the worker's lease ends earlier."""
 

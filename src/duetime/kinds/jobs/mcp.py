@@ -12,7 +12,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.notifications.service import STORE_ERRORS
+from duetime.kinds.jobs.kind import JobKind
 from duetime.mcp.resource import Resource
 from duetime.mcp.schemas import (
     DELIVERY,
@@ -30,7 +30,6 @@ from duetime.mcp.schemas import (
 )
 from duetime.mcp.tool import (
     Arguments,
-    Call,
     Reply,
     Schema,
     Tool,
@@ -41,7 +40,9 @@ from duetime.mcp.tool import (
     result_schema,
     text,
 )
+from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import instant_view, trigger_shape
+from duetime.service.services import Call
 
 FAMILY = "jobs"
 
@@ -123,12 +124,12 @@ def schedule_job(call: Call, given: Arguments) -> Reply:
         timezone=zone,
         idempotency_key=given.get("idempotency_key"),
     )
-    made = call.scheduler.create(call.caller, new)
+    made = call.services.create(call.caller, new)
     if isinstance(made, Err):
         return _failed(made)
-    view = summary(made.value, zone)
+    view = summary(made.value.schedule, zone)
     answer = {name: view[name] for name in ("job_id", "name", "next_run", "status")}
-    return Reply(with_warnings(call, answer, made.value.definition))
+    return Reply(with_warnings(answer, made.value))
 
 
 @_told
@@ -175,7 +176,7 @@ def job_status(call: Call, given: Arguments) -> Reply:
 
 
 def list_tasks(call: Call, given: Arguments) -> Reply:
-    tasks = call.desk.tasks(call.caller)
+    tasks = call.services.kind(JobKind).registry.describe(call.caller)
     return Reply({"tasks": tasks, "total": len(tasks)})
 
 

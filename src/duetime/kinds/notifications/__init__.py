@@ -1,1 +1,24 @@
-"""Notifications: messages to a person."""
+"""Notifications: messages to a person, by channels to a phone or into the built-in inbox."""
+
+from __future__ import annotations
+
+from duetime.service.kind_spec import Command, KindSpec
+
+SPEC = KindSpec(
+    name="notification",
+    plural="notifications",
+    build="duetime.kinds.notifications.build:build",
+    title="Tell a person",
+    family="notifications",
+    tools="duetime.kinds.notifications.mcp.tools:TOOLS",
+    resources="duetime.kinds.notifications.mcp.resources:RESOURCES",
+    instructions="notifications reach a person's phone (schedule_notification, schedule_cron_notification)",
+    commands=(
+        Command("notify", "duetime.kinds.notifications.cli:app", "Notifications: send one, add, edit, list and more."),
+        Command(
+            "inbox", "duetime.kinds.notifications.inbox_cli:app", "Notifications that arrived in the built-in inbox."
+        ),
+    ),
+    recipient="topic",
+    colour=3,
+)

@@ -1,18 +1,56 @@
-"""Creation of the courier that the settings describe, and notes about the notifications of other owners."""
+"""Builds the notification kind: its courier, its service, its channels; and notes about other owners' notifications."""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.ownership import is_open_to
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.delivery import NOTIFICATION, Courier, Inbox
-from duetime.kinds.prompts.build import channel_names
+from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.local import LocalNotifications
+from duetime.kinds.notifications.service import NotificationService
+from duetime.service.kind_spec import BuildContext
 from duetime.settings import Settings
+from duetime.settings.sections import INBOX, QSTASH
+
+log = logging.getLogger("duetime.delivery")
+
+
+def build(context: BuildContext) -> NotificationKind:
+    courier = courier_of(context.settings, context.clock)
+    return NotificationKind(courier, lambda: notification_service(context.settings, context.scheduler(), courier))
+
+
+def notification_service(settings: Settings, scheduler: Scheduler, courier: Courier) -> NotificationService:
+    """Return the service that keeps notifications: this store, or QStash if the settings choose it.
+
+    `QSTASH_TOKEN` and `QSTASH_URL`, the variables of QStash's own tools, are used where the settings give no value.
+    """
+    given = settings.notifications
+    channels = partial(channel_names, settings)
+    if given.backend != QSTASH:
+        return LocalNotifications(scheduler, courier=courier, channels=channels)
+    from duetime.kinds.notifications.channels.ntfy import NtfyServer
+    from duetime.kinds.notifications.qstash.client import Account
+    from duetime.kinds.notifications.qstash.service import QStashNotifications
+
+    token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
+    account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
+    server = NtfyServer(given.server, given.prefix, given.token)
+    service = QStashNotifications(scheduler, account, server, channels)
+    if service.problem is not None:
+        log.error("%s; no notification can be made until this is mended", service.problem)
+    return service
 
 
 def courier_of(settings: Settings, clock: Clock) -> Courier:
@@ -30,6 +68,35 @@ def courier_of(settings: Settings, clock: Clock) -> Courier:
         for name, each in settings.channels.items()
     }
     return RoutingCourier(clock, settings.threads, server, channels, given.alerts)
+
+
+# Channels by name and type only: their other settings are not shown.
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
+Named = dict[str, str]
+
+
+def channels_for(settings: Settings, owner: str) -> list[Named]:
+    """Return the channels that an owner may use."""
+    closed = settings.channels.keys() - channel_names(settings, owner)
+    return [each for each in named_channels(settings) if each["name"] not in closed]
+
+
+def channel_names(settings: Settings, owner: str) -> set[str]:
+    """Return the names of the channels that were set up for an owner."""
+    return {name for name, each in settings.channels.items() if is_open_to(each.owners, owner)}
+
+
+def named_channels(settings: Settings) -> list[Named]:
+    made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
+    server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
+    return [{"name": INBOX, "type": INBOX}, *server, *made]
+
+
+def _type(url: str) -> str:
+    """Return the URL's scheme, which names the service; any other part of the URL may be a credential."""
+    match = _SCHEME.match(url)
+    return "unknown" if match is None else match[1].lower()
 
 
 # Notifications of owners other than `local`, who have separate topics and cannot use every channel.

@@ -12,6 +12,7 @@ import typer
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_secrets
 from duetime.kinds.notifications import cli_remote
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.service import NewNotification, Sent
 from duetime.service.calls import LOCAL, taken
 from duetime.terminal import output
@@ -90,10 +91,10 @@ def send(message: Text, topic: Topic, looks: Looks, db: Db = None, json_: Json =
     """Send a notification at once, and say whether it arrived. Exit code 1 when it did not."""
     new = NewNotification(given_text(message), topic, looks.fields())
     with opened(db, making=True) as room:
-        service = room.desk().notifications
+        service = room.services.kind(NotificationKind).service
         sent = taken(service.send(LOCAL, new))
         arrived = sent.channel is not None
-        warnings = service.warnings(topic)
+        warnings = [each.text for each in service.warnings(topic)]
         if not arrived and service.fires_here:
             warnings = [*warnings, *worker_warnings(room, db, kind="notification")]
     _tell(sent, warnings, json_)
@@ -138,7 +139,8 @@ def add(
             cli_remote.add(room, room.remote, asked, when, json_)
             return
         new = asked.as_schedule(type_, config, when.tz or room.scheduler.zone)
-        warnings = [*room.desk().notifications.warnings(topic), *worker_warnings(room, db, kind="notification")]
+        told = room.services.kind(NotificationKind).delivery_warnings(topic, LOCAL.owner)
+        warnings = [*(each.text for each in told), *worker_warnings(room, db, kind="notification")]
         add_schedule(room, new, [*when.notes(room), *warnings], json_)
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import Cause
+from duetime.engine.model import Cause, Definition
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
+from duetime.engine.result import Err
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Courier, Inbox, Parcel
 from duetime.kinds.notifications.payload import checked_payload
+from duetime.kinds.notifications.remote import KEPT_ELSEWHERE, LIST_NOTE, coming_elsewhere
+from duetime.kinds.notifications.service import NotificationService
+from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, ScheduleWarning
 
 USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
@@ -26,7 +31,7 @@ _SHARE = 0.95
 """Share of the run's timeout: the attempt has to end before it, so that the attempt's own error is recorded."""
 
 
-class NotificationKind:
+class NotificationKind(KindHooks):
     name = "notification"
     # Every occurrence is a separate message: one that waits for its retry must not suppress the next one.
     defaults: Mapping[str, Any] = MappingProxyType({"max_attempts": ATTEMPTS, "overlap": str(Overlap.ALLOW)})
@@ -34,8 +39,21 @@ class NotificationKind:
     thread_use = ThreadUse.RESERVED
     remembered: tuple[str, ...] = ()
 
-    def __init__(self, courier: Courier | None = None) -> None:
-        self._courier = courier or Inbox()
+    def __init__(
+        self, courier: Courier | None = None, make_service: Callable[[], NotificationService] | None = None
+    ) -> None:
+        """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use."""
+        self.courier = courier or Inbox()
+        self._make_service = make_service
+
+    @cached_property
+    def service(self) -> NotificationService:
+        assert self._make_service is not None, "this kind was built without a notification service"
+        return self._make_service()
+
+    @property
+    def _is_kept_elsewhere(self) -> bool:
+        return self._make_service is not None and not self.service.fires_here
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return an unguessable id, so that only those who were given it know it."""
@@ -52,11 +70,30 @@ class NotificationKind:
         payload = work.payload
         patience, owner = _patience(work.policy), work.claim.definition.owner
         parcel = Parcel(parcel_id(work.claim), payload["topic"], payload, patience, owner)
-        outcome = self._courier.deliver(parcel)
+        outcome = self.courier.deliver(parcel)
         return _with_message(outcome, work.claim, payload) if isinstance(outcome, Completed) else outcome
 
     def close(self) -> None:
-        self._courier.close()
+        self.courier.close()
+        if "service" in self.__dict__:
+            self.service.close()
+
+    # -- hooks --------------------------------------------------------------------------------------------------------
+
+    def refusal(self) -> Err | None:
+        return KEPT_ELSEWHERE if self._is_kept_elsewhere else None
+
+    def list_notes(self) -> list[str]:
+        return [LIST_NOTE] if self._is_kept_elsewhere else []
+
+    def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+        return self.delivery_warnings(made.subject, made.owner)
+
+    def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
+        return [] if self._make_service is None else self.service.warnings(topic, owner)
+
+    def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
+        return coming_elsewhere(self.service, caller, until, count, zone) if self._is_kept_elsewhere else NOWHERE
 
 
 def parcel_id(claim: Claim) -> str:

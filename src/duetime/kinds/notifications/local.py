@@ -19,7 +19,6 @@ from duetime.kinds.notifications.delivery import Courier, Inbox
 from duetime.kinds.notifications.service import (
     KIND,
     PATIENCE,
-    STORE_ERRORS,
     SUBSCRIBE,
     Listing,
     Message,
@@ -28,7 +27,10 @@ from duetime.kinds.notifications.service import (
     Sent,
     told,
 )
+from duetime.service.errors import STORE_ERRORS
+from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import living
+from duetime.service.services import Created, Services
 from duetime.settings.sections import INBOX
 
 # Conversion of stored schedules and runs to notifications.
@@ -137,25 +139,29 @@ class LocalNotifications:
     @told
     def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
         made = self._create(caller, new, "once", {"run_at": when}, zone)
-        return made if isinstance(made, Err) else Ok(message(made.value))
+        return (
+            made if isinstance(made, Err) else Ok(message(made.value.schedule)._replace(warnings=made.value.warnings))
+        )
 
     @told
     def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
         made = self._create(caller, new, "cron", {"expression": cron}, zone)
-        return made if isinstance(made, Err) else Ok(recurring(made.value))
+        if isinstance(made, Err):
+            return made
+        return Ok(recurring(made.value.schedule)._replace(warnings=made.value.warnings))
 
     @told
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
         made = self._create(caller, new, "once", {"run_at": "now"}, "UTC", timeout=int(PATIENCE * SECOND))
         if isinstance(made, Err):
             return made
-        definition = made.value.definition
+        definition = made.value.schedule.definition
         return Ok(sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id)))
 
     def _create(
         self, caller: Caller, new: NewNotification, type_: str, config: dict[str, Any], zone: str, **policy: Any
-    ) -> Result[Schedule]:
-        return self._scheduler.create(caller, new.as_schedule(type_, config, zone, **policy))
+    ) -> Result[Created]:
+        return Services(self._scheduler).create(caller, new.as_schedule(type_, config, zone, **policy))
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
         """Return its run when the first attempt is over, or else as it is at the end of the wait. The wait is counted
@@ -196,14 +202,18 @@ class LocalNotifications:
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)
 
-    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
         if address := self._courier.address_of(topic, owner):
-            return [SUBSCRIBE.format(topic=topic, address=address)]
+            return [ScheduleWarning("subscribe", SUBSCRIBE.format(topic=topic, address=address))]
         if topic == INBOX or self._courier.channel_of(topic, owner) != INBOX:
             return []
         if not (names := self._channels(owner)):
-            return [INBOX_WARNING]
-        return [TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(names)))]
+            return [ScheduleWarning("no_channel", INBOX_WARNING)]
+        text = TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(names)))
+        return [ScheduleWarning("unknown_channel", text)]
+
+    def close(self) -> None:
+        """Do nothing: the store is closed by its owner."""
 
     # -- changing -------------------------------------------------------------------------------------------------
 

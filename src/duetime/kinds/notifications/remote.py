@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
@@ -11,45 +11,28 @@ from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, describe
 from duetime.kinds.notifications.service import KIND, Message, NotificationService, Recurring
+from duetime.service.kind_spec import Elsewhere
 from duetime.service.presenters import EACH, View, instant_view
 
 PLACE = "QStash"
 
 
-def refusal_of(service: NotificationService, kind: str) -> Err | None:
-    """Refuse to create a notification in this store if another service keeps them; otherwise return None."""
-    if service.fires_here or kind != KIND:
-        return None
-    return Err(
-        "kept_elsewhere",
-        f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
-        "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
-        {"field": "kind"},
-    )
-
-
-def notes_on_lists(service: NotificationService, kind: str | None) -> list[str]:
-    """Return notes about what is missing in a list of schedules, of one kind or of all."""
-    if service.fires_here or kind not in (None, KIND):
-        return []
-    return [
-        f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
-        "list_scheduled_notifications show them."
-    ]
-
-
-class Elsewhere(NamedTuple):
-    rows: list[tuple[Instant, View]]
-    warnings: list[str]
-    """Why something may be missing."""
+KEPT_ELSEWHERE = Err(
+    "kept_elsewhere",
+    f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
+    "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
+    {"field": "kind"},
+)
+LIST_NOTE = (
+    f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
+    "list_scheduled_notifications show them."
+)
 
 
 def coming_elsewhere(
     service: NotificationService, caller: Caller, until: Instant | None, count: int, zone: str
 ) -> Elsewhere:
     """Return what fires next at the service. If it fails, return a warning, so that what is kept here is shown."""
-    if service.fires_here:
-        return Elsewhere([], [])
     found = service.scheduled(caller)
     if isinstance(found, Err):
         reason = without_secrets(found.message).rstrip(".")

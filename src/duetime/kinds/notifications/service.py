@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -12,12 +12,13 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.result import Err, Result
 from duetime.engine.validation import NewSchedule
+from duetime.service.errors import STORE_ERRORS
+from duetime.service.kind_spec import ScheduleWarning
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 KIND = "notification"
-STORE_ERRORS = frozenset({StoreUnavailable.code, StoreUnusable.code})
 PATIENCE = 5.0
 """Seconds that the one attempt of a send may take."""
 
@@ -47,6 +48,8 @@ class Message(NamedTuple):
     at: Instant
     topic: str
     body: str
+    warnings: Sequence[ScheduleWarning] = ()
+    """What the creator of a new one should know."""
 
 
 class Recurring(NamedTuple):
@@ -62,6 +65,8 @@ class Recurring(NamedTuple):
     next: Instant | None
     last: Instant | None
     body: str
+    warnings: Sequence[ScheduleWarning] = ()
+    """What the creator of a new one should know."""
 
 
 class Listing(NamedTuple):
@@ -115,8 +120,10 @@ class NotificationService(Protocol):
     def changes(self, caller: Caller, topic: str) -> object:
         """Return a cheap value that differs after every create, delete, pause, resume and firing on a topic."""
 
-    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
         """Return what the creator of an owner's notification should know about where it will arrive."""
+
+    def close(self) -> None: ...
 
 
 _UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")

@@ -1,1 +1,24 @@
-"""Prompts: instructions that wake an agent."""
+"""Prompts: instructions that wake an agent at a time, or wait in the inbox until an agent takes them."""
+
+from __future__ import annotations
+
+from duetime.service.kind_spec import Command, KindSpec
+
+SPEC = KindSpec(
+    name="prompt",
+    plural="prompts",
+    build="duetime.kinds.prompts.build:build",
+    title="Wake an agent",
+    family="prompts",
+    tools="duetime.kinds.prompts.mcp.tools:TOOLS",
+    resources="duetime.kinds.prompts.mcp.resources:RESOURCES",
+    instructions="prompts wake an agent with instructions (schedule)",
+    commands=(
+        Command("chat", "duetime.kinds.prompts.chat:app", "Talk with an agent that schedules for you."),
+        Command(
+            "prompt", "duetime.kinds.prompts.cli:app", "Prompts for agents: add, edit, list, take, finish and more."
+        ),
+    ),
+    recipient="agent",
+    colour=2,
+)

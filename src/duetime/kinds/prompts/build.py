@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,13 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.ownership import EVERYBODY, ONLY_LOCAL, is_open_to
-from duetime.engine.policy.claim import Claim
 from duetime.engine.usage import MICRO, Used
-from duetime.kinds.prompts.agent import Access, Agent
+from duetime.kinds.prompts.access import RunAccess
+from duetime.kinds.prompts.agent import Agent
 from duetime.kinds.prompts.inbox import LetsGo, RunHands, SchedulerOf
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Books, Waker, Waking
-from duetime.service.services import Inboxes
+from duetime.service.kind_spec import BuildContext
 from duetime.settings import AgentSettings, Settings
 from duetime.settings.sections import HEARTBEAT, INBOX
 
@@ -29,12 +29,18 @@ if TYPE_CHECKING:
 BUILTIN = "builtin"
 
 
+def build(context: BuildContext) -> PromptKind:
+    settings = context.settings
+    access = RunAccess(settings, context.clock, context.zone)
+    return prompt_kind(settings, context.store, context.clock, context.zone, access, context.scheduler)
+
+
 def prompt_kind(
     settings: Settings,
     books: Books,
     clock: Clock,
     zone: str,
-    access: Callable[[Claim, float, int], Access],
+    access: RunAccess,
     scheduler_of: SchedulerOf,
 ) -> PromptKind:
     """Build the prompt kind. If no agent is named, none is imported: every due prompt waits in the inbox."""
@@ -51,7 +57,16 @@ def prompt_kind(
             f"agent: the settings name no {settings.agent!r}; there is {', '.join(known)}", field="agent"
         )
     waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day, inboxes)
-    return PromptKind(waking, settings.agent, tuple(inboxes), owners_of_agents(settings))
+    return PromptKind(
+        waking,
+        settings.agent,
+        tuple(inboxes),
+        owners_of_agents(settings),
+        scheduler=scheduler_of,
+        access=access,
+        heartbeat_of=LOCAL if settings.heartbeat.every else None,
+        describe_agents=partial(agents_for, settings),
+    )
 
 
 def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
@@ -59,11 +74,6 @@ def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
     nobody else. The inbox is open to everybody and not listed."""
     named = {**settings.agents, **woken_agents(settings)}
     return {name: each.owners for name, each in named.items() if name != INBOX} | {HEARTBEAT: ONLY_LOCAL}
-
-
-def inboxes_of(settings: Settings) -> Inboxes:
-    """Return the inboxes, which wake no agent, for interfaces to tell. A heartbeat takes from `inbox` by itself."""
-    return Inboxes(frozenset((INBOX, *_inboxes(settings))), LOCAL if settings.heartbeat.every else None)
 
 
 def _inboxes(settings: Settings) -> dict[str, Used]:
@@ -142,9 +152,8 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
 
 
-# Agents and channels by name and type only: their other settings are not shown.
+# Agents by name and type only: their other settings are not shown.
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
 Named = dict[str, str]
 
 
@@ -152,17 +161,6 @@ def agents_for(settings: Settings, owner: str) -> list[Named]:
     """Return the agents that an owner may use."""
     owners = owners_of_agents(settings)
     return [each for each in named_agents(settings) if is_open_to(owners.get(each["name"], (EVERYBODY,)), owner)]
-
-
-def channels_for(settings: Settings, owner: str) -> list[Named]:
-    """Return the channels that an owner may use."""
-    closed = settings.channels.keys() - channel_names(settings, owner)
-    return [each for each in named_channels(settings) if each["name"] not in closed]
-
-
-def channel_names(settings: Settings, owner: str) -> set[str]:
-    """Return the names of the channels that were set up for an owner."""
-    return {name for name, each in settings.channels.items() if is_open_to(each.owners, owner)}
 
 
 def named_agents(settings: Settings) -> list[Named]:
@@ -173,15 +171,3 @@ def named_agents(settings: Settings) -> list[Named]:
     ]
     beat = [{"name": HEARTBEAT, "type": HEARTBEAT}] if settings.heartbeat.every else []
     return [{"name": INBOX, "type": INBOX}, *(each for each in made if each["name"] != INBOX), *beat]
-
-
-def named_channels(settings: Settings) -> list[Named]:
-    made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
-    server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
-    return [{"name": INBOX, "type": INBOX}, *server, *made]
-
-
-def _type(url: str) -> str:
-    """Return the URL's scheme, which names the service; any other part of the URL may be a credential."""
-    match = _SCHEME.match(url)
-    return "unknown" if match is None else match[1].lower()

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
-from duetime.engine.model import Definition
+from duetime.engine.model import Definition, Schedule
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned
 from duetime.engine.ownership import EVERYBODY, is_open_to
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.usage import MICRO, Used
+from duetime.engine.validation import Changes
 from duetime.kinds.prompts.agent import Spent
+from duetime.kinds.prompts.reassign import Inboxes, doer_of, with_another_agent
 from duetime.kinds.prompts.runner import Waking
+from duetime.service.kind_spec import KindHooks, ScheduleWarning
 from duetime.settings.sections import INBOX
+
+if TYPE_CHECKING:
+    from duetime.engine.scheduler import Scheduler
+    from duetime.kinds.prompts.access import RunAccess
 
 REMINDERS = "reminders"
 """Topic of reminders that name none."""
@@ -31,7 +38,7 @@ _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _PARTS = ("prompt", "agent", "remind", *_LIMITS)
 
 
-class PromptKind:
+class PromptKind(KindHooks):
     name = "prompt"
     defaults: Mapping[str, Any] = MappingProxyType({})
     counts_depth = True
@@ -44,11 +51,22 @@ class PromptKind:
         default: str = INBOX,
         inboxes: Sequence[str] = (),
         owners: Mapping[str, Collection[str]] = MappingProxyType({}),
+        *,
+        scheduler: Callable[[], Scheduler] | None = None,
+        access: RunAccess | None = None,
+        heartbeat_of: str | None = None,
+        describe_agents: Callable[[str], Sequence[Mapping[str, str]]] = lambda _owner: (),
     ) -> None:
         """A due prompt for `inbox`, or for one of the other `inboxes`, waits until a connected agent takes it.
-        `owners` says who may use which agent; an agent that it does not name is open to all."""
+        `owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs their
+        tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `describe_agents` returns
+        names and types of an owner's agents."""
         self._waking, self._default, self._owners = waking, default, owners
         self._inboxes = (*inboxes, INBOX)
+        self._scheduler = scheduler
+        self.access = access
+        self.inboxes = Inboxes(frozenset(self._inboxes), heartbeat_of)
+        self.describe_agents = describe_agents
 
     def agents(self, owner: str) -> list[str]:
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
@@ -107,6 +125,15 @@ class PromptKind:
 
     def close(self) -> None:
         self._waking.close()
+
+    # -- hooks --------------------------------------------------------------------------------------------------------
+
+    def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+        warning = doer_of(made, self.inboxes, asked_for=asked.get("agent") is not None).warning
+        return [] if warning is None else [ScheduleWarning("no_agent", warning)]
+
+    def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
+        return changes if self._scheduler is None else with_another_agent(self._scheduler(), caller, found, changes)
 
 
 def _not_there(work: Work, agent: str) -> Returned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, RunStatus, Schedule, status_of
@@ -14,11 +14,14 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
-from duetime.kinds.prompts.mcp.text import payload_of
-from duetime.service.services import Inboxes
 from duetime.settings.sections import INBOX
 
 KIND = "prompt"
+
+
+def _payload(definition: Definition) -> dict[str, Any]:
+    stored = json.loads(definition.payload)
+    return stored if isinstance(stored, dict) else {}
 
 
 def with_another_agent(scheduler: Scheduler, caller: Caller, found: Schedule, changes: Changes) -> Changes:
@@ -30,8 +33,7 @@ def with_another_agent(scheduler: Scheduler, caller: Caller, found: Schedule, ch
 def _names_another(found: Schedule, changes: Changes) -> bool:
     if found.definition.kind != KIND or changes.payload is None:
         return False
-    stored = json.loads(found.definition.payload)
-    return isinstance(stored, dict) and changes.payload.get("agent") != stored.get("agent")
+    return changes.payload.get("agent") != _payload(found.definition).get("agent")
 
 
 def waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
@@ -51,6 +53,13 @@ WAITS = (
 )
 
 
+class Inboxes(NamedTuple):
+    """Agents whose due prompts wait until one takes them, and the owner whose heartbeat takes them automatically."""
+
+    names: frozenset[str] = frozenset({INBOX})
+    heartbeat_of: str | None = None
+
+
 class Doer(NamedTuple):
     wakes: str | None = None
     note: str | None = None
@@ -60,7 +69,7 @@ class Doer(NamedTuple):
 def doer_of(definition: Definition, inboxes: Inboxes, *, asked_for: bool) -> Doer:
     """Return who does a prompt. A caller that asked for the inbox by name need not be warned of it."""
     agent = definition.subject
-    if payload_of(definition).get("remind"):
+    if _payload(definition).get("remind"):
         topic = policy_for_ending(definition.policy).deliver_to
         return Doer(note=f"a reminder: no agent is woken, its text goes to {topic}")
     if agent not in inboxes.names:

@@ -1,1 +1,14 @@
-"""Requests: HTTP calls, sent through the QStash-compatible API."""
+"""Requests: HTTP calls to a client's service at a set time, created by programs through QStash's API."""
+
+from __future__ import annotations
+
+from duetime.service.kind_spec import KindSpec
+
+SPEC = KindSpec(
+    name="request",
+    plural="requests",
+    build="duetime.kinds.requests.build:build",
+    routes="duetime.kinds.requests.qstash_api.routes:routes",
+    masking="duetime.kinds.requests.masking:MASKING",
+    colour=4,
+)

@@ -1,4 +1,4 @@
-"""Construction of the request sender and its signing keys."""
+"""Builds the request kind, its sender and its signing keys."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 from duetime.engine.clock import Clock
 from duetime.engine.outcome import Outcome
 from duetime.engine.store_revocations import Revocations
+from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.wire import Outgoing, Requester
+from duetime.service.kind_spec import BuildContext
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
     from duetime.kinds.requests.signing_keys import SigningKeys
+
+
+def build(context: BuildContext) -> RequestKind:
+    return RequestKind(OpenedByUse(context.settings, context.store, context.clock), context.clock)
 
 
 def signing_keys(settings: Settings, store: Revocations, clock: Clock) -> SigningKeys:

@@ -27,6 +27,7 @@ from duetime.kinds.requests.wire import (
     message_id,
     schedule_id,
 )
+from duetime.service.kind_spec import KindHooks
 
 PATIENCE = 300.0
 """Default timeout in seconds; long, because deferred calls are often to slow operations."""
@@ -34,7 +35,7 @@ KEPT, KEPT_FOR_CALLBACK = 4 * 1024, 48 * 1024
 """Bytes of an answer's body that are kept: to see what went wrong, and to pass it on to a callback."""
 
 
-class RequestKind:
+class RequestKind(KindHooks):
     name = KIND
     # Each request's formula sets its retry delay, so the policy adds none. Every occurrence is a separate message: one
     # that is being retried does not delay the next, and failed ones stay in the DLQ instead of pausing the schedule.
@@ -53,15 +54,15 @@ class RequestKind:
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
 
     def __init__(self, requester: Requester, clock: Clock) -> None:
-        self._requester, self._clock = requester, clock
+        self.requester, self._clock = requester, clock
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return an unguessable id: whoever knows it was given it."""
         return f"{ONCE if trigger_type == 'once' else RECURRING}{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        checked = checked_request(payload, self._requester.host_of)
-        subject = checked.get("label") or self._requester.host_of(checked["url"])
+        checked = checked_request(payload, self.requester.host_of)
+        subject = checked.get("label") or self.requester.host_of(checked["url"])
         retries = checked.get("retries", RETRIES)
         callbacks = [
             callback_to(on, _callback(checked, part, retries), self.defaults)
@@ -78,10 +79,10 @@ class RequestKind:
         early = work.claim.run.due + payload.get("delay", 0) * SECOND - self._clock.now()
         if early > 0 and payload.get("delay"):
             return Returned(after=early)
-        return self._requester.send(_outgoing(work.claim, payload, handed_on=bool(work.policy.callbacks)))
+        return self.requester.send(_outgoing(work.claim, payload, handed_on=bool(work.policy.callbacks)))
 
     def close(self) -> None:
-        self._requester.close()
+        self.requester.close()
 
 
 def _callback(payload: Mapping[str, Any], part: str, retries: int) -> dict[str, Any]:

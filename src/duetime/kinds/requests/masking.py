@@ -4,12 +4,69 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
-from duetime.kinds.requests.wire import body_of
+from duetime.kinds.requests.wire import CALLBACKS, body_of
+from duetime.service.masking import PayloadMasking, masked, masked_base64, origin_of
 
-_BODIES = ("body", "body_base64")
+_BASE64: Final = "body_base64"
+_BODIES = ("body", _BASE64)
+_ADDRESSES: Final = ("url", *CALLBACKS)
+"""Parts that hold a URL. A callback receives the headers and the body of the request it follows."""
+
+
+class RequestMasking(PayloadMasking):
+    """Also applies the client's own `redact` list, and looks into bodies, which are stored in base64."""
+
+    def hide(self, payload: Any) -> Any:
+        if not isinstance(payload, dict):
+            return masked(payload)
+        shown = redacted(payload)
+        if "about" in shown:
+            shown["about"] = {name: _readable(name, value) for name, value in shown["about"].items()}
+        if _BASE64 in shown:
+            shown[_BASE64] = masked_base64(shown[_BASE64])
+        return masked(shown)
+
+    def hide_brief(self, payload: Any, shorten: Callable[[Any], Any]) -> Any:
+        """Hide first, since base64 that was cut cannot be decoded."""
+        return shorten(self.hide(payload))
+
+    def hide_result(self, result: Any) -> Any:
+        if isinstance(result, dict) and isinstance(result.get("body"), str):
+            result = {**result, "body": masked_base64(result["body"])}
+        return masked(result)
+
+    def hide_result_brief(self, result: Any, shorten: Callable[[Any], Any]) -> Any:
+        return shorten(self.hide_result(result))
+
+    def restore(self, given: Any, stored: Any) -> Any:
+        if isinstance(given, dict) and isinstance(stored, dict):
+            given = unredacted(given, stored)
+            if _BASE64 in stored and given.get(_BASE64) == masked_base64(stored[_BASE64]):
+                given[_BASE64] = stored[_BASE64]
+        return super().restore(given, stored)
+
+    def other_places(self, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
+        for name in _ADDRESSES:
+            if name in changed and origin_of(changed[name]) != origin_of(stored.get(name)):
+                yield f"the {name}"
+        yield from super().other_places(changed, stored)
+
+
+MASKING = RequestMasking()
+
+
+def _readable(name: str, value: Any) -> Any:
+    """Parse payload and result, which are JSON texts, so that the names in them can be checked."""
+    if name not in ("payload", "result") or not isinstance(value, str):
+        return value
+    opened = json.loads(value)
+    hidden = _BASE64 if name == "payload" else "body"
+    if isinstance(opened, dict) and isinstance(opened.get(hidden), str):
+        opened[hidden] = masked_base64(opened[hidden])
+    return opened
 
 
 def redacted(payload: Mapping[str, Any]) -> dict[str, Any]:

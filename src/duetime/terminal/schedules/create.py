@@ -12,7 +12,6 @@ from duetime.engine.model import Schedule
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.reassign import with_another_agent
 from duetime.service.calls import LOCAL, Refused, taken
 from duetime.terminal import output
 from duetime.terminal.output import clean, coming, schedule_document
@@ -49,8 +48,7 @@ def edit_schedule(
     definition = found.definition
     whole = {**json.loads(definition.payload), **payload} if payload else None
     changes = Changes(name, type_, config, whole, policy or None, when.tz, None, definition.version)
-    changes = with_another_agent(room.scheduler, LOCAL, found, changes)
-    edited = made_by(room, room.scheduler.edit(LOCAL, definition.public_id, changes, words.kind))
+    edited = made_by(room, room.services.edit(LOCAL, found, changes))
     told = _result_warnings(room, edited) if "deliver_to" in policy else []
     _show(room, "Changed", edited, [*when.notes(room), *told], json_, {})
 
@@ -59,7 +57,7 @@ def _result_warnings(room: App, schedule: Schedule) -> list[str]:
     """Return warnings about delivery. Creating the services logs notification problems, so do it only if needed."""
     definition = schedule.definition
     delivered = policy_for_ending(definition.policy).deliver_to is not None
-    return room.desk().result_warnings(definition) if delivered else []
+    return [each.text for each in room.services.result_warnings(definition)] if delivered else []
 
 
 def made_by(room: App, result: Result[Schedule]) -> Schedule:

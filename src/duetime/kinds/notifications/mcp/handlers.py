@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from duetime.engine.clock import datetime_of
@@ -11,11 +12,22 @@ from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local, iso_local
 from duetime.engine.topics import checked_topic
 from duetime.engine.triggers import known_zone
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp.times import When, past, when_of, whole_second
-from duetime.kinds.notifications.service import KIND, Listing, Message, NewNotification, Recurring, Sent
+from duetime.kinds.notifications.service import (
+    KIND,
+    Listing,
+    Message,
+    NewNotification,
+    NotificationService,
+    Recurring,
+    Sent,
+)
 from duetime.mcp.schemas import policy_of, zone_of
-from duetime.mcp.tool import Arguments, Call, Reply, ToolProblem
+from duetime.mcp.tool import Arguments, Reply, ToolProblem
+from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view
+from duetime.service.services import Call
 
 EXTRAS = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename", "label")
 _CRON_RULE = (
@@ -24,8 +36,12 @@ _CRON_RULE = (
 )
 
 
+def service_of(call: Call) -> NotificationService:
+    return call.services.kind(NotificationKind).service
+
+
 def send_push_notification(call: Call, given: Arguments) -> Reply:
-    service = call.desk.notifications
+    service = service_of(call)
     result = service.send(call.caller, _new(given))
     if isinstance(result, Err):
         _refuse(result)
@@ -34,9 +50,9 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
         way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
         words = f"Notification sent to topic {sent.topic} (channel: {way})"
         answer = {"success": True, "message_id": sent.message_id, "confirmation": words}
-        notes = [sent.note] if sent.note else []
+        notes = [ScheduleWarning("note", sent.note)] if sent.note else []
         arrival = service.warnings(given["notification_topic"], call.caller.owner)
-        return Reply(_with_warnings(answer, notes + arrival))
+        return Reply(_with_warnings(answer, [*notes, *arrival]))
     answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
     return Reply(_with_warnings(answer, _warnings(call, given)))
 
@@ -52,7 +68,7 @@ def _failure(sent: Sent) -> str:
 
 
 def schedule_notification(call: Call, given: Arguments) -> Reply:
-    service = call.desk.notifications
+    service = service_of(call)
     when = when_of(call, given)
     result = service.create_once(call.caller, _new(given), when.text, when.zone)
     if isinstance(result, Err):
@@ -66,7 +82,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
     else:
         answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": _understood(when, message.at)}
-    return Reply(_with_warnings(answer, _warnings(call, given)))
+    return Reply(_with_warnings(answer, message.warnings))
 
 
 def _understood(when: When, at: Any) -> str:
@@ -76,7 +92,7 @@ def _understood(when: When, at: Any) -> str:
 
 
 def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
-    service = call.desk.notifications
+    service = service_of(call)
     zone = zone_of(call, given)
     cron = given["cron"]
     if len(cron) > 1000 or len(cron.split()) != 5:
@@ -96,7 +112,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "cron": expression,
         "confirmation": f"Cron schedule created: {expression}",
     }
-    return Reply(_with_warnings(answer, _warnings(call, given)))
+    return Reply(_with_warnings(answer, schedule.warnings))
 
 
 def _zone_hint(cron: str) -> str:
@@ -121,15 +137,15 @@ def _refuse(err: Err) -> NoReturn:
     raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
 
 
-def _warnings(call: Call, given: Arguments) -> list[str]:
+def _warnings(call: Call, given: Arguments) -> list[ScheduleWarning]:
     """Return warnings, including those about workers only if workers send the notifications."""
-    service = call.desk.notifications
-    here = call.desk.warnings(KIND) if service.fires_here else []
+    service = service_of(call)
+    here = call.services.worker_warnings(KIND) if service.fires_here else []
     return here + service.warnings(given["notification_topic"], call.caller.owner)
 
 
-def _with_warnings(answer: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
-    return {**answer, "warnings": warnings} if warnings else answer
+def _with_warnings(answer: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
+    return {**answer, "warnings": [each.text for each in warnings]} if warnings else answer
 
 
 # Listing, pausing, resuming and deleting. An unknown id is a normal result, not a tool error.
@@ -139,7 +155,7 @@ def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
     topic = given.get("notification_topic")
     try:
-        found = call.desk.notifications.scheduled(call.caller, None if topic is None else checked_topic(topic))
+        found = service_of(call).scheduled(call.caller, None if topic is None else checked_topic(topic))
     except InvalidInput as error:
         raise ToolProblem(f"notification_{error.message}") from error
     if isinstance(found, Err):
@@ -180,19 +196,19 @@ def _message_view(message: Message, zone: str) -> dict[str, Any]:
 
 def pause_schedule(call: Call, given: Arguments) -> Reply:
     schedule_id = given["schedule_id"]
-    result = call.desk.notifications.pause(call.caller, schedule_id)
+    result = service_of(call).pause(call.caller, schedule_id)
     return _changed(schedule_id, result, "pause", "paused", {"paused": True})
 
 
 def resume_schedule(call: Call, given: Arguments) -> Reply:
     schedule_id = given["schedule_id"]
-    result = call.desk.notifications.resume(call.caller, schedule_id)
+    result = service_of(call).resume(call.caller, schedule_id)
     return _changed(schedule_id, result, "resume", "resumed", {"paused": False})
 
 
 def delete_schedule(call: Call, given: Arguments) -> Reply:
     schedule_id = given["schedule_id"]
-    result = call.desk.notifications.delete(call.caller, schedule_id)
+    result = service_of(call).delete(call.caller, schedule_id)
     return _changed(schedule_id, result, "delete", "deleted", {}, gone="already been deleted")
 
 

@@ -10,9 +10,9 @@ from duetime.engine.errors import StoreUnavailable, UnknownZone
 from duetime.engine.result import Err
 from duetime.engine.topics import is_topic
 from duetime.engine.triggers import known_zone
-from duetime.kinds.notifications.mcp.handlers import listing_view
+from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
 from duetime.mcp.resource import Resource
-from duetime.mcp.tool import Call
+from duetime.service.services import Call
 
 FAMILY = "notifications"
 EXAMPLES = {
@@ -68,14 +68,14 @@ def _read(call: Call, topic: str) -> dict[str, Any] | None:
     """Return the caller's notifications on a topic; the list is empty if there are none, or only those of others."""
     if not is_topic(topic):
         return None
-    found = call.desk.notifications.scheduled(call.caller, topic)
+    found = service_of(call).scheduled(call.caller, topic)
     if isinstance(found, Err):
         raise StoreUnavailable(found.message)
     return {"notification_topic": topic, **listing_view(found.value, call.zone)}
 
 
 def _digest(call: Call, topic: str) -> object:
-    return call.desk.notifications.changes(call.caller, topic) if is_topic(topic) else None
+    return service_of(call).changes(call.caller, topic) if is_topic(topic) else None
 
 
 RESOURCES = [

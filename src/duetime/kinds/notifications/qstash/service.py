@@ -33,6 +33,7 @@ from duetime.kinds.notifications.service import (
     told,
 )
 from duetime.net.client import Http
+from duetime.service.kind_spec import ScheduleWarning
 
 if TYPE_CHECKING:
     from qstash import QStash
@@ -109,12 +110,17 @@ class QStashNotifications:
     @_ready
     def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
         made = self._maker.make(self._line(), caller, new.as_schedule("cron", {"expression": cron}, zone))
-        return made if isinstance(made, Err) else Ok(recurring(made.value, self._clock.now()))
+        if isinstance(made, Err):
+            return made
+        found = recurring(made.value, self._clock.now())
+        return Ok(found._replace(warnings=self.warnings(new.topic, caller.owner)))
 
     @_ready
     def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
         made = self._maker.make(self._line(), caller, new.as_schedule("once", {"run_at": when}, zone))
-        return made if isinstance(made, Err) else Ok(message(made.value))
+        if isinstance(made, Err):
+            return made
+        return Ok(message(made.value)._replace(warnings=self.warnings(new.topic, caller.owner)))
 
     @_ready
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
@@ -172,9 +178,9 @@ class QStashNotifications:
             for id, state, updated, at, trigger in self._store.remote_marks(caller.owner, topic, now)
         ]
 
-    def warnings(self, topic: str, owner: str = LOCAL) -> list[str]:
+    def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
         address = "" if owner == LOCAL else address_of(self._server, topic, owner)
-        return [SUBSCRIBE.format(topic=topic, address=address)] if address else []
+        return [ScheduleWarning("subscribe", SUBSCRIBE.format(topic=topic, address=address))] if address else []
 
     @_ready
     def check(self) -> Result[int]:

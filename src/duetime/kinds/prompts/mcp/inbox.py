@@ -21,8 +21,9 @@ from duetime.kinds.prompts.mcp.text import (
     shown,
     zone_in,
 )
-from duetime.mcp.tool import Arguments, Call, Reply
+from duetime.mcp.tool import Arguments, Reply
 from duetime.service.presenters import instant_view
+from duetime.service.services import Call
 
 NOTHING = "Nothing is due."
 _LOOKS, _LOOK = 50, 0.1

@@ -10,8 +10,8 @@ from duetime.engine.store import EVERY_ONE, Page, RunQuery
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import FAMILY, KIND
 from duetime.mcp.resource import Resource
-from duetime.mcp.tool import Call
 from duetime.service.presenters import instant_view
+from duetime.service.services import Call
 
 MOST = 100
 

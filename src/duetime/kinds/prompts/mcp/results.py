@@ -26,9 +26,10 @@ from duetime.kinds.prompts.mcp.text import (
     zone_in,
 )
 from duetime.mcp.schemas import ERROR, ZONE
-from duetime.mcp.tool import Arguments, Call, Reply, Tool, number, object_schema, optional, result_schema
+from duetime.mcp.tool import Arguments, Reply, Tool, number, object_schema, optional, result_schema
 from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
+from duetime.service.services import Call
 
 EARLIER = 10
 """Earlier runs that are listed: enough to ask for the one that is meant."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from duetime.engine.model import Schedule, ScheduleState, status_of
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import ReadTime
-from duetime.engine.triggers import trigger_from_json, warnings_for
+from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.mcp.text import (
     KIND,
     Refusal,
@@ -31,10 +33,11 @@ from duetime.kinds.prompts.mcp.text import (
     zone_in,
 )
 from duetime.kinds.prompts.mcp.times import When, past, range_in, read_ahead, rule_in, trigger_in
-from duetime.kinds.prompts.reassign import Doer, doer_of, with_another_agent
-from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings
-from duetime.mcp.tool import Arguments, Call, Reply
+from duetime.kinds.prompts.reassign import Doer, doer_of
+from duetime.mcp.schemas import STATUSES, policy_of, with_owner
+from duetime.mcp.tool import Arguments, Reply
 from duetime.service.presenters import instant_view
+from duetime.service.services import Call
 
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its query."""
@@ -59,14 +62,15 @@ def schedule(call: Call, given: Arguments) -> Reply:
         idempotency_key=given.get("idempotency_key"),
     )
     if when.first is not None and when.first.instant < now:
-        result = call.scheduler.made_before(call.caller, new)
-        if result is None:
+        before = call.scheduler.made_before(call.caller, new)
+        if before is None:
             raise past(when.first, zone, now)
+        made = accepted(before, **_names(when))
+        warnings = call.services.create_warnings(made, payload)
     else:
-        result = call.scheduler.create(call.caller, new)
-    made = accepted(result, **_names(when))
-    doer = doer_of(made.definition, call.desk.inboxes, asked_for="agent" in given)
-    return _scheduled(call, made, doer, when.first and when.first.note, zone)
+        made, _, warnings = accepted(call.services.create(call.caller, new), **_names(when))
+    doer = doer_of(made.definition, call.services.kind(PromptKind).inboxes, asked_for="agent" in given)
+    return _scheduled(call, made, doer, [each.text for each in warnings], when.first and when.first.note, zone)
 
 
 def _names(when: When) -> dict[str, str]:
@@ -74,13 +78,10 @@ def _names(when: When) -> dict[str, str]:
     return {**own, "run_at": "at", "start": "at", "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}
 
 
-def _scheduled(call: Call, made: Schedule, doer: Doer, note: str | None, zone: str) -> Reply:
+def _scheduled(call: Call, made: Schedule, doer: Doer, warnings: Sequence[str], note: str | None, zone: str) -> Reply:
     first, rule = _first_time(made), repeats(made.definition)
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(first, zone), "timezone": zone}
-    view = with_warnings(call, view, made.definition)
-    cautions = warnings_for(trigger_from_json(made.definition.trigger), made.definition.created)
-    waits = [] if doer.warning is None else [doer.warning]
-    if warnings := [*view.get("warnings", []), *cautions, *waits]:
+    if warnings:
         view["warnings"] = warnings
     if note is not None:
         view["note"] = note
@@ -146,7 +147,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
         raise _not_editable(number, "edited")
     _refuse_hidden(call, given, found)
     changes = replace(_changes(given, found, rule, zone), next=_next(moved, now))
-    changes = with_another_agent(call.scheduler, call.caller, found, changes)
+    changes = call.services.hooks(KIND).adapt_edit(call.caller, found, changes)
     if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
         raise _not_editable(number, "edited")
     if "agent" in given and payload_of(found.definition).get("remind"):

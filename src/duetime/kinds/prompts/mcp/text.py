@@ -14,11 +14,12 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local
 from duetime.engine.triggers import describe, trigger_from_json
-from duetime.kinds.notifications.service import STORE_ERRORS
 from duetime.mcp.schemas import zone_of
-from duetime.mcp.tool import Arguments, Call, Reply, Schema, ToolProblem, number
+from duetime.mcp.tool import Arguments, Reply, Schema, ToolProblem, number
+from duetime.service.errors import STORE_ERRORS
 from duetime.service.masking import masked
 from duetime.service.presenters import instant_view
+from duetime.service.services import Call
 from duetime.service.text import UNSAFE
 
 T = TypeVar("T")

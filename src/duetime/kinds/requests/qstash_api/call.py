@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Result
-from duetime.kinds.notifications.service import STORE_ERRORS
+from duetime.service.errors import STORE_ERRORS
 
 # Errors as QStash clients expect them: a status, and a sentence under `error`.
 

@@ -13,6 +13,8 @@ from starlette.routing import BaseRoute, Route
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
+from duetime.kinds.requests.build import OpenedByUse
+from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api.call import (
     Answer,
     Asking,
@@ -28,6 +30,7 @@ from duetime.kinds.requests.qstash_api.events import Events
 from duetime.kinds.requests.qstash_api.messages import Messages
 from duetime.kinds.requests.qstash_api.schedules import Schedules
 from duetime.kinds.requests.signing_keys import SigningKeys, TooManyRotations
+from duetime.service.services import Call, Services
 
 
 class _Anything(Convertor[str]):
@@ -57,6 +60,13 @@ _ABSENT = {
     "bulkActions": "bulk actions in the background are",
     "workflows": "workflows are",
 }
+
+
+def routes(services: Services, identify: Callable[[], Call]) -> list[BaseRoute]:
+    """Return the routes for the HTTP application; `identify` returns the call of the current request."""
+    requester = services.kind(RequestKind).requester
+    assert isinstance(requester, OpenedByUse)
+    return qstash_routes(services.scheduler, lambda: identify().caller, requester.keys)
 
 
 def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: SigningKeys) -> list[BaseRoute]:

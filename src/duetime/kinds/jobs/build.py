@@ -1,0 +1,63 @@
+"""Builds the job kind: loads the task modules that the settings name, and adds the tasks that come with Duetime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from duetime.engine.clock import DAY, Clock, Instant, datetime_of
+from duetime.engine.errors import StoreUnusable
+from duetime.engine.store import Store
+from duetime.kinds.jobs.builtin import TASKS, fetch_task, operator_tasks
+from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.loading import load, load_entry_points
+from duetime.kinds.jobs.registry import Registry, Task, default_registry
+from duetime.service.kind_spec import BuildContext
+from duetime.settings import Settings
+
+PRUNE_BATCH = 1000
+
+
+def build(context: BuildContext) -> JobKind:
+    """Build the kind. Options: the `registry` of tasks, and whether to `load_tasks` that the settings name."""
+    settings = context.settings
+    if context.options.get("load_tasks", True):
+        load_entry_points()
+        load(settings.tasks, settings.origin.modules)
+    own = (*TASKS, fetch_task(settings), *_operator_tasks(context))
+    given: Registry | None = context.options.get("registry")
+    return JobKind(Registry(own, base=default_registry if given is None else given))
+
+
+def _operator_tasks(context: BuildContext) -> tuple[Task, ...]:
+    store, settings, clock = context.store, context.settings, context.clock
+
+    def backup() -> dict[str, Any]:
+        folder = settings.path_of_backups()
+        make_folder(folder)
+        target = folder / f"duetime-{datetime_of(clock.now()):%Y%m%dT%H%M%S}.db"
+        store.backup(str(target))
+        return {"file": target.name, "bytes": target.stat().st_size}
+
+    def prune() -> dict[str, Any]:
+        return {"deleted": prune_history(store, clock, settings)}
+
+    return operator_tasks(backup, prune)
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
+
+
+def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
+    """Delete history beyond the retention period, in batches, so that no single transaction blocks the workers."""
+    if not settings.retention_days:
+        return 0
+    before = Instant(clock.now() - int(settings.retention_days * DAY))
+    total = 0
+    while deleted := store.prune(before, PRUNE_BATCH):
+        total += deleted
+    return total

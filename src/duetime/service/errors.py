@@ -1,0 +1,81 @@
+"""Errors of all interfaces: one exception for a refusal, one table from error code to HTTP status and exit code."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeVar
+
+from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
+from duetime.engine.result import Err, Result
+
+T = TypeVar("T")
+
+STORE_ERRORS: Final = frozenset({StoreUnavailable.code, StoreUnusable.code})
+"""Errors whose messages may name files or hosts, so that only the operator reads them."""
+STORE_MESSAGE: Final = "The store cannot be reached just now; try again in a moment."
+
+OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
+"""Exit codes of the command line."""
+
+
+class Shown(NamedTuple):
+    """How an error is shown: the status of an HTTP response and the exit code of a command."""
+
+    status: int
+    exit: int
+
+
+_INVALID: Final = Shown(422, USAGE)
+_ERRORS: Final = {
+    **dict.fromkeys(("invalid", "invalid_trigger", "unknown_zone", "unreadable_time", "unknown_task"), _INVALID),
+    "key_reused": Shown(422, REFUSED),
+    "not_found": Shown(404, NOT_FOUND),
+    **dict.fromkeys(("not_possible", "conflict", "busy", "not_yours"), Shown(409, REFUSED)),
+    **dict.fromkeys(("broken", "kept_elsewhere"), Shown(409, FAILED)),
+    "changed": Shown(412, FAILED),
+    "not_json": Shown(415, FAILED),
+    **dict.fromkeys(("too_many_streams", "too_many_requests"), Shown(429, FAILED)),
+    **dict.fromkeys(("quota", "depth"), Shown(403, REFUSED)),
+    "operators_only": Shown(403, FAILED),
+    **dict.fromkeys((StoreUnavailable.code, StoreUnusable.code), Shown(503, STORE)),
+    "worker_gone": Shown(422, STORE),
+}
+_OTHER: Final = Shown(422, FAILED)
+
+
+def shown(code: str) -> Shown:
+    return _ERRORS.get(code, _OTHER)
+
+
+class Refused(DuetimeError):
+    """The request was refused."""
+
+    def __init__(self, err: Err) -> None:
+        super().__init__(err.message or err.code)
+        self.err = err
+
+    @property
+    def reason(self) -> str:
+        return self.err.code
+
+    @property
+    def details(self) -> dict[str, object]:
+        return self.err.details
+
+
+def unwrap(result: Result[T]) -> T:
+    """Return the value of a successful result, or raise Refused."""
+    if isinstance(result, Err):
+        raise Refused(result)
+    return result.value
+
+
+def refuse(code: str, message: str, field: str | None = None) -> Refused:
+    return Refused(Err(code, message, {} if field is None else {"field": field}))
+
+
+def err_of(error: DuetimeError) -> Err:
+    """Return an exception as the value that interfaces present."""
+    if isinstance(error, Refused):
+        return error.err
+    field = getattr(error, "field", None)
+    return Err(error.code, error.message, {} if field is None else {"field": field})

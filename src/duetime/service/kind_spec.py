@@ -1,0 +1,166 @@
+"""`KindSpec` describes a kind of work to the interfaces; `KindHooks` answers their questions about its schedules.
+
+A spec names everything that is loaded on demand as `package.module:name`, so that knowing a kind imports nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duetime.engine.clock import Clock, Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import Definition, Schedule
+from duetime.engine.result import Err
+from duetime.engine.store import Store
+from duetime.engine.validation import Changes
+
+if TYPE_CHECKING:
+    from duetime.engine.scheduler import Scheduler
+    from duetime.settings import Settings
+
+
+class Command(NamedTuple):
+    """A command group of the command line. Its help shows the summary without importing its module."""
+
+    name: str
+    app: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSpec:
+    """A kind of work. A kind without tools, command or form gets standard ones, generated from its payload model."""
+
+    name: str
+    plural: str
+    build: str
+    """Function of a BuildContext that returns the kind."""
+    title: str = ""
+    """What creating one means to a person, such as "Run a task"."""
+    payload: str = ""
+    """Payload model, a dataclass, for the standard tools, command and form."""
+    family: str = ""
+    """Name by which its tools are switched on, such as "jobs"; a kind without a family has no tools."""
+    tools: str = ""
+    resources: str = ""
+    recipes: str = ""
+    """MCP prompts: ready-made requests that a client offers to its user."""
+    instructions: str = ""
+    """One sentence for the instructions of the MCP server."""
+    commands: tuple[Command, ...] = ()
+    api: str = ""
+    """FastAPI router that is part of `/api`."""
+    routes: str = ""
+    """Function of a RouteContext that returns further HTTP routes."""
+    form: str = ""
+    pages: str = ""
+    """Dashboard routes of its own."""
+    masking: str = ""
+    """Masking of its payloads and results, where hiding values that look like credentials does not suffice."""
+    recipient: str = ""
+    """Payload field that names who receives the payload: masked values are not restored for another one."""
+    colour: int = 0
+    """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
+
+    def paths(self) -> list[str]:
+        """Return every dotted path of this spec."""
+        own = (
+            self.build,
+            self.payload,
+            self.tools,
+            self.resources,
+            self.recipes,
+            self.api,
+            self.routes,
+            self.form,
+            self.pages,
+            self.masking,
+        )
+        return [path for path in (*own, *(command.app for command in self.commands)) if path]
+
+
+def load(path: str) -> Any:
+    """Import and return what `package.module:name` refers to."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+_known: dict[str, KindSpec] = {}
+
+
+def register(specs: Iterable[KindSpec]) -> None:
+    """Make kinds known to this process. The built-in kinds are registered when their package is imported."""
+    for spec in specs:
+        _known.setdefault(spec.name, spec)
+
+
+def known_specs() -> Mapping[str, KindSpec]:
+    return _known
+
+
+# -- building ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """What a kind is built from."""
+
+    settings: Settings
+    clock: Clock
+    store: Store
+    zone: str
+    scheduler: Callable[[], Scheduler]
+    """Returns the scheduler, which exists once all kinds are built."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller gives to single kinds, such as the registry of tasks."""
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+class ScheduleWarning(NamedTuple):
+    """A reason why a schedule might not fire, or its result not arrive."""
+
+    code: str
+    text: str
+
+
+class Elsewhere(NamedTuple):
+    """Upcoming occurrences that another service keeps."""
+
+    rows: list[tuple[Instant, dict[str, Any]]]
+    warnings: list[str]
+    """Why something may be missing."""
+
+
+NOWHERE = Elsewhere([], [])
+
+
+class KindHooks:
+    """What interfaces ask a kind about its schedules. The defaults suit a kind that keeps all of them in the store."""
+
+    def refusal(self) -> Err | None:
+        """Return why no schedule of this kind can be created in this store, or None."""
+        return None
+
+    def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+        """Return warnings about a new schedule, whose creator asked for this payload."""
+        return []
+
+    def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
+        """Return warnings about messages that this kind delivers to an owner's topic."""
+        return []
+
+    def list_notes(self) -> list[str]:
+        """Return notes about what lists of this store do not show."""
+        return []
+
+    def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
+        return NOWHERE
+
+    def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
+        """Return the changes, marked with `amid_runs` if they may be made although a run is due."""
+        return changes
