@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.net.client import Http
-from duetime.net.headers import retry_after, status_name
 from duetime.net.host_limits import Sign, Tried
-from duetime.net.messages import Answer, Call, CallFailed
-from duetime.net.quiet import muffled
+from duetime.net.messages import Answer, Call, CallFailed, retry_after, status_name
 
 _TRY_AGAIN = frozenset({408, 425, 429})
 
@@ -71,3 +72,36 @@ def _without(reason: str, hidden: Sequence[str], receiver: str) -> str:
     for each in hidden:
         reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
     return reason
+
+
+# Logs of packages that would show addresses and answers, with any credentials in them.
+
+_working_for_us: ContextVar[bool] = ContextVar("duetime_muffled", default=False)
+_reached = 0
+
+
+@contextmanager
+def muffled() -> Iterator[None]:
+    """Suppress logs in this thread only: other users of the same packages still get theirs."""
+    before = _working_for_us.set(True)
+    try:
+        _reach_every_logger()
+        yield
+        _reach_every_logger()  # loggers that were created meanwhile
+    finally:
+        _working_for_us.reset(before)
+
+
+def _reach_every_logger() -> None:
+    """Add the filter to every logger, because it applies to its own logger only; adding it twice changes nothing."""
+    global _reached  # noqa: PLW0603 - loggers are never removed, so that their number tells whether there are new ones
+    known = logging.root.manager.loggerDict
+    if len(known) == _reached:
+        return
+    _reached = len(known)
+    for name in ("", *known):
+        logging.getLogger(name).addFilter(_audible)
+
+
+def _audible(_record: logging.LogRecord) -> bool:
+    return not _working_for_us.get()

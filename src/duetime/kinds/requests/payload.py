@@ -12,7 +12,7 @@ from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.requests.retry_delay import read_formula
 from duetime.kinds.requests.wire import LONGEST_PATIENCE
-from duetime.net.headers import OURS, is_header_name, is_header_value
+from duetime.net.messages import OURS, is_header_name, is_header_value
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_RETRIES = 99

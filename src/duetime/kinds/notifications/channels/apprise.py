@@ -13,7 +13,7 @@ from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign, Tried
-from duetime.net.quiet import muffled
+from duetime.net.outcomes import muffled
 
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
 _PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})

@@ -17,7 +17,7 @@ from duetime.kinds.prompts.agent import Errand, Reply
 from duetime.kinds.prompts.agents.environment import Secrets
 from duetime.kinds.prompts.agents.reply import shortcoming, told
 from duetime.kinds.prompts.agents.transcript import Heard, read_answer
-from duetime.net.headers import retry_after, status_name
+from duetime.net.messages import retry_after, status_name
 
 SIGNATURE = "Duetime-Signature"
 _TOOLS, _FINISH = "/mcp", "/api/v1/runs/{}/finish"
