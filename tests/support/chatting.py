@@ -80,8 +80,10 @@ class Chatting:
 
 @contextmanager
 def chatting(folder: Path, *arguments: str, env: Mapping[str, str]) -> Iterator[Chatting]:
+    """Started as in the background of a script, where SIGINT is ignored: Ctrl-C has to work all the same."""
+    command = [sys.executable, "-m", "duetime", "chat", "--db", "my.db", *arguments]
     with subprocess.Popen(
-        [sys.executable, "-m", "duetime", "chat", "--db", "my.db", *arguments],
+        ["/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command],
         cwd=folder,
         env=_environment(folder, env),
         stdin=subprocess.PIPE,

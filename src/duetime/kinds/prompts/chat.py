@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,6 +73,8 @@ class Chat:
         return INTERRUPTED if said.stopped else OK if said.error is None else FAILED
 
     def converse(self) -> int:
+        # Python sets no handler if SIGINT was ignored where it was started, as in the background of a script.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         terminal = Terminal()
         with self._open() as conversation:
             terminal.greet(self._name, self._settings.model, conversation.waiting)
