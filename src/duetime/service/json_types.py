@@ -1,0 +1,146 @@
+"""JSON types of Python annotations: schema, strict check, and conversion to the annotated type.
+
+Common annotations become schemas here, because pydantic is slow to import and its schemas carry titles.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Annotated, Any, Literal, Union
+
+from duetime.engine.errors import InvalidInput
+
+_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a text", lambda value: isinstance(value, str)),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "integer": ("a whole number", lambda value: type(value) is int),
+    "number": ("a number", lambda value: type(value) in (int, float)),
+    "null": ("null", lambda value: value is None),
+    "array": ("a list", lambda value: isinstance(value, list)),
+    "object": ("an object", lambda value: isinstance(value, dict)),
+}
+_NAMES: dict[Any, str] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", None: "null", types.NoneType: "null",
+    list: "array", dict: "object",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JsonType:
+    """Rule for a JSON value. `convert` is None if the function takes the JSON value as it is."""
+
+    schema: dict[str, Any]
+    convert: Callable[[Any], Any] | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InvalidInput that names the argument if the value does not fit."""
+        if self.convert is not None:
+            self.converted(name, value)
+        elif not _fits(self.schema, value):
+            raise InvalidInput(f"{name}: must be {_describe(self.schema)}, not {_describe_value(value)}", field=name)
+
+    def converted(self, name: str, value: Any) -> Any:
+        if self.convert is None:
+            return value
+        try:
+            return self.convert(value)
+        except ValueError as error:
+            raise InvalidInput(f"{name}: {_first_problem(error)}", field=name) from error
+
+
+def json_type_of(annotation: Any) -> JsonType:
+    """Return the rule for an annotation; one that cannot be interpreted accepts anything."""
+    schema = _plain(annotation)
+    return JsonType(schema) if schema is not None else _typed(annotation)
+
+
+def _plain(annotation: Any) -> dict[str, Any] | None:
+    """Return the schema of a type that JSON has; None leaves the annotation to pydantic."""
+    if annotation is Any or annotation is object or annotation is Parameter.empty:
+        return {}
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return {"enum": list(inner)} if all(isinstance(choice, str | int) for choice in inner) else None
+    if origin in (Union, types.UnionType):
+        parts = [_plain(part) for part in inner]
+        return None if None in parts else {"anyOf": parts}
+    if origin is Annotated:  # strings beside the type describe the argument
+        schema = _plain(inner[0]) if all(isinstance(note, str) for note in inner[1:]) else None
+        return None if schema is None else {**schema, "description": " ".join(inner[1:])}
+    if inner and (origin is list or (origin is dict and inner[0] is str)):
+        schema = _plain(inner[-1])
+        key = "items" if origin is list else "additionalProperties"
+        return None if schema is None else {"type": _NAMES[origin], key: schema}
+    name = _NAMES.get(annotation) if isinstance(annotation, type | None) else None
+    return None if name is None else {"type": name}
+
+
+def _fits(schema: Mapping[str, Any], value: Any) -> bool:
+    if "anyOf" in schema:
+        return any(_fits(part, value) for part in schema["anyOf"])
+    if "enum" in schema:
+        return (type(value), value) in [(type(choice), choice) for choice in schema["enum"]]
+    if "type" not in schema:
+        return True
+    inner = schema.get("items") or schema.get("additionalProperties") or {}
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return _TYPES[schema["type"]][1](value) and (not inner or all(_fits(inner, each) for each in values))
+
+
+def _describe(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(map(_describe, schema["anyOf"]))
+    if "enum" in schema:
+        return "one of " + ", ".join(map(json.dumps, schema["enum"]))
+    text = _TYPES[schema["type"]][0] if "type" in schema else "anything"
+    if "items" in schema:
+        return f"{text}, each item {_describe(schema['items'])}"
+    inner = schema.get("additionalProperties")
+    return text if inner is None else f"{text}, each value {_describe(inner)}"
+
+
+def _typed(annotation: Any) -> JsonType:
+    """Return the rule for dates, models, enums and the like: JSON is validated strictly and converted to that type."""
+    from pydantic import TypeAdapter
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        schema = adapter.json_schema()
+    except Exception:  # pydantic does not know the class, so only the task can check the value
+        return JsonType({})
+
+    def convert(value: Any) -> Any:
+        try:
+            text = json.dumps(value)
+        except TypeError:  # passed on by the previous step within this process
+            return adapter.validate_python(value, strict=True)
+        return adapter.validate_json(text, strict=True)
+
+    return JsonType(schema, convert)
+
+
+def _first_problem(error: ValueError) -> str:
+    listed = getattr(error, "errors", None)
+    if listed is None:
+        return str(error)
+    first = listed(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    message: str = first["msg"]
+    return f"{where}: {message}" if where else message
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, str):
+        return "a text"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int | float):
+        return f"the number {value}"[:60]
+    if isinstance(value, list):
+        return "a list"
+    return "an object" if isinstance(value, dict) else type(value).__name__
