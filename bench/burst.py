@@ -48,4 +48,4 @@ def _round(app: App, jobs: int, owners: int) -> float:
 def _idle(app: App, engine: Engine, due: Instant) -> bool:
     """Return whether no job of this round is left, neither in the queue nor in the worker."""
     entry = app.store.earliest(engine.worker.lanes)
-    return (entry is None or entry.at > due) and not engine.worker.hands
+    return (entry is None or entry.at > due) and not engine.worker.claimed

@@ -112,7 +112,7 @@ def measure_engine(url: str, messages: int, threads: int) -> float:
         assert app.clock.now() < due, "creating them took too long"
         while app.clock.now() < due:
             time.sleep(0.001)
-        while app.store.earliest(engine.worker.lanes) is not None or engine.worker.hands:
+        while app.store.earliest(engine.worker.lanes) is not None or engine.worker.claimed:
             assert engine.failure is None, engine.failure
             time.sleep(0.005)
         took = (app.clock.now() - due) / SECOND

@@ -177,7 +177,7 @@ class Scene:
 
     def _note_outcomes(self) -> None:
         """Log each outcome as acknowledged when its exchange has returned."""
-        exchange = self.app.store.exchange
+        exchange = self.app.store.record_and_claim
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             result = exchange(*args, **kwargs)
@@ -186,7 +186,7 @@ class Scene:
                     self.acknowledged.say("completed", item.run)
             return result
 
-        setattr(self.app.store, "exchange", noted)  # noqa: B010 - as above
+        setattr(self.app.store, "record_and_claim", noted)  # noqa: B010 - as above
 
     def create(self, number: int) -> None:
         """Create three one-offs a second ahead: a plain one, an at-most-once one, and one whose first attempt fails."""
@@ -215,8 +215,8 @@ class Scene:
         self.create(number)
         self.pass_time(1.0)
         silent = self._worker("silent")
-        silent.carrier = _Silent()
-        silent.exchange()
+        silent.executor = _Silent()
+        silent.record_and_claim()
         for _ in range(int(LEASE / self.worker.watch_interval) + 3):
             self.pass_time(self.worker.watch_interval)
             self.worker.tick()

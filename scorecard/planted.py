@@ -52,7 +52,7 @@ PATCHES = (
     ),
     _patch(
         "a claimed run is started twice",
-        (WORKER, "self.carrier.put(ready)", "self.carrier.put([*ready, *ready])"),
+        (WORKER, "self.executor.put(ready)", "self.executor.put([*ready, *ready])"),
     ),
     _patch(
         "a retry is not put back into the queue",

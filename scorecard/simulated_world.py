@@ -30,7 +30,7 @@ ROUNDS = 60
 """Rounds with faults; time passes by half a second in each on average."""
 QUIET_ROUNDS = 600
 """Rounds without faults after which everything has to have ended."""
-FAULTY = ("exchange", "beat", "rescue", "workers", "held", "earliest", "register")
+FAULTY = ("record_and_claim", "beat", "rescue", "workers", "held", "earliest", "register")
 """Calls of the store that may fail before they are written, or after."""
 
 
@@ -198,16 +198,23 @@ class _Member:
         if self.worker is None:
             return [self._begin]
         worker = self.worker
-        return [worker.beat, worker.rescue, worker.exchange, self._execute, self._execute, worker.exchange]
+        return [
+            worker.beat,
+            worker.rescue,
+            worker.record_and_claim,
+            self._execute,
+            self._execute,
+            worker.record_and_claim,
+        ]
 
     def _begin(self) -> None:
         options = WorkerOptions(lease=LEASE, name=f"worker {self.number}")
         store: Any = _FaultyStore(self.world)
         worker = Worker(store, {"job": self.world.kind}, self.world.clock, options)
         worker.register()
-        self.carrier = _Line()
+        self.executor = _Line()
         self.later: list[tuple[float, ClaimedRun]] = []
-        worker.carrier = self.carrier
+        worker.executor = self.executor
         worker.start_later = self._start_later  # type: ignore[method-assign]
         self.worker = worker
 
@@ -217,10 +224,10 @@ class _Member:
     def _execute(self) -> None:
         """Begin what has come to its instant, and carry out one run."""
         now = self.world.clock.monotonic()
-        self.carrier.put([item for at, item in self.later if at <= now])
+        self.executor.put([item for at, item in self.later if at <= now])
         self.later = [pair for pair in self.later if pair[0] > now]
-        if self.carrier.items and self.worker is not None:
-            self.worker.execute(self.carrier.items.pop(0))
+        if self.executor.items and self.worker is not None:
+            self.worker.execute(self.executor.items.pop(0))
 
 
 class _Line:
@@ -265,7 +272,7 @@ class _FaultyStore:
             if fault == "before":
                 raise StoreUnavailable("lost on the way there")
             result = method(*args, **kwargs)
-            if name == "exchange":
+            if name == "record_and_claim":
                 self._world.note_answers(args[2], result.answers)
             if fault == "after":
                 raise StoreUnavailable("lost on the way back")

@@ -9,7 +9,7 @@ from duetime.api import Duetime
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
-from duetime.engine.worker.runner import ClaimedRun, InlineCarrier
+from duetime.engine.worker.runner import ClaimedRun, InlineExecutor
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
@@ -96,9 +96,9 @@ class Simulation:
     def crash(self) -> None:
         """Let the worker claim what is due and die before it executes anything. A new worker replaces it."""
         self.worker.beat()
-        self.worker.carrier = _Dead(self.worker.execute)
+        self.worker.executor = _Dead(self.worker.execute)
         self.worker.notice()
-        self.worker.exchange()
+        self.worker.record_and_claim()
         self.worker = self._new_worker()
 
     def runs(self, limit: int = 1000) -> list[Run]:
@@ -115,6 +115,6 @@ class Simulation:
         self.close()
 
 
-class _Dead(InlineCarrier):
+class _Dead(InlineExecutor):
     def put(self, items: Sequence[ClaimedRun]) -> None:
         """Drop the runs, like a worker that died."""

@@ -23,7 +23,9 @@ NEXT_HOUR = Instant(T0 - T0 % HOUR + HOUR)
 
 
 def claim(store: BaseStore, hand: Hand, now: int, budget: Budget | int | None) -> list[Claim]:
-    return store.exchange(hand.id, Instant(now), [], [ClaimRequest("job", 100, Instant(now))], {}, budget).claims
+    return store.record_and_claim(
+        hand.id, Instant(now), [], [ClaimRequest("job", 100, Instant(now))], {}, budget
+    ).claims
 
 
 def test_what_is_beyond_the_limit_waits_for_the_next_hour(store: BaseStore, hand: Hand) -> None:
@@ -63,7 +65,7 @@ def test_what_was_given_back_is_not_charged(store: BaseStore, hand: Hand) -> Non
     for step in range(5):
         (held,) = claim(store, hand, T0 + step, budget=1)
         item = Finished(held.run.id, held.run.fence, Returned(), None, Instant(T0 + step))
-        store.exchange(hand.id, Instant(T0 + step), [item], [], {held.run.id: held}, 1)
+        store.record_and_claim(hand.id, Instant(T0 + step), [item], [], {held.run.id: held}, 1)
     assert len(claim(store, hand, T0 + 9, budget=1)) == 1
 
 
@@ -85,13 +87,13 @@ def test_an_owner_without_a_limit_is_never_held_back(store: BaseStore, hand: Han
 def test_what_is_held_back_says_what_to_do_and_is_not_looked_at_again(store: BaseStore, hand: Hand) -> None:
     made = create(store, *(once(T0 + step) for step in range(200)))
     assert len(claim(store, hand, T0 + SECOND, budget=20)) == 20
-    while store.exchange(
+    while store.record_and_claim(
         hand.id, Instant(T0 + SECOND), [], [ClaimRequest("job", 50, Instant(T0 + SECOND))], {}, 20
     ).seen:
         pass
     assert "ask the operator to raise max_runs_per_hour" in (the(store, made[-1].definition.id).progress.note or "")
     create(store, once(T0 + SECOND, owner="bob"))
-    exchanged = store.exchange(
+    exchanged = store.record_and_claim(
         hand.id, Instant(T0 + MINUTE), [], [ClaimRequest("job", 50, Instant(T0 + MINUTE))], {}, 20
     )
     assert (len(exchanged.claims), exchanged.seen) == (1, 1), "the others stand in the queue of the next hour"

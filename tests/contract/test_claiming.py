@@ -47,7 +47,7 @@ def test_lanes_are_separate_and_each_has_its_limit(store: BaseStore, hand: Hand)
     create(store, *[once(kind=kind) for kind in ("job", "prompt") for _ in range(5)])
     create(store, *[once(at_most_once=True) for _ in range(3)])
     wants = [ClaimRequest("prompt", 2, T0), ClaimRequest("job", 3, T0), ClaimRequest("job:exact", 1, T0)]
-    claims = store.exchange(hand.id, T0, [], wants).claims
+    claims = store.record_and_claim(hand.id, T0, [], wants).claims
     assert [claim.definition.kind for claim in claims] == ["prompt"] * 2 + ["job"] * 4
     assert store.earliest(["mail"]) is None
 
@@ -55,7 +55,7 @@ def test_lanes_are_separate_and_each_has_its_limit(store: BaseStore, hand: Hand)
 def test_a_lane_that_is_wanted_twice_gives_no_entry_twice(store: BaseStore, hand: Hand) -> None:
     create(store, *[every(MINUTE) for _ in range(5)])
     now = Instant(T0 + MINUTE)
-    claims = store.exchange(hand.id, now, [], [ClaimRequest("job", 3, now), ClaimRequest("job", 4, now)]).claims
+    claims = store.record_and_claim(hand.id, now, [], [ClaimRequest("job", 3, now), ClaimRequest("job", 4, now)]).claims
     assert len(claims) == len({claim.definition.id for claim in claims})
     assert {claim.run.due for claim in claims} == {now}
 
@@ -82,7 +82,7 @@ def test_claims_raced_by_workers_give_every_occurrence_once(opener: Opener, stor
 def test_a_worker_without_a_row_claims_nothing(store: BaseStore) -> None:
     create(store, once())
     with pytest.raises(WorkerGone):
-        store.exchange(WorkerId(999), T0, [], [ClaimRequest("job", 1, T0)])
+        store.record_and_claim(WorkerId(999), T0, [], [ClaimRequest("job", 1, T0)])
     assert store.earliest(["job"]) is not None
 
 

@@ -62,11 +62,11 @@ def ruled(rule: str, due: int = T0, **given: Any) -> Any:
 def test_a_costly_trigger_is_claimed_in_the_exchange_after_it_was_evaluated(store: BaseStore, hand: Hand) -> None:
     schedule, other = (each.definition.id for each in create(store, ruled(COSTLY), every(SECOND, T0 - SECOND)))
     wants = [ClaimRequest("job", 10, T0)]
-    first = store.exchange(hand.id, T0, [], wants)
+    first = store.record_and_claim(hand.id, T0, [], wants)
     assert [claim.run.schedule for claim in first.claims] == [other]
     assert [question.schedule for question in first.postponed] == [schedule]
     assert the(store, schedule).progress.next == T0
-    again = store.exchange(hand.id, T0, [], wants, answers=evaluate(first.postponed, T0))
+    again = store.record_and_claim(hand.id, T0, [], wants, answers=evaluate(first.postponed, T0))
     assert [claim.run.schedule for claim in again.claims] == [schedule]
     assert again.postponed == []
     assert (the(store, schedule).progress.next or 0) > T0
@@ -75,10 +75,10 @@ def test_a_costly_trigger_is_claimed_in_the_exchange_after_it_was_evaluated(stor
 def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, ruled(COSTLY))
     wants = [ClaimRequest("job", 10, Instant(T0 + SECOND))]
-    postponed = store.exchange(hand.id, T0, [], wants).postponed
+    postponed = store.record_and_claim(hand.id, T0, [], wants).postponed
     value_of(store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(T0 + SECOND)))))
     answers = evaluate(postponed, T0)
-    later = store.exchange(hand.id, Instant(T0 + SECOND), [], wants, answers=answers)
+    later = store.record_and_claim(hand.id, Instant(T0 + SECOND), [], wants, answers=answers)
     assert [claim.run.due for claim in later.claims] == [T0 + SECOND]
 
 
@@ -126,8 +126,8 @@ def test_a_long_absence_of_a_frequent_schedule_is_counted_outside_the_lock(store
     schedule = create_one(store, ruled(rule, catch_up="all", catch_up_limit=300, queue_limit=300, overlap="queue"))
     now = Instant(T0 + 60 * DAY)
     wants = [ClaimRequest("job", 10, now)]
-    first = store.exchange(hand.id, now, [], wants)
-    again = store.exchange(hand.id, now, [], wants, answers=evaluate(first.postponed, now))
+    first = store.record_and_claim(hand.id, now, [], wants)
+    again = store.record_and_claim(hand.id, now, [], wants, answers=evaluate(first.postponed, now))
     assert len(again.claims) == 1
     missed, *caught_up = runs_of(store, schedule)
     assert len(caught_up) == 300

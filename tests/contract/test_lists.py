@@ -11,7 +11,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Failed, Retry
 from duetime.engine.policy import changes
-from duetime.engine.queries import Reading
+from duetime.engine.queries import Queries
 from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
 from duetime.engine.store_stats import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
@@ -127,7 +127,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def coming(store: BaseStore, owner: str | None, until: int | None = None, limit: int = 10) -> list[int]:
     """As faces ask for it: None for all owners."""
-    reading = Reading(store, {}, SettableClock(T0), "UTC")
+    reading = Queries(store, {}, SettableClock(T0), "UTC")
     end = None if until is None else Instant(until)
     found = reading.coming(Caller("op", operator=True), end, limit, owner)
     if owner is not None:

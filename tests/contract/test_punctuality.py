@@ -38,9 +38,9 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def exchange(self, *given: Any) -> Any:
+    def record_and_claim(self, *given: Any) -> Any:
         self.exchanges += 1
-        done = self._store.exchange(*given)
+        done = self._store.record_and_claim(*given)
         self._clock.move_to(Instant(self._clock.now() + self._commit))
         return done
 
@@ -54,14 +54,16 @@ class Refusing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def exchange(self, worker: WorkerId, now: Instant, finished: Any, wants: Sequence[ClaimRequest], *more: Any) -> Any:
+    def record_and_claim(
+        self, worker: WorkerId, now: Instant, finished: Any, wants: Sequence[ClaimRequest], *more: Any
+    ) -> Any:
         for want in wants:
             first = self._store.earliest([want.lane])
             there = self._store.earliest([want.lane], after=Instant(self._instant - 1))
             reached = there is not None and there.at == self._instant <= want.until
             if reached and (want.limit > 1 or want.lead or first == there):
                 raise RuntimeError("cannot be stored")
-        return self._store.exchange(worker, now, finished, wants, *more)
+        return self._store.record_and_claim(worker, now, finished, wants, *more)
 
 
 class Waiting(Worker):
@@ -69,12 +71,12 @@ class Waiting(Worker):
 
     def start_later(self, seconds: float, item: ClaimedRun) -> None:
         self.waits = [*getattr(self, "waits", []), seconds]
-        self.carrier.put([item])
+        self.executor.put([item])
 
 
 def worker_on(store: Any, clock: Any) -> tuple[Waiting, Line]:
     worker = Waiting(store, {"job": Play()}, clock, WorkerOptions(lead=LEAD, lease=3600.0))
-    worker.carrier = line = Line(16)
+    worker.executor = line = Line(16)
     worker.register()
     return worker, line
 
@@ -85,7 +87,7 @@ def at(offset: float) -> Instant:
 
 
 def claim_ahead(store: BaseStore, hand: Hand, now: int, until: int) -> Sequence[Any]:
-    return store.exchange(hand.id, Instant(now), [], [ClaimRequest("job", 100, Instant(until))]).claims
+    return store.record_and_claim(hand.id, Instant(now), [], [ClaimRequest("job", 100, Instant(until))]).claims
 
 
 # -- what was claimed ahead -------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ def test_the_time_that_the_commit_takes_is_part_of_the_wait(store: BaseStore) ->
     clock = SettableClock(at(-100))
     worker, _ = worker_on(Slow(store, clock, 40 * MILLISECOND), clock)
     create(store, once(DUE))
-    worker.exchange()
+    worker.record_and_claim()
     assert worker.waits == [0.06]
 
 
@@ -134,7 +136,7 @@ def test_a_commit_that_takes_longer_than_the_lead_delays_nothing_further(store: 
     clock = SettableClock(at(-100))
     worker, line = worker_on(Slow(store, clock, 130 * MILLISECOND), clock)
     create(store, once(DUE))
-    worker.exchange()
+    worker.record_and_claim()
     assert not hasattr(worker, "waits")
     assert len(line.items) == 1
 
@@ -149,15 +151,15 @@ def test_a_busy_schedule_is_decided_at_its_instant(store: BaseStore, overlap: st
     slow = Slow(store, clock)
     worker, line = worker_on(slow, clock)
     schedule = create_one(store, every(MINUTE, overlap=overlap, grace=0, catch_up="skip"))
-    worker.exchange()
+    worker.record_and_claim()
     clock.move_to(at(60_000 - 70))
     worker.notice()
-    worker.exchange()
+    worker.record_and_claim()
     assert statuses(store, schedule) == ["running"]
     worker.execute(line.items.pop())
-    worker.exchange()
+    worker.record_and_claim()
     clock.move_to(at(60_000))
-    worker.exchange()
+    worker.record_and_claim()
     assert [(run.due, run.status) for run in runs_of(store, schedule)] == [
         (DUE, RunStatus.COMPLETED),
         (DUE + MINUTE, RunStatus.RUNNING),
@@ -168,9 +170,9 @@ def test_a_schedule_that_is_still_busy_at_its_instant_follows_its_overlap(store:
     clock = SettableClock(DUE)
     worker, _ = worker_on(store, clock)
     skipping, queueing = create(store, every(MINUTE), every(MINUTE, overlap="queue", grace=0, catch_up="skip"))
-    worker.exchange()
+    worker.record_and_claim()
     clock.move_to(at(60_004))
-    worker.exchange()
+    worker.record_and_claim()
     assert statuses(store, skipping.definition.id) == ["running", "skipped"]
     assert statuses(store, queueing.definition.id) == ["running", "queued"], "a moment after its instant is not late"
 
@@ -180,16 +182,16 @@ def test_a_worker_looks_again_exactly_at_the_instant_of_a_busy_schedule(store: B
     slow = Slow(store, clock)
     worker, _ = worker_on(slow, clock)
     create(store, every(MINUTE))
-    while worker.exchange():
+    while worker.record_and_claim():
         pass
     clock.move_to(at(60_000 - 100))
     before = slow.exchanges
-    while worker.exchange():
+    while worker.record_and_claim():
         pass
     assert worker.seconds_to_look() == 0.1
     assert slow.exchanges == before + 1
     clock.move_to(at(60_000 - 1))
-    assert worker.exchange() is False
+    assert worker.record_and_claim() is False
     assert slow.exchanges == before + 1, "until then the store is left in peace"
 
 
@@ -197,17 +199,17 @@ def test_what_stands_behind_a_busy_schedule_is_still_claimed_ahead(store: BaseSt
     clock = SettableClock(DUE)
     worker, line = worker_on(store, clock)
     create(store, every(MINUTE))
-    while worker.exchange():
+    while worker.record_and_claim():
         pass
     create(store, once(at(60_000 + 30)), once(at(60_000 + 10)))
     clock.move_to(at(60_000 - 90))
     worker.notice()
-    while worker.exchange():
+    while worker.record_and_claim():
         pass
     assert [item.claim.at for item in line.items] == [DUE, at(60_000 + 10)]
     assert worker.seconds_to_look() == pytest.approx(0.02), "for the one behind"
     clock.move_to(at(60_000 - 70))
-    while worker.exchange():
+    while worker.record_and_claim():
         pass
     assert [item.claim.at for item in line.items] == [DUE, at(60_000 + 10), at(60_000 + 30)]
     assert worker.seconds_to_look() == pytest.approx(0.07), "for the instant of the busy one"
@@ -222,7 +224,9 @@ def test_busy_schedules_at_the_head_of_the_queue_starve_nobody(
     hand.claim(DUE, limit=200)
     idle = create_one(store, once(at(60_000 + 50), owner="zoe"))
     now = at(60_000 - 40)
-    found = store.exchange(hand.id, now, [], [ClaimRequest("job", 2, Instant(now + LEAD), turns=turns, lead=LEAD)])
+    found = store.record_and_claim(
+        hand.id, now, [], [ClaimRequest("job", 2, Instant(now + LEAD), turns=turns, lead=LEAD)]
+    )
     assert [claim.definition.id for claim in found.claims] == [idle]
 
 
@@ -230,13 +234,13 @@ def test_a_busy_schedule_is_not_set_aside_for_another_one_that_cannot_be_claimed
     clock = SettableClock(DUE)
     worker, _ = worker_on(Refusing(store, at(60_000 + 10)), clock)
     busy = create_one(store, every(MINUTE))
-    while worker.exchange():
+    while worker.record_and_claim():
         pass
     culprit = create_one(store, once(at(60_000 + 10)))
     for moment, state in ((-60, "active"), (10, "broken")):
         clock.move_to(at(60_000 + moment))
         worker.notice()
-        while worker.exchange():
+        while worker.record_and_claim():
             pass
         assert [the(store, each).progress.state for each in (busy, culprit)] == ["active", state]
 
@@ -254,7 +258,7 @@ def test_a_worker_whose_clock_is_a_day_ahead_claims_nothing_early(store: BaseSto
     worker, line = worker_on(store, ShiftedClock(DAY / SECOND))
     for _ in range(3):
         worker.notice()
-        worker.exchange()
+        worker.record_and_claim()
     assert [item.claim.run.due for item in line.items] == [now - SECOND]
     assert the(store, minutely).progress.next == now - SECOND + MINUTE, "nothing was caught up with that is yet to come"
 
@@ -263,5 +267,5 @@ def test_a_settable_clock_is_not_bound_by_the_store_s(store: BaseStore) -> None:
     """A simulation may be years ahead of the server that it runs on."""
     worker, line = worker_on(store, SettableClock(DUE))
     create(store, once(DUE))
-    worker.exchange()
+    worker.record_and_claim()
     assert len(line.items) == 1

@@ -20,7 +20,7 @@ def test_an_outcome_is_recorded_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     done = Finished(claim.run.id, claim.run.fence, Completed('{"a":1}'), Instant(T0 + 3), Instant(T0 + 5))
-    assert store.exchange(hand.id, T0, [done, done], []).answers == [Answer.RECORDED, Answer.ALREADY]
+    assert store.record_and_claim(hand.id, T0, [done, done], []).answers == [Answer.RECORDED, Answer.ALREADY]
     run = the_run(store, claim.run.id)
     assert (run.status, run.result, run.started, run.finished) == ("completed", '{"a":1}', T0 + 3, T0 + 5)
     progress = the(store, schedule).progress
@@ -205,7 +205,7 @@ def test_what_was_handed_over_is_not_done_in_time(store: BaseStore, hand: Hand) 
     (claim,) = hand.claim(T0)
     until = Instant(T0 + MINUTE)
     hand.record([claim], T0, Waiting(until, "somebody"))
-    store.exchange(hand.id, Instant(until - 1), [], [ClaimRequest("job", 100, until)])
+    store.record_and_claim(hand.id, Instant(until - 1), [], [ClaimRequest("job", 100, until)])
     run = the_run(store, claim.run.id)
     assert (run.status, run.error) == (RunStatus.FAILED, "whoever took it did not finish in time")
 
@@ -272,7 +272,7 @@ def test_records_and_claims_share_one_transaction(store: BaseStore, hand: Hand) 
     (claim,) = hand.claim(T0 + MINUTE)
     now = Instant(T0 + 2 * MINUTE)
     done = Finished(claim.run.id, claim.run.fence, DONE, None, now)
-    exchange = store.exchange(hand.id, now, [done], [ClaimRequest("job", 5, now)])
+    exchange = store.record_and_claim(hand.id, now, [done], [ClaimRequest("job", 5, now)])
     assert exchange.answers == [Answer.RECORDED]
     assert [taken.run.due for taken in exchange.claims] == [now]
     assert [run.status for run in runs_of(store, schedule)] == ["completed", "running"]

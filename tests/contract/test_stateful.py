@@ -128,12 +128,12 @@ class Machine(RuleBasedStateMachine):
                 for claim in mine
             ]
             before = {claim.run.id: self.store.run(claim.run.id) for claim in mine}
-            answers = self.store.exchange(hand.id, Instant(self.now), finished, []).answers
+            answers = self.store.record_and_claim(hand.id, Instant(self.now), finished, []).answers
             for claim, answer in zip(mine, answers, strict=True):
                 if answer is not Answer.RECORDED and answers.count(answer) == len(answers):
                     assert self.store.run(claim.run.id) == before[claim.run.id]
             if twice:
-                repeated = self.store.exchange(hand.id, Instant(self.now), finished, []).answers
+                repeated = self.store.record_and_claim(hand.id, Instant(self.now), finished, []).answers
                 assert Answer.RECORDED not in repeated
 
     def outcome(self, kind: str) -> Outcome:

@@ -29,7 +29,9 @@ EVERYBODY = Turns()
 
 
 def claim(hand: Hand, limit: int, turns: Turns = EVERYBODY, now: int = T0 + SECOND, lane: str = "job") -> list[Claim]:
-    return hand.store.exchange(hand.id, Instant(now), [], [ClaimRequest(lane, limit, Instant(now), turns=turns)]).claims
+    return hand.store.record_and_claim(
+        hand.id, Instant(now), [], [ClaimRequest(lane, limit, Instant(now), turns=turns)]
+    ).claims
 
 
 def owners(claims: Sequence[Claim]) -> dict[str, int]:
@@ -86,7 +88,7 @@ def test_a_limit_of_an_owner_counts_over_all_lanes(store: BaseStore, hand: Hand)
     backlog(store, "ada", 5, at_most_once=True)
     until, turns = Instant(T0 + SECOND), Turns(each=7)
     wants = [ClaimRequest(lane, 10, until, turns=turns) for lane in ("job:exact", "job")]
-    assert owners(store.exchange(hand.id, until, [], wants).claims) == {"ada": 7}
+    assert owners(store.record_and_claim(hand.id, until, [], wants).claims) == {"ada": 7}
 
 
 def test_what_some_owners_have_waiting_is_passed_over_when_looking_ahead(store: BaseStore) -> None:
@@ -167,7 +169,7 @@ def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: BaseS
 
 def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: BaseStore, hand: Hand) -> None:
     """The culprit is what is claimed alone, whoever's turn it would have been."""
-    from duetime.engine.worker.poison import exchange
+    from duetime.engine.worker.poison import record_and_claim_in_parts
 
     backlog(store, "bob", 20)
     (culprit,) = create(store, once(T0 - 1, owner="ada"))
@@ -177,17 +179,17 @@ def test_a_schedule_that_cannot_be_stored_is_found_in_anybodys_backlog(store: Ba
         def __getattr__(self, name: str) -> Any:
             return getattr(store, name)
 
-        def exchange(self, worker: Any, now: Any, finished: Any, wants: Any, *more: Any) -> Any:
+        def record_and_claim(self, worker: Any, now: Any, finished: Any, wants: Any, *more: Any) -> Any:
             entry = store.earliest(["job"])
             found = wants and entry is not None and entry.schedule == culprit.definition.id
             if found:
                 raise ValueError("too strange to be stored")
-            return store.exchange(worker, now, finished, wants, *more)
+            return store.record_and_claim(worker, now, finished, wants, *more)
 
         def change(self, schedule: ScheduleId, *more: Any) -> Any:
             broken.append(schedule)
             return store.change(schedule, *more)
 
     now = Instant(T0 + SECOND)
-    exchange(Choking(), hand.id, now, (), [ClaimRequest("job", 8, now, turns=Turns(Cursor("ada")))])
+    record_and_claim_in_parts(Choking(), hand.id, now, (), [ClaimRequest("job", 8, now, turns=Turns(Cursor("ada")))])
     assert broken == [culprit.definition.id]

@@ -56,7 +56,7 @@ class Stage:
 
     def claimed(self, owner: str = "ada", agent: str = "remote") -> Run:
         self.api.client(owner).post("/schedules", {**PROMPT, "payload": {"prompt": "x", "agent": agent}}, 201)
-        [claim] = self.store.exchange(
+        [claim] = self.store.record_and_claim(
             self.worker, self.now, [], [ClaimRequest("prompt", 1, Instant(self.now + HOUR))]
         ).claims
         return claim.run
@@ -67,7 +67,9 @@ class Stage:
         return run
 
     def ends(self, run: Run, outcome: Completed | Waiting) -> None:
-        self.store.exchange(self.worker, self.now, [Finished(run.id, run.fence, outcome, self.now, self.now)], [])
+        self.store.record_and_claim(
+            self.worker, self.now, [Finished(run.id, run.fence, outcome, self.now, self.now)], []
+        )
 
     def hook(self, run: Run, fence: int | None = None) -> Client:
         token = self.api.tokens.for_run(run.owner, run.id, run.fence if fence is None else fence, 1, HOUR, "UTC")

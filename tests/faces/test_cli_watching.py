@@ -232,7 +232,7 @@ def busy(cli: Cli, tmp_path: Path, room: App) -> App:
     room.store.register("silent:1", ["job", "job:exact"], False, Instant(now - 10 * MINUTE))
     live = room.store.register("live:1", ["job", "job:exact", "prompt"], False, now)
     room.store.beat(live, now, {})
-    room.store.exchange(live, now, [], [ClaimRequest("job", 1, now)])
+    room.store.record_and_claim(live, now, [], [ClaimRequest("job", 1, now)])
     bad = ("--task", "shorten", "--arg", "x", "--kwarg", "words=0")
     assert cli("job", "add", "bad", *bad, "--at", "in 1 second").code == 0
     for number in range(40):

@@ -69,7 +69,7 @@ class Stage:
         self.api.tokens.is_under_way = runs_under_way(store)
         self._made("prompt", {"prompt": "x"}, {"type": "once", "run_at": "now"})
         worker = store.register("test", ["prompt"], False, now)
-        [claim] = store.exchange(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
+        [claim] = store.record_and_claim(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
         return self.api.tokens.for_run("ada", claim.run.id, claim.run.fence, 2, HOUR, "UTC")
 
     @property

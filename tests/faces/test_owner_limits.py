@@ -165,7 +165,7 @@ def running(served: Site) -> Run:
     prompt = NewSchedule("prompt", "x", "once", {"run_at": "now"}, {"prompt": "x"})
     assert isinstance(room.scheduler.create(Caller("mallory"), prompt), Ok)
     worker = room.store.register("test", ["prompt"], False, now)
-    [claim] = room.store.exchange(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
+    [claim] = room.store.record_and_claim(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
     return claim.run
 
 

@@ -150,7 +150,7 @@ def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest
     monkeypatch.setattr("duetime.kinds.prompts.mcp.inbox._LOOKS", 1)
     number, now = said(app, agent="coder", at="now")[1]["id"], app.clock.now()
     [worker] = app.store.workers()
-    [claim] = app.store.exchange(worker.id, now, [], [ClaimRequest("prompt", 1, now)]).claims
+    [claim] = app.store.record_and_claim(worker.id, now, [], [ClaimRequest("prompt", 1, now)]).claims
     assert claim.definition.id == number
     own, other = (Agent(app.services, Caller("ada", holder=run_holder(claim.run.id, fence))) for fence in (1, 2))
     words = own.hears("finish_prompt", run_id=claim.run.id, result="done")

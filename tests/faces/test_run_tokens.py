@@ -35,7 +35,7 @@ class Stage:
             201,
         )
         self.worker = self.store.register("test", ["prompt"], False, self.now)
-        [claim] = self.store.exchange(
+        [claim] = self.store.record_and_claim(
             self.worker, self.now, [], [ClaimRequest("prompt", 1, Instant(self.now + HOUR))]
         ).claims
         self.run: Run = claim.run
@@ -46,7 +46,7 @@ class Stage:
 
     def ends(self, outcome: Completed | Waiting) -> None:
         done = Finished(self.run.id, self.run.fence, outcome, self.now, self.now)
-        self.store.exchange(self.worker, self.now, [done], [])
+        self.store.record_and_claim(self.worker, self.now, [done], [])
 
     def asks(self, token: str, path: str = "/whoami") -> Any:
         return self.api.http.get(f"/api/v1{path}", headers={"Authorization": f"Bearer {token}"})

@@ -104,10 +104,10 @@ def test_a_trigger_that_cannot_be_read_does_not_stop_the_worker_when_the_clock_g
     good = create_one(store, every(MINUTE, now - SECOND, created=now))
     clock.shift = HOUR
     worker = Worker(store, {"job": Play()}, clock, WorkerOptions())
-    worker.exchange()
+    worker.record_and_claim()
     store._writer.execute('UPDATE schedules SET trigger = \'{"type":"moon"}\' WHERE id = ?', (bad,))
     clock.shift = 0
-    worker.exchange()
+    worker.record_and_claim()
     assert the(store, bad).progress.state == "broken"
     assert the(store, good).progress.state == "active"
     assert (the(store, good).progress.next or 0) < now + 2 * MINUTE

@@ -29,7 +29,7 @@ class Scene:
     def __init__(self, store: RealStore, threads: int = 8) -> None:
         self.store = store
         self.gate = threading.Event()
-        kinds = {name: Play(act=self._act) for name in ("job", "notification")}
+        kinds = {name: Play(name, self._act) for name in ("job", "notification")}
         self.engine = Engine(store, kinds, CLOCK, WorkerOptions(threads=threads, lease=LEASE))
 
     def _act(self, work: Work) -> Outcome:
@@ -144,7 +144,7 @@ def test_a_worker_whose_owners_have_their_share_asks_no_more_than_it_must(store:
     """What an owner may not start now is neither claimed nor looked at again and again."""
     scene = Scene(store)
     asked = 0
-    exchange = store.exchange
+    exchange = store.record_and_claim
 
     def counted(*given: object, **named: object) -> object:
         nonlocal asked
@@ -154,8 +154,8 @@ def test_a_worker_whose_owners_have_their_share_asks_no_more_than_it_must(store:
     with scene.running():
         scene.add(32, "ada", "long")
         eventually(lambda: scene.under_way() == 4, 10, "ada has half of the threads")
-        store.exchange = counted  # type: ignore[assignment]
+        store.record_and_claim = counted  # type: ignore[assignment]
         threading.Event().wait(1.5)
         assert asked <= 6
-        assert len(scene.engine.worker.hands) <= 5
-        del store.exchange
+        assert len(scene.engine.worker.claimed) <= 5
+        del store.record_and_claim

@@ -25,8 +25,8 @@ def begin(line: Line) -> None:
 def look(worker: Worker) -> int:
     """How many runs are in hand after a look at what is due."""
     worker.notice()
-    worker.exchange()
-    return len(worker.hands)
+    worker.record_and_claim()
+    return len(worker.claimed)
 
 
 def runs(store: RealStore, **query: Any) -> list[Run]:
@@ -38,9 +38,9 @@ def crashed(store: RealStore, number: int, others: int = 0) -> None:
     create(store, *due(number), *due(others, kind="other"))
     number += others
     victim, line = worker_on(store, number)
-    victim.exchange()
+    victim.record_and_claim()
     begin(line)
-    assert len(victim.hands) == number
+    assert len(victim.claimed) == number
     dies(store, victim)
 
 
@@ -54,7 +54,7 @@ def test_what_was_under_way_in_a_crash_returns_in_groups_of_one_two_and_four(sto
         begin(line)
         finish(worker, line, number)
     assert groups == [1, 2, 4, 1]
-    worker.exchange()
+    worker.record_and_claim()
     assert {(run.status, run.deaths, run.attempt) for run in runs(store)} == {("completed", 1, 2)}
     invariants(store)
 
@@ -90,9 +90,9 @@ def test_groups_are_small_again_after_a_while_without_suspects(store: RealStore)
     worker, line = worker_on(store, 16)
     while number := look(worker):
         finish(worker, line, number)
-    assert worker.suspects.room() == 4
+    assert worker.suspects.capacity() == 4
     worker.suspects._last -= 2 * IDLE
-    assert worker.suspects.room() == 1
+    assert worker.suspects.capacity() == 1
 
 
 def test_a_run_that_had_not_begun_returns_at_once_and_without_a_death_twice(store: RealStore) -> None:
@@ -157,10 +157,10 @@ def test_a_run_that_kills_is_quarantined_and_its_companions_are_not(store: RealS
         deaths = 1
         while True:
             worker, line = worker_on(store, 16)
-            while look(worker) and killer not in worker.hands:
+            while look(worker) and killer not in worker.claimed:
                 begin(line)
                 finish(worker, line, len(line.items))
-            if killer not in worker.hands:
+            if killer not in worker.claimed:
                 break
             begin(line)
             dies(store, worker)
@@ -193,7 +193,7 @@ def test_suspects_of_several_deaths_do_not_begin_beside_those_of_one(store: Real
     assert look(worker) == 1
     assert [item.claim.run.deaths for item in line.items] == [1]
     finish(worker, line, 1)
-    worker.exchange()
+    worker.record_and_claim()
     assert {run.status for run in runs(store)} == {"completed"}
 
 
@@ -208,8 +208,8 @@ def test_a_suspect_that_may_not_begin_here_is_left_to_others(store: RealStore) -
     finish(worker, line, 1)
     look(worker)
     worker.leave_to_others(0.0)
-    worker.exchange()
-    assert len(worker.hands) == 1
+    worker.record_and_claim()
+    assert len(worker.claimed) == 1
     other, elsewhere = worker_on(store, 4)
     assert look(other) == 1
     assert [item.claim.run.deaths for item in elsewhere.items] == [1]
@@ -228,8 +228,8 @@ def test_a_worker_that_drains_gives_back_what_may_not_begin(store: RealStore) ->
     assert look(worker) == 2
     worker.claiming = False
     worker.give_back_unstarted()
-    worker.exchange()
-    assert worker.hands == {}
+    worker.record_and_claim()
+    assert worker.claimed == {}
 
 
 def test_a_beat_of_a_worker_with_a_long_line_stays_small(store: RealStore) -> None:

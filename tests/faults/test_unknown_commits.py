@@ -39,7 +39,7 @@ def insistent(worker: Worker) -> None:
     worker.notice()
     while True:
         try:
-            if not worker.exchange():
+            if not worker.record_and_claim():
                 return
         except StoreUnavailable:
             worker.notice()
@@ -59,7 +59,7 @@ def test_a_lost_answer_changes_nothing(store: RealStore, fault: str, call: int, 
     assert Counter(kind.begun) == {run.id: 1 for run in runs}
     assert Counter(unsure.answers)[Answer.RECORDED] == 5
     assert (Answer.ALREADY in unsure.answers) == (fault == AFTER and call == 2)
-    assert worker.hands == {}
+    assert worker.claimed == {}
     invariants(store)
 
 
@@ -68,20 +68,20 @@ def test_a_run_that_was_given_back_and_claimed_again_in_doubt_is_started(store: 
     create(store, *due(1))
     unsure = Unreliable(store, {2: AFTER})
     worker = Worker(unsure, {"job": Play()}, CLOCK, WorkerOptions())
-    line = worker.carrier = Line(1)
-    worker.exchange()
+    line = worker.executor = Line(1)
+    worker.record_and_claim()
     assert len(line.items) == 1
     worker.give_back_unstarted()
     worker.notice()
     with pytest.raises(StoreUnavailable):
-        worker.exchange()  # gives it back and claims it once more, in one commit of which nobody hears
-    worker.exchange()
+        worker.record_and_claim()  # gives it back and claims it once more, in one commit of which nobody hears
+    worker.record_and_claim()
     assert len(line.items) == 1, "it is in line again"
-    assert [item.claim.run.fence for item in worker.hands.values()] == [line.items[0].claim.run.fence]
+    assert [item.claim.run.fence for item in worker.claimed.values()] == [line.items[0].claim.run.fence]
     worker.execute(line.items.pop())
-    worker.exchange()
+    worker.record_and_claim()
     assert [(run.status, run.attempt) for run in store.runs(RunQuery()).items] == [("completed", 1)]
-    assert worker.hands == {}
+    assert worker.claimed == {}
     invariants(store)
 
 

@@ -11,7 +11,7 @@ from duetime.engine.clock import SECOND, Instant, SystemClock, instant_of
 from duetime.engine.errors import StoreUnusable, WorkerGone
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
-from duetime.engine.store import Exchange, RunQuery
+from duetime.engine.store import RecordedAndClaimed, RunQuery
 from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import ThreadShares
@@ -34,7 +34,7 @@ def due(number: int, *, ago: float = 1.0, **given: Any) -> list[Any]:
 
 def worker_on(store: Any, size: int, **options: Any) -> tuple[Worker, Line]:
     worker = Worker(store, KINDS, CLOCK, WorkerOptions(**options))
-    worker.carrier = line = Line(size)
+    worker.executor = line = Line(size)
     worker.register()
     return worker, line
 
@@ -62,7 +62,7 @@ def test_what_is_in_hand_when_the_lease_is_over_is_let_go_also_if_the_next_beat_
     """As after a stop in which nobody missed it: the beat renews the lease before anybody minds it."""
     worker, line = worker_on(store, 4)
     create(store, *due(1))
-    worker.exchange()
+    worker.record_and_claim()
     (held,) = line.items
     worker.beat()
     assert not held.stop.is_set()
@@ -85,9 +85,9 @@ def test_a_death_that_beat_and_exchange_both_hear_of_ends_one_life(store: RealSt
     class Slow(Unreliable):
         def beat(self, *given: Any) -> Any:
             worker.store = store
-            worker.exchange()  # the other thread is faster: it starts anew
+            worker.record_and_claim()  # the other thread is faster: it starts anew
             worker.notice()
-            worker.exchange()  # … and claims
+            worker.record_and_claim()  # … and claims
             return store.beat(*given)
 
     worker.store = cast(Any, Slow(store))
@@ -95,11 +95,11 @@ def test_a_death_that_beat_and_exchange_both_hear_of_ends_one_life(store: RealSt
         worker.beat()
     second = worker.id
     assert second != first
-    held = dict(worker.hands)
+    held = dict(worker.claimed)
     assert len(held) == 2
-    worker.exchange()
+    worker.record_and_claim()
     assert worker.id == second, "the new life goes on"
-    assert worker.hands == held
+    assert worker.claimed == held
     assert [row.id for row in store.workers()] == [second]
 
 
@@ -108,25 +108,25 @@ def test_the_outcomes_of_an_earlier_life_are_dropped_and_its_runs_can_be_ours_ag
     unsure = Unreliable(store, {})
     worker, line = worker_on(unsure, 4)
     create(store, *due(1))
-    worker.exchange()
+    worker.record_and_claim()
     (old,) = line.items
     dies(store, worker)
     with pytest.raises(WorkerGone):
         worker.beat()
-    worker.exchange()  # starts anew; the run is a suspect by now, and in hand again
+    worker.record_and_claim()  # starts anew; the run is a suspect by now, and in hand again
     worker.notice()
-    worker.exchange()
+    worker.record_and_claim()
     worker.execute(old)  # its thread comes back late
     assert old.stop.reason is StopReason.LEASE
-    new = next(iter(worker.hands.values()))
+    new = next(iter(worker.claimed.values()))
     assert new is not old
-    worker.exchange()
-    assert worker.hands == {new.id: new}, "the old outcome took nothing away"
+    worker.record_and_claim()
+    assert worker.claimed == {new.id: new}, "the old outcome took nothing away"
     worker._doubt = True
-    worker.exchange()
+    worker.record_and_claim()
     assert len([item for item in line.items if item is not old]) == 1, "it is started once"
     worker.execute(new)
-    worker.exchange()
+    worker.record_and_claim()
     (run,) = store.runs(RunQuery()).items
     assert (run.status, run.deaths, run.attempt) == ("completed", 1, 2)
     invariants(store)
@@ -136,7 +136,7 @@ def test_a_dropped_run_keeps_its_thread_until_it_returns(store: RealStore) -> No
     """Otherwise a worker that starts anew claims for threads that are not there."""
     worker, line = worker_on(store, 2)
     create(store, *due(2))
-    worker.exchange()
+    worker.record_and_claim()
     strays = [line.items.pop(), line.items.pop()]
     for item in strays:
         item.begun = True
@@ -144,16 +144,16 @@ def test_a_dropped_run_keeps_its_thread_until_it_returns(store: RealStore) -> No
     dies(store, worker)
     with pytest.raises(WorkerGone):
         worker.beat()
-    worker.exchange()
+    worker.record_and_claim()
     create(store, *due(5, kind="other"))
     worker.notice()
-    worker.exchange()
+    worker.record_and_claim()
     assert line.items == [], "both threads are still busy with what was dropped"
     assert worker.seconds_to_look() == LONGEST_SLEEP, "and nobody spins meanwhile"
     strays[0].over = True
     line.free = 1
     worker.notice()
-    worker.exchange()
+    worker.record_and_claim()
     assert len(line.items) == 1
     invariants(store)
 
@@ -167,7 +167,7 @@ def test_at_most_once_work_is_claimed_for_idle_threads_and_stands_first(store: R
     make_fast(worker)
     line.free = 3
     create(store, *due(5, at_most_once=True), *due(5, at_most_once=True, kind="other"), *due(40))
-    worker.exchange()
+    worker.record_and_claim()
     exact = [item for item in line.items if "at_most_once" in item.claim.definition.policy]
     assert len(exact) == 3
     assert line.items[:3] == exact
@@ -182,11 +182,11 @@ def test_at_most_once_work_is_not_claimed_for_threads_that_are_spoken_for(store:
     waiting: list[ClaimedRun] = []
     worker.start_later = lambda seconds, item: waiting.append(item)  # type: ignore[method-assign]
     create(store, *[once(CLOCK.now() + 5 * SECOND, created=CLOCK.now()) for _ in range(4)])
-    worker.exchange()
+    worker.record_and_claim()
     assert len(waiting) == 4
     create(store, *due(2, at_most_once=True))
     worker.notice()
-    worker.exchange()
+    worker.record_and_claim()
     assert line.items == []
 
 
@@ -194,15 +194,15 @@ def test_at_most_once_work_gets_its_turn_beside_a_line_that_is_always_full(store
     worker, line = worker_on(store, 2, batch=50)
     make_fast(worker)
     create(store, *due(300))
-    worker.exchange()
+    worker.record_and_claim()
     create(store, *due(1, at_most_once=True))
     line.free = 0
     for _ in range(100):
         make_fast(worker)
         worker._looked_aside = 0.0
         worker.notice()
-        worker.exchange()
-        if any("at_most_once" in item.claim.definition.policy for item in worker.hands.values()):
+        worker.record_and_claim()
+        if any("at_most_once" in item.claim.definition.policy for item in worker.claimed.values()):
             break
         finish(worker, line, min(20, len(line.items)))
         line.free = max(0, 2 - len(line.items))
@@ -214,11 +214,11 @@ def test_at_most_once_work_gets_its_turn_beside_a_line_that_is_always_full(store
 def test_a_slot_that_a_record_frees_is_filled_by_the_same_transaction(store: RealStore) -> None:
     worker, line = worker_on(store, 1)
     create(store, *due(3))
-    worker.exchange()
+    worker.record_and_claim()
     for _ in range(2):
         finish(worker, line, 1)
         worker.notice()
-        worker.exchange()
+        worker.record_and_claim()
         assert len(line.items) == 1
     assert store.runs(RunQuery(status="completed")).total == 2
 
@@ -227,13 +227,13 @@ def test_at_most_once_work_is_looked_for_again_when_a_thread_turns_out_to_be_idl
     """Its outcome is recorded a moment before the thread says that it is free: no further record comes to remind us."""
     worker, line = worker_on(store, 1)
     create(store, *due(2, at_most_once=True))
-    worker.exchange()
+    worker.record_and_claim()
     finish(worker, line, 1)
     line.free = 0
-    worker.exchange()
+    worker.record_and_claim()
     assert line.items == []
     line.free = 1
-    worker.exchange()  # the thread woke the engine
+    worker.record_and_claim()  # the thread woke the engine
     assert len(line.items) == 1
 
 
@@ -244,7 +244,7 @@ def test_an_old_backlog_is_not_given_back_because_it_is_old(store: RealStore) ->
     worker, line = worker_on(store, 2)
     make_fast(worker)
     create(store, *due(50, ago=30))
-    worker.exchange()
+    worker.record_and_claim()
     line.free = 0
     worker.leave_to_others(2.0)
     assert len(line.items) == 50
@@ -254,20 +254,20 @@ def test_what_stalls_is_left_to_others_and_not_claimed_back(store: RealStore) ->
     worker, line = worker_on(store, 2)
     make_fast(worker)
     create(store, *due(50))
-    worker.exchange()
+    worker.record_and_claim()
     running = [line.items.pop(0), line.items.pop(0)]
     line.free = 0
     worker.leave_to_others(0.0)
-    worker.exchange()
+    worker.record_and_claim()
     worker.notice()
-    worker.exchange()
+    worker.record_and_claim()
     assert line.items == []
-    assert set(worker.hands) == {item.id for item in running}
+    assert set(worker.claimed) == {item.id for item in running}
     pending = store.runs(RunQuery(status="pending", limit=100)).items
     assert {(run.attempt, run.deaths) for run in pending} == {(0, 0)}
     assert len(pending) == 48
     other, elsewhere = worker_on(store, 60)
-    other.exchange()
+    other.record_and_claim()
     assert len(elsewhere.items) == 48
     invariants(store)
 
@@ -277,13 +277,13 @@ def test_what_stalls_is_left_to_others_and_not_claimed_back(store: RealStore) ->
 
 def test_what_another_worker_is_just_claiming_is_no_reason_to_spin(store: RealStore) -> None:
     class Contended(Unreliable):
-        def exchange(self, *given: Any) -> Exchange:
-            return Exchange([], [])  # as with SKIP LOCKED: due, but in somebody else's transaction
+        def record_and_claim(self, *given: Any) -> RecordedAndClaimed:
+            return RecordedAndClaimed([], [])  # as with SKIP LOCKED: due, but in somebody else's transaction
 
     worker, _ = worker_on(Contended(store), 4)
     create(store, *due(3))
     worker.notice()
-    assert worker.exchange() is False
+    assert worker.record_and_claim() is False
     assert 0 < worker.seconds_to_look() <= 0.011
 
 
@@ -296,10 +296,10 @@ def test_a_write_during_the_look_ahead_is_looked_at_again(store: RealStore) -> N
             return found
 
     worker, line = worker_on(Busy(store), 4)
-    worker.exchange()
+    worker.record_and_claim()
     worker.store = store
     assert worker.seconds_to_look() == 0
-    worker.exchange()
+    worker.record_and_claim()
     assert len(line.items) == 1
 
 
@@ -308,27 +308,27 @@ def test_a_write_during_the_look_ahead_is_looked_at_again(store: RealStore) -> N
 
 def test_a_store_that_cannot_be_used_breaks_no_schedule_and_loses_no_outcome(store: RealStore) -> None:
     class Unusable(Unreliable):
-        def exchange(self, *given: Any) -> Exchange:
+        def record_and_claim(self, *given: Any) -> RecordedAndClaimed:
             raise StoreUnusable("read-only")
 
     worker, line = worker_on(store, 4)
     create(store, *due(1))
-    worker.exchange()
+    worker.record_and_claim()
     waiting = create(store, *due(1, at_most_once=True))[0].definition.id
     worker.store = cast(Any, Unusable(store))
     for _ in range(2):  # with nothing to record, and with something
         worker.notice()
         with pytest.raises(StoreUnusable):
-            worker.exchange()
+            worker.record_and_claim()
         if line.items:
             finish(worker, line, 1)
     assert the(store, waiting).progress.state == "active"
     worker.store = store
-    worker.exchange()
+    worker.record_and_claim()
     finish(worker, line, 1)
-    worker.exchange()
+    worker.record_and_claim()
     assert {run.status for run in store.runs(RunQuery()).items} == {"completed"}
-    assert worker.hands == {}
+    assert worker.claimed == {}
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -369,14 +369,14 @@ def test_a_report_that_is_no_text_does_not_keep_the_worker_from_beating(store: R
     """Models and programs say anything; a beat that fails on it would make whoever holds the run look dead."""
     create(store, *due(1))
     worker, line = worker_on(store, 1)
-    worker.exchange()
+    worker.record_and_claim()
     item = line.items[0]
     item.tell("called \ud800\0")
     worker.beat()
     run = store.run(item.id)
     assert run is not None and run.report == "called \ufffd\ufffd"
     finish(worker, line, 1)
-    worker.exchange()
+    worker.record_and_claim()
 
 
 def test_a_worker_whose_own_lease_is_over_judges_nobody(store: RealStore) -> None:
@@ -384,8 +384,8 @@ def test_a_worker_whose_own_lease_is_over_judges_nobody(store: RealStore) -> Non
     worker, _ = worker_on(store, 4)
     other, _ = worker_on(store, 4)
     for seconds in (-1.0, 10.0):
-        worker.judge.observe(store.workers(), worker.id)
-        for seen in worker.judge._seen.values():
+        worker.failure_detector.observe(store.workers(), worker.id)
+        for seen in worker.failure_detector._seen.values():
             seen.unchanged = 1000.0
         worker.lease._deadline = CLOCK.boottime() + seconds
         assert worker.rescue() == 0
@@ -401,13 +401,13 @@ def test_jobs_that_were_not_asked_for_are_looked_for_as_soon_as_something_ends(s
     must not sleep beside the jobs that are."""
     kinds = {"job": Play("job"), "notification": Play("notification")}
     worker = Worker(store, kinds, CLOCK, WorkerOptions(batch=20))
-    worker.carrier = line = Line(8)
+    worker.executor = line = Line(8)
     worker.shares.threads = ThreadShares(8, {name: kind.thread_use for name, kind in kinds.items()})
     worker.register()
     create(store, *due(10, owner="local"))
-    worker.exchange()
+    worker.record_and_claim()
     assert len(line.items) == 6  # two threads are kept
-    worker.exchange()
+    worker.record_and_claim()
     finish(worker, line, 6)
-    worker.exchange()
+    worker.record_and_claim()
     assert len(line.items) == 4

@@ -27,12 +27,12 @@ class Hand:
 
     def claim(self, now: int, limit: int = 100, lanes: Sequence[str] = LANES) -> list[Claim]:
         wants = [ClaimRequest(lane, limit, Instant(now)) for lane in lanes]
-        return self.store.exchange(self.id, Instant(now), [], wants).claims
+        return self.store.record_and_claim(self.id, Instant(now), [], wants).claims
 
     def record(self, claims: Sequence[Claim], now: int, outcome: Outcome = DONE) -> list[Answer]:
         finished = [Finished(c.run.id, c.run.fence, outcome, c.run.started, Instant(now)) for c in claims]
         known = {claim.run.id: claim for claim in claims}
-        return self.store.exchange(self.id, Instant(now), finished, [], known).answers
+        return self.store.record_and_claim(self.id, Instant(now), finished, [], known).answers
 
     def beat_of(self) -> int:
         return next(row.beat for row in self.store.workers() if row.id == self.id)

@@ -20,7 +20,7 @@ BEFORE, AFTER = "before", "after"
 class Unreliable:
     """Passes everything on. A call of `method` that the plan names fails before it is written, or after."""
 
-    def __init__(self, store: Any, plan: Mapping[int, str] | None = None, method: str = "exchange") -> None:
+    def __init__(self, store: Any, plan: Mapping[int, str] | None = None, method: str = "record_and_claim") -> None:
         self._store, self._plan, self._method = store, plan or {}, method
         self.calls = 0
         self.answers: list[Any] = []
@@ -36,7 +36,7 @@ class Unreliable:
             if fault == BEFORE:
                 raise StoreUnavailable("lost on the way there")
             result = method(*args, **kwargs)
-            if self._method == "exchange":
+            if self._method == "record_and_claim":
                 self.answers += result.answers
             if fault == AFTER:
                 raise StoreUnavailable("lost on the way back")

@@ -11,7 +11,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.worker.runner import ClaimedRun, carry_out
+from duetime.engine.worker.runner import ClaimedRun, execute_run
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, once
@@ -60,6 +60,6 @@ def test_what_came_back_too_late_failed_and_is_kept(outcome: Outcome, result: st
     store.migrate()
     create(store, once(timeout=2 * SECOND))
     [claim] = Hand(store).claim(T0)
-    ended = carry_out(ClaimedRun(claim, WorkerId(1)), {"job": Late(outcome)}, SettableClock(Instant(T0)))
+    ended = execute_run(ClaimedRun(claim, WorkerId(1)), {"job": Late(outcome)}, SettableClock(Instant(T0)))
     assert ended.outcome == Failed("timed out after 2 s", result=result)
     store.close()

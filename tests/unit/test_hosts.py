@@ -55,7 +55,7 @@ class Held:
         assert self.began.wait(LONG)
         return self
 
-    def let_go(self) -> Outcome:
+    def release(self) -> Outcome:
         self.released.set()
         return self.outcome.result(LONG)
 
@@ -109,7 +109,7 @@ def assert_left_alone(told: Outcome, seconds: float) -> None:
 
 def release(held: list[Held]) -> None:
     for each in held:
-        each.let_go()
+        each.release()
 
 
 def test_an_outcome_comes_back_as_it_is(clock: SettableClock) -> None:
@@ -201,7 +201,7 @@ def test_whoever_waits_for_a_host_that_dies_is_told(clock: SettableClock, thread
     for each in held[:5]:
         each.released.set()
     assert_left_alone(waiting.result(LONG), 30)
-    assert held[5].let_go() == DEAD.outcome
+    assert held[5].release() == DEAD.outcome
 
 
 def test_after_five_failures_in_a_row_a_host_is_left_alone(clock: SettableClock) -> None:
@@ -239,7 +239,7 @@ def test_one_probe_at_a_time_finds_out_whether_it_is_back(clock: SettableClock, 
     pass_time(clock, 30)
     probe = Held(threads, hosts).in_flight()
     assert isinstance(hosts.pass_(HOST, never), Returned)
-    assert probe.let_go() == Completed()
+    assert probe.release() == Completed()
     release(hold(threads, hosts, 4))  # and it is trusted again
 
 
@@ -270,7 +270,7 @@ def test_a_late_answer_opens_it_again(clock: SettableClock, threads: ThreadPoolE
     hosts.pass_(HOST, once(TAKEN))
     late = Held(threads, hosts).in_flight()
     fail(hosts, 5)
-    assert late.let_go() == Completed()
+    assert late.release() == Completed()
     assert hosts.pass_(HOST, once(TAKEN)) == Completed()
 
 
@@ -405,17 +405,17 @@ def test_hosts_of_one_owner_that_do_not_answer_leave_slots_to_the_others(
     assert isinstance(hosts.pass_("https://6.example", never, "mallory"), Returned)
     other = Owned(threads, hosts, "https://alice.example", "alice").in_flight()
     for each in (*held, other):
-        assert each.let_go() is TAKEN.outcome
+        assert each.release() is TAKEN.outcome
 
 
 def test_local_shares_only_with_those_who_send_something(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
     hosts = Hosts(clock, 16)
     held = [Owned(threads, hosts, f"https://{number}.example", LOCAL).in_flight() for number in range(7)]
     other = Owned(threads, hosts, "https://alice.example", "alice").in_flight()
-    assert other.let_go() is TAKEN.outcome
+    assert other.release() is TAKEN.outcome
     assert isinstance(hosts.pass_("https://8.example", never), Returned), "from now on local shares"
     for each in held:
-        assert each.let_go() is TAKEN.outcome
+        assert each.release() is TAKEN.outcome
 
 
 def test_an_owner_does_not_hold_all_slots_of_one_host(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
@@ -424,4 +424,4 @@ def test_an_owner_does_not_hold_all_slots_of_one_host(clock: SettableClock, thre
     held = [Owned(threads, hosts, HOST, "mallory").in_flight() for _ in range(5)]
     other = Owned(threads, hosts, HOST, "alice").in_flight()
     for each in (*held, other):
-        assert each.let_go() is TAKEN.outcome
+        assert each.release() is TAKEN.outcome

@@ -29,70 +29,70 @@ def row(worker: int, beat: int) -> WorkerRow:
     return WorkerRow(WorkerId(worker), "w", "job", 0, Instant(0), beat, Instant(0))
 
 
-def watch(judge: FailureDetector, clock: SettableClock, seconds: float, beat: int) -> list[WorkerRow]:
+def watch(detector: FailureDetector, clock: SettableClock, seconds: float, beat: int) -> list[WorkerRow]:
     dead: list[WorkerRow] = []
     for _ in range(int(seconds / 0.5)):
         pass_time(clock, 0.5)
-        dead = judge.observe([row(2, beat)], ME)
+        dead = detector.observe([row(2, beat)], ME)
     return dead
 
 
 def test_a_worker_is_dead_after_a_full_lease_of_the_same_beat(clock: SettableClock) -> None:
-    judge = FailureDetector(clock, lease=10, interval=0.5)
-    judge.observe([row(2, 7)], ME)
-    assert watch(judge, clock, 9.5, 7) == []
-    assert [dead.id for dead in watch(judge, clock, 0.5, 7)] == [2]
+    detector = FailureDetector(clock, lease=10, interval=0.5)
+    detector.observe([row(2, 7)], ME)
+    assert watch(detector, clock, 9.5, 7) == []
+    assert [dead.id for dead in watch(detector, clock, 0.5, 7)] == [2]
 
 
 def test_a_beat_begins_the_lease_anew(clock: SettableClock) -> None:
-    judge = FailureDetector(clock, lease=10, interval=0.5)
-    judge.observe([row(2, 7)], ME)
-    assert watch(judge, clock, 9.5, 7) == []
-    assert watch(judge, clock, 9.5, 8) == []
+    detector = FailureDetector(clock, lease=10, interval=0.5)
+    detector.observe([row(2, 7)], ME)
+    assert watch(detector, clock, 9.5, 7) == []
+    assert watch(detector, clock, 9.5, 8) == []
 
 
 def test_a_gap_between_reads_proves_nothing(clock: SettableClock) -> None:
     """The database was away, or this machine slept: the others could not be seen."""
-    judge = FailureDetector(clock, lease=10, interval=0.5)
-    judge.observe([row(2, 7)], ME)
+    detector = FailureDetector(clock, lease=10, interval=0.5)
+    detector.observe([row(2, 7)], ME)
     pass_time(clock, 3600)
-    assert judge.observe([row(2, 7)], ME) == []
-    assert watch(judge, clock, 9.5, 7) == []
-    assert watch(judge, clock, 0.5, 7) != []
+    assert detector.observe([row(2, 7)], ME) == []
+    assert watch(detector, clock, 9.5, 7) == []
+    assert watch(detector, clock, 0.5, 7) != []
 
 
 def test_a_failed_read_begins_anew(clock: SettableClock) -> None:
-    judge = FailureDetector(clock, lease=10, interval=0.5)
-    judge.observe([row(2, 7)], ME)
-    assert watch(judge, clock, 9.5, 7) == []
-    judge.forget()
-    assert watch(judge, clock, 9.5, 7) == []
+    detector = FailureDetector(clock, lease=10, interval=0.5)
+    detector.observe([row(2, 7)], ME)
+    assert watch(detector, clock, 9.5, 7) == []
+    detector.forget()
+    assert watch(detector, clock, 9.5, 7) == []
 
 
 def test_each_is_judged_by_its_own_lease(clock: SettableClock) -> None:
     """A patient worker beats rarely: an impatient one must not take it for dead."""
-    judge = FailureDetector(clock, lease=2, interval=0.5)
+    detector = FailureDetector(clock, lease=2, interval=0.5)
     patient, hasty = row(2, 7)._replace(lease=60 * SECOND), row(3, 7)._replace(lease=2 * SECOND)
     dead: set[int] = set()
     for _ in range(20):
         pass_time(clock, 0.5)
-        dead |= {each.id for each in judge.observe([patient, hasty], ME)}
+        dead |= {each.id for each in detector.observe([patient, hasty], ME)}
     assert dead == {3}
 
 
 def test_nobody_judges_himself(clock: SettableClock) -> None:
-    judge = FailureDetector(clock, lease=1, interval=0.5)
-    judge.observe([row(2, 7)], WorkerId(2))
+    detector = FailureDetector(clock, lease=1, interval=0.5)
+    detector.observe([row(2, 7)], WorkerId(2))
     for _ in range(10):
         pass_time(clock, 0.5)
-        assert judge.observe([row(2, 7)], WorkerId(2)) == []
+        assert detector.observe([row(2, 7)], WorkerId(2)) == []
 
 
 def test_a_wall_clock_jump_kills_nobody(clock: SettableClock) -> None:
-    judge = FailureDetector(clock, lease=10, interval=0.5)
-    judge.observe([row(2, 7)], ME)
+    detector = FailureDetector(clock, lease=10, interval=0.5)
+    detector.observe([row(2, 7)], ME)
     clock.jump(timedelta(days=1))
-    assert watch(judge, clock, 5, 7) == []
+    assert watch(detector, clock, 5, 7) == []
 
 
 def test_a_lease_is_counted_from_before_the_beat(clock: SettableClock) -> None:
@@ -133,24 +133,24 @@ def test_a_silence_in_which_nobody_can_write_proves_nothing(clock: SettableClock
         if locked:
             raise StoreUnavailable("locked by another process")
 
-    judge = FailureDetector(clock, lease=10, interval=0.5, probe=probe)
+    detector = FailureDetector(clock, lease=10, interval=0.5, probe=probe)
     for _ in range(100):
         pass_time(clock, 0.5)
         try:
-            assert judge.observe([row(2, 7)], ME) == []
+            assert detector.observe([row(2, 7)], ME) == []
         except StoreUnavailable:
-            judge.forget()
-    judge.forget()
+            detector.forget()
+    detector.forget()
     locked = False
-    assert watch(judge, clock, 10, 7) == [], "it begins anew"
-    assert watch(judge, clock, 5, 7) != []
+    assert watch(detector, clock, 10, 7) == [], "it begins anew"
+    assert watch(detector, clock, 5, 7) != []
 
 
 def test_whoever_can_beat_is_watched_without_a_write(clock: SettableClock) -> None:
     probes: list[float] = []
-    judge = FailureDetector(clock, lease=10, interval=0.5, probe=lambda: probes.append(clock.monotonic()))
+    detector = FailureDetector(clock, lease=10, interval=0.5, probe=lambda: probes.append(clock.monotonic()))
     for beat in range(1, 20):
-        watch(judge, clock, 2.5, beat)
+        watch(detector, clock, 2.5, beat)
     assert probes == []
-    watch(judge, clock, 10, 20)
+    watch(detector, clock, 10, 20)
     assert 1 <= len(probes) <= 4

@@ -68,7 +68,7 @@ def test_what_waits_for_its_owners_share_takes_no_room_from_the_next_owner() -> 
     assert (claims.idle, claims.limit("job", claims.idle, claims.idle)) == (6, 2)
     turns = claims.turns("job", "job", at_once=False)
     assert turns is not None
-    assert [turns.room_of(owner) for owner in ("ada", "bob", "cleo", "dora")] == [0, 0, 0, 1]
+    assert [turns.left_for(owner) for owner in ("ada", "bob", "cleo", "dora")] == [0, 0, 0, 1]
 
 
 def test_what_is_claimed_and_may_start_takes_its_room_before_a_thread_has_begun_it() -> None:

@@ -11,7 +11,7 @@ from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy import checkout
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.queries import Reading, expected
+from duetime.engine.queries import Queries, expected
 from duetime.engine.redaction import redacted_outcome
 from duetime.engine.result import Ok, Result
 from duetime.engine.store import RunQuery
@@ -20,7 +20,7 @@ LEASE = 15 * MINUTE
 """How long a taken run stays with its holder, unless its schedule sets a timeout."""
 
 
-class Handing(Reading):
+class Checkout(Queries):
     @expected
     def take(
         self, caller: Caller, kind: str, subject: str | None = None, lease: int = LEASE, *, least: int = 0

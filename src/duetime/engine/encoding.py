@@ -101,15 +101,15 @@ def _children(value: Any) -> Any:
 
 def _cut(text: str, size: int, limit: int) -> str:
     text = clean_text(text[:limit])
-    room = limit
+    left = limit
     while True:
         whole = _encoder.encode({"cut": True, "size": size, "text": text})
         excess = len(whole.encode()) - limit
         if excess <= 0 or not text:
             return whole
         # Escapes lengthen the text by an unknown factor: shrink in proportion until it fits.
-        room = min(room - 1, len(text) * limit // (limit + excess))
-        text = text[: max(0, room)]
+        left = min(left - 1, len(text) * limit // (limit + excess))
+        text = text[: max(0, left)]
 
 
 class _Cleaner:

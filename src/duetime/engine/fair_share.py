@@ -39,7 +39,7 @@ class Turns(NamedTuple):
     by_time: bool = False
     """True: as far as is known, only one owner has entries. Queue order decides, and only the maximums apply."""
 
-    def room_of(self, owner: str) -> int:
+    def left_for(self, owner: str) -> int:
         return self.most.get(owner, self.each)
 
 
@@ -48,13 +48,13 @@ def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
 
     Owners that get no turn are first the next time, because the cursor remembers the last one that had a turn.
     """
-    waiting = [head for head in heads if turns.room_of(head.owner) > 0]
+    waiting = [head for head in heads if turns.left_for(head.owner) > 0]
     if not waiting or limit <= 0:
         return {}
     part = max(1, limit // len(waiting))
     dealt: dict[str, int] = {}
     for head in _in_turn(waiting, turns.cursor)[:limit]:
-        dealt[head.owner] = min(part, turns.room_of(head.owner))
+        dealt[head.owner] = min(part, turns.left_for(head.owner))
     if turns.cursor is not None:
         turns.cursor.owner = list(dealt)[-1]
     return dealt
@@ -64,7 +64,7 @@ def deal_rest(heads: Sequence[Head], limit: int, turns: Turns, dealt: Mapping[st
     """Return how many more to claim of owners that used up their share and may have more, the longest waiting first."""
     rest: dict[str, int] = {}
     for head in sorted(heads, key=lambda each: each.at):
-        number = min(limit, turns.room_of(head.owner) - dealt.get(head.owner, 0))
+        number = min(limit, turns.left_for(head.owner) - dealt.get(head.owner, 0))
         if number > 0:
             rest[head.owner] = number
             limit -= number

@@ -44,7 +44,7 @@ def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
     return guarded
 
 
-class Reading:
+class Queries:
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, zone: str) -> None:
         self.store, self.kinds, self.clock, self.zone = store, kinds, clock, zone
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from duetime.engine.checkout import Handing
+from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
@@ -29,7 +29,7 @@ KEY_REUSED = Err(
 NO_RUN = Err("not_found", "there is no such run")
 
 
-class Scheduler(Handing):
+class Scheduler(Checkout):
     def __init__(
         self,
         store: Store,

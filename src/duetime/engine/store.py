@@ -59,7 +59,7 @@ class ClaimRequest(NamedTuple):
     """True: claim nothing beyond the store's own clock, if it has one, plus the lead, whatever `until` says."""
 
 
-class Exchange(NamedTuple):
+class RecordedAndClaimed(NamedTuple):
     answers: list[Answer]
     claims: list[Claim]
     seen: int = 0  # due entries that were processed, whether or not a run started
@@ -190,7 +190,7 @@ class Store(Remotes, Revocations, Figures, Protocol):
 
     def workers(self) -> list[WorkerRow]: ...
 
-    def exchange(
+    def record_and_claim(
         self,
         worker: WorkerId,
         now: Instant,
@@ -199,7 +199,7 @@ class Store(Remotes, Revocations, Figures, Protocol):
         known: Mapping[RunId, Claim] = {},
         budget: Budget | int | None = None,
         answers: Answers | None = None,
-    ) -> Exchange:
+    ) -> RecordedAndClaimed:
         """* Record what finished, then claim what is due, in one commit. Raises WorkerGone.
 
         `known` are claims that this worker still remembers: only what may have changed of them is read again.

@@ -25,7 +25,7 @@ Find: TypeAlias = Callable[[str, int, float], list[str]]
 _MOST_TRIED = 4
 
 
-class Journey(threading.local):
+class CallProgress(threading.local):
     """Deadline and progress of one call. The library does not pass these on, but a call stays in its thread."""
 
     ends = 0.0
@@ -43,11 +43,11 @@ class GuardedBackend(httpcore2.NetworkBackend):
     and verifies the host name."""
 
     def __init__(
-        self, clock: Clock, find: Find, journey: Journey, dialler: httpcore2.NetworkBackend | None = None
+        self, clock: Clock, find: Find, progress: CallProgress, dialler: httpcore2.NetworkBackend | None = None
     ) -> None:
         self._clock = clock
         self._find = find
-        self._journey = journey
+        self._progress = progress
         self._dialler = dialler or httpcore2.SyncBackend()
 
     def connect_tcp(
@@ -58,7 +58,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
-        self._journey.connected = True
+        self._progress.connected = True
         addresses = self._find(host, port, self._left())[:_MOST_TRIED]
         refused: Exception = httpcore2.ConnectError()
         for position, address in enumerate(addresses):
@@ -68,11 +68,11 @@ class GuardedBackend(httpcore2.NetworkBackend):
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 refused = error
             else:
-                return TimedStream(stream, self._clock, self._journey)
+                return TimedStream(stream, self._clock, self._progress)
         raise refused
 
     def _left(self) -> float:
-        left = self._journey.ends - self._clock.monotonic()
+        left = self._progress.ends - self._clock.monotonic()
         if left <= 0:
             raise httpcore2.ConnectTimeout
         return left
@@ -82,14 +82,14 @@ class TimedStream(httpcore2.NetworkStream):
     """Limits every read and write to the time left of the call. The library's timeouts start anew with each byte, so
     that a receiver that sends slowly could hold a thread for as long as it likes."""
 
-    def __init__(self, stream: httpcore2.NetworkStream, clock: Clock, journey: Journey) -> None:
+    def __init__(self, stream: httpcore2.NetworkStream, clock: Clock, progress: CallProgress) -> None:
         self._stream = stream
         self._clock = clock
-        self._journey = journey
+        self._progress = progress
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = self._stream.read(max_bytes, self._left(httpcore2.ReadTimeout))
-        self._journey.heard = self._journey.heard or bool(data)
+        self._progress.heard = self._progress.heard or bool(data)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -108,7 +108,7 @@ class TimedStream(httpcore2.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
         left = self._left(httpcore2.ConnectTimeout)
-        return TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._clock, self._journey)
+        return TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._clock, self._progress)
 
     def close(self) -> None:
         self._stream.close()
@@ -117,7 +117,7 @@ class TimedStream(httpcore2.NetworkStream):
         return self._stream.get_extra_info(info)
 
     def _left(self, over: type[httpcore2.TimeoutException]) -> float:
-        left = self._journey.ends - self._clock.monotonic()
+        left = self._progress.ends - self._clock.monotonic()
         if left <= 0:
             raise over
         return left
@@ -144,8 +144,8 @@ class Exchange:
         self._clock = clock
         self._largest = largest
         self._resends = resends
-        self._journey = Journey()
-        self._backend = GuardedBackend(clock, find, self._journey, dialler)
+        self._progress = CallProgress()
+        self._backend = GuardedBackend(clock, find, self._progress, dialler)
         self._trust = trust or httpcore2.default_ssl_context()  # once: it loads all certificate authorities
         self._pool = httpcore2.ConnectionPool(
             ssl_context=self._trust,
@@ -155,7 +155,7 @@ class Exchange:
         )
 
     def send(self, call: CheckedCall, patience: float) -> Answer:
-        self._journey.begin(self._clock.monotonic() + patience)
+        self._progress.begin(self._clock.monotonic() + patience)
         request = _request(call, patience)
         try:
             return self._send(request)
@@ -170,7 +170,7 @@ class Exchange:
         try:
             return self._answered(self._pool.handle_request, request)
         except _LOST:
-            if self._journey.connected or self._journey.heard or not self._resends:
+            if self._progress.connected or self._progress.heard or not self._resends:
                 raise
         # The receiver had closed this kept connection, most likely before the request arrived. If it did arrive, the
         # receiver recognizes the repeat by its id. Use a new connection, because another kept one may be dead too.
@@ -223,7 +223,7 @@ class Exchange:
                 return CallFailed(f"{host} did not answer within {patience:g} s")
             case httpcore2.ConnectError():
                 return CallFailed(f"{host} could not be reached: {_why_unreachable(*error.args[:1])}")
-            case _ if self._journey.heard:
+            case _ if self._progress.heard:
                 return CallFailed(f"{host} broke off, or its answer is not valid HTTP")
             case _:
                 return CallFailed(f"{host} closed the connection without an answer")

@@ -59,8 +59,8 @@ class Hosts:
         self._unproven = 2 if threads >= 8 else 1
         self._proven = max(1, threads // 2)
         self._lock = threading.Lock()
-        self._strangers = _Line(self._lock, max(1, threads // 2))
-        self._all = _Line(self._lock, max(1, threads * 3 // 4))
+        self._to_unproven = _Limit(self._lock, max(1, threads // 2))
+        self._all = _Limit(self._lock, max(1, threads * 3 // 4))
         self._known: OrderedDict[str, _Host] = OrderedDict()
         self._shared_until = -inf
 
@@ -71,57 +71,57 @@ class Hosts:
             if owner != LOCAL:
                 self._shared_until = self._clock.monotonic() + _FORGOTTEN
             known = self._recalled(host)
-            lines = self._admit(host, known, owner)
-            if isinstance(lines, Returned):
-                return lines
-            for line in lines:
-                line.begin(self._clock.monotonic())
-                line.owners[owner] += 1
+            limits = self._admit(host, known, owner)
+            if isinstance(limits, Returned):
+                return limits
+            for limit in limits:
+                limit.begin(self._clock.monotonic())
+                limit.owners[owner] += 1
         sign = Sign.NONE
         try:
             outcome, sign = attempt()
             return outcome
         finally:
             with self._lock:
-                for line in lines:
-                    line.owners[owner] -= 1
-                    line.owners += Counter()  # drops owners at zero
-                self._end(known, lines, sign)
+                for limit in limits:
+                    limit.owners[owner] -= 1
+                    limit.owners += Counter()  # drops owners at zero
+                self._end(known, limits, sign)
 
     def _shares(self, owner: str) -> bool:
         """Return whether the owner has to share; `local` need not while nobody else sends anything."""
         return owner != LOCAL or self._clock.monotonic() < self._shared_until
 
-    def _admit(self, host: str, known: _Host, owner: str) -> tuple[_Line, ...] | Returned:
-        """Return the lines in which the attempt gets a slot, or what to return instead of running it."""
+    def _admit(self, host: str, known: _Host, owner: str) -> tuple[_Limit, ...] | Returned:
+        """Return the limits in which the attempt gets a slot, or what to return instead of running it."""
         until: float | None = None
         while True:
             now = self._clock.monotonic()
             if now < known.closed_until:
                 after = round((known.closed_until - now) * SECOND) + known.send_back()
                 return Returned(f"{host} is not answering, so it is left alone for a while", after, patience=_PATIENCE)
-            lines = (known, self._all) if known.proven else (known, self._strangers, self._all)
+            limits = (known, self._all) if known.proven else (known, self._to_unproven, self._all)
             shared = self._shares(owner)
-            full = next((line for line in lines if line.is_full(owner, shared=shared)), None)
+            full = next((limit for limit in limits if limit.is_full(owner, shared=shared)), None)
             if full is None:
-                return lines
+                return limits
             until = full.moved_at + _LIVELY if until is None else until
             if until <= now or not known.wait_for(full, until - now):
                 whose = host if full is known else "other hosts"
                 return Returned(f"earlier calls to {whose} are still under way", full.send_back())
 
-    def _end(self, known: _Host, lines: tuple[_Line, ...], sign: Sign) -> None:
+    def _end(self, known: _Host, limits: tuple[_Limit, ...], sign: Sign) -> None:
         now = known.used_at = self._clock.monotonic()
         steady = known.proven and sign is not Sign.FAILED
-        for line in lines:
-            line.in_flight -= 1
+        for limit in limits:
+            limit.in_flight -= 1
             if sign is Sign.ANSWERED:
-                line.moved_at, line.sent_back = now, 0
+                limit.moved_at, limit.sent_back = now, 0
         self._learn(known, sign, now)
         # A free slot of a steady host wakes one waiting thread. Otherwise all are woken: the limits may have changed,
         # and a thread that waits for a slot shared by many hosts may find its own host full.
-        for line in lines:
-            line.freed.notify(1 if line is known and steady and len(line.owners) < 2 else line.waiting)
+        for limit in limits:
+            limit.freed.notify(1 if limit is known and steady and len(limit.owners) < 2 else limit.waiting)
 
     def _learn(self, known: _Host, sign: Sign, now: float) -> None:
         match sign:
@@ -163,7 +163,7 @@ class Hosts:
             del self._known[host]
 
 
-class _Line:
+class _Limit:
     """Slots that attempts share, under one lock for all: to one host, to all that have not answered, or to any."""
 
     def __init__(self, lock: threading.Lock, slots: int) -> None:
@@ -197,13 +197,13 @@ class _Line:
         return random.randint(_BACK_AT_LEAST, longest)
 
 
-class _Host(_Line):
+class _Host(_Limit):
     """The state of one host."""
 
     def __init__(self, lock: threading.Lock, slots: int) -> None:
         super().__init__(lock, slots)
         self.asking = 0
-        """Threads that wait on its behalf, in any line."""
+        """Threads that wait on its behalf, in any limit."""
         self.proven = False
         """True if its latest conclusive attempt was answered."""
         self.failures = 0
@@ -216,12 +216,12 @@ class _Host(_Line):
         """Leave `moved_at` alone: a single host with all slots taken may just be slow to answer."""
         self.in_flight += 1
 
-    def wait_for(self, line: _Line, patience: float) -> bool:
-        """Wait for a change in a line; return False after the timeout."""
+    def wait_for(self, limit: _Limit, patience: float) -> bool:
+        """Wait for a change in a limit; return False after the timeout."""
         self.asking += 1
-        line.waiting += 1
+        limit.waiting += 1
         try:
-            return line.freed.wait(patience)
+            return limit.freed.wait(patience)
         finally:
-            line.waiting -= 1
+            limit.waiting -= 1
             self.asking -= 1

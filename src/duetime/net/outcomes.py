@@ -60,7 +60,7 @@ def posted(
 ) -> Tried:
     """Make one attempt. `receiver` is the name that people see, in place of everything in `hidden`."""
     try:
-        with muffled():
+        with silenced():
             answer = http.send(call)
     except CallFailed as failed:
         shown = CallFailed(_without(failed.reason, hidden, receiver), permanent=failed.permanent)
@@ -81,7 +81,7 @@ _reached = 0
 
 
 @contextmanager
-def muffled() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Suppress logs in this thread only: other users of the same packages still get theirs."""
     before = _working_for_us.set(True)
     try:
@@ -100,8 +100,8 @@ def _reach_every_logger() -> None:
         return
     _reached = len(known)
     for name in ("", *known):
-        logging.getLogger(name).addFilter(_audible)
+        logging.getLogger(name).addFilter(_may_pass)
 
 
-def _audible(_record: logging.LogRecord) -> bool:
+def _may_pass(_record: logging.LogRecord) -> bool:
     return not _working_for_us.get()

@@ -22,11 +22,11 @@ from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rescue import Excuses, plan_rescue
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Beat, ClaimRequest, Created, Exchange, Page, RunQuery, ScheduleQuery, Store
+from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndClaimed, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.engine.usage import Cap, Left, Used, left, reached
-from duetime.stores.external_schedules import RemoteKeeping
+from duetime.stores.external_schedules import RemotesMixin
 from duetime.stores.page_size import read_page, run_bytes, schedule_bytes
 from duetime.stores.record_and_claim import (
     apply,
@@ -41,7 +41,7 @@ from duetime.stores.record_and_claim import (
     settle,
     take,
 )
-from duetime.stores.revocations import RevocationKeeping
+from duetime.stores.revocations import RevocationsMixin
 from duetime.stores.rows import held_of, schedule_of
 from duetime.stores.search import (
     Placed,
@@ -53,8 +53,8 @@ from duetime.stores.search import (
     schedule_count,
     schedule_page,
 )
-from duetime.stores.stats import FiguresReading
-from duetime.stores.stored_bytes import NeedsCount, NoRoom, add_bytes, add_bytes_of
+from duetime.stores.stats import FiguresMixin
+from duetime.stores.stored_bytes import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.transaction import Taken, Transaction
 
 MOST_LISTED = 2_000
@@ -77,7 +77,7 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
-class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
+class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     _sql: ClassVar[Mapping[str, str]]
@@ -128,7 +128,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
         while True:
             try:
                 return transaction()
-            except NoRoom as full:
+            except StorageFull as full:
                 return full.refusal
             except NeedsCount as stale:
                 total = int(self._named("count_stored_bytes", stale.owner, stale.owner)[0][0])
@@ -214,7 +214,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
             pass
 
     @retry_on_conflict
-    def exchange(
+    def record_and_claim(
         self,
         worker: WorkerId,
         now: Instant,
@@ -223,7 +223,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
         known: Mapping[RunId, Claim] = {},
         budget: Budget | int | None = None,
         answers: Answers | None = None,
-    ) -> Exchange:
+    ) -> RecordedAndClaimed:
         limit, messenger = Budget(budget) if isinstance(budget, int) else budget, self.messenger
         with self._write() as tx:
             if not tx.lock_worker(worker):
@@ -234,7 +234,7 @@ class BaseStore(RemoteKeeping, RevocationKeeping, FiguresReading, Store, ABC):
             claims, seen, postponed = take(tx, worker, now, wants, limit, answers, messenger) if wants else ([], 0, [])
             if limit is not None:
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
-        return Exchange(settled, claims, seen, postponed)
+        return RecordedAndClaimed(settled, claims, seen, postponed)
 
     @retry_on_conflict
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:

@@ -48,7 +48,7 @@ class RemoteRows(Protocol):
         return len(self._rows("prune_remotes", before, limit))
 
 
-class RemoteKeeping(Remotes, ABC):
+class RemotesMixin(Remotes, ABC):
     @abstractmethod
     def _write(self) -> AbstractContextManager[RemoteRows]: ...
 

@@ -206,7 +206,7 @@ def _of_lane(
     turns = _still(want.turns, served)
     found = tx.due_entries(want) if turns.by_time else _in_turns(tx, want, heads, turns)
     numbers = _by_owner(found)
-    if turns.by_time and any(number > turns.room_of(owner) for owner, number in numbers.items()):
+    if turns.by_time and any(number > turns.left_for(owner) for owner, number in numbers.items()):
         found = _within(found, turns)
         numbers = _by_owner(found)
     for owner, number in numbers.items():
@@ -216,7 +216,7 @@ def _of_lane(
 
 def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
     """Return the turns, less what this transaction already gave to owners in other lanes of the group."""
-    less = {owner: turns.room_of(owner) - number for (group, owner), number in served.items() if group == turns.group}
+    less = {owner: turns.left_for(owner) - number for (group, owner), number in served.items() if group == turns.group}
     return turns._replace(most={**turns.most, **less}) if less else turns
 
 
@@ -225,7 +225,7 @@ def _within(entries: list[Entry], turns: Turns) -> list[Entry]:
     kept = []
     for entry in entries:
         number[entry.due.owner] += 1
-        if number[entry.due.owner] <= turns.room_of(entry.due.owner):
+        if number[entry.due.owner] <= turns.left_for(entry.due.owner):
             kept.append(entry)
     return kept
 

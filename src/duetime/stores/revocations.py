@@ -40,7 +40,7 @@ class RevocationRows(Protocol):
         self._rows("keep_rotations", owner, generation, since, recent)
 
 
-class RevocationKeeping(Revocations, ABC):
+class RevocationsMixin(Revocations, ABC):
     @abstractmethod
     def _write(self) -> AbstractContextManager[RevocationRows]: ...
 

@@ -41,7 +41,7 @@ _TRACES = (
 )
 
 
-class FiguresReading(Figures, ABC):
+class FiguresMixin(Figures, ABC):
     @abstractmethod
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]: ...
 

@@ -32,7 +32,7 @@ class NeedsCount(Exception):
         self.owner = owner
 
 
-class NoRoom(Exception):
+class StorageFull(Exception):
     """The limit is reached. Raised to roll back the transaction; it carries the refusal."""
 
     def __init__(self, refusal: Err) -> None:
@@ -49,12 +49,12 @@ def add_bytes_of(tx: StoredBytes, drafts: Sequence[Draft], most: Mapping[str, in
 
 
 def add_bytes(tx: StoredBytes, owner: str, number: int, limit: int, now: Instant) -> None:
-    """Add to an owner's total. Raise NoRoom, or NeedsCount: then the transaction is retried after a recount."""
+    """Add to an owner's total. Raise StorageFull, or NeedsCount: then the transaction is retried after a recount."""
     total, counted = tx.add_stored_bytes(owner, number)
     if now - counted > (_STALE_WHEN_FULL if total > limit else _STALE):
         raise NeedsCount(owner)
     if total > limit:
-        raise NoRoom(_full(limit))
+        raise StorageFull(_full(limit))
 
 
 def _full(limit: int) -> Err:

@@ -115,7 +115,7 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
 # Reads for which both dialects use the same named queries.
 
 
-class SharedReading(ABC):
+class SharedReads(ABC):
     """Lookups within the running transaction."""
 
     @abstractmethod

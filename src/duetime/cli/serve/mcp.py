@@ -18,7 +18,7 @@ from duetime.terminal.typer_ext import PlainCommand, single
 
 if TYPE_CHECKING:
     from duetime.app import App
-    from duetime.engine.worker.standby import StandIn
+    from duetime.engine.worker.standby import Standby
     from duetime.mcp.stdio import Wire
     from duetime.service.services import Call, Services
     from duetime.settings import Settings
@@ -55,7 +55,7 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     from functools import partial
 
     from duetime.app import build, mcp_face
-    from duetime.engine.worker.standby import StandIn
+    from duetime.engine.worker.standby import Standby
     from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN
     from duetime.mcp.stdio import serve_stdio
 
@@ -64,7 +64,7 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
         os.chdir(os.environ[RUN_FOLDER])
     settings = _with_nothing_of_the_folder(settings_for(flags))
     room = build(settings)
-    stand_in = StandIn(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
+    stand_in = Standby(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
     leaving.tidies(room, stand_in)
     face, watcher = mcp_face(settings.tools, _identify(room, stand_in))
     gc.freeze()
@@ -92,7 +92,7 @@ def _with_nothing_of_the_folder(settings: Settings) -> Settings:
     )
 
 
-def _identify(room: App, stand_in: StandIn) -> Callable[[], Call]:
+def _identify(room: App, stand_in: Standby) -> Callable[[], Call]:
     from duetime.kinds.prompts.access import RUN_TOKEN
     from duetime.service.services import local_call
 
@@ -146,10 +146,10 @@ class Leaving:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self._parts: tuple[App, StandIn] | None = None
+        self._parts: tuple[App, Standby] | None = None
         threading.Thread(target=self._wait, name="duetime-leaving", daemon=True).start()
 
-    def tidies(self, room: App, stand_in: StandIn) -> None:
+    def tidies(self, room: App, stand_in: Standby) -> None:
         self._parts = (room, stand_in)
 
     def on_signals(self) -> None:

@@ -94,7 +94,7 @@ def log_to(path: str | None) -> None:
 
 
 def drain(engine: Engine, settings: Settings, stream: Stream | None, json_: bool) -> int:
-    held = [clean(item.claim.definition.name) for item in list(engine.worker.hands.values()) if item.begun]
+    held = [clean(item.claim.definition.name) for item in list(engine.worker.claimed.values()) if item.begun]
     if stream is not None:
         stream.close()
     if not json_:
@@ -111,7 +111,7 @@ def leave_at_once(engine: Engine, stream: Stream | None) -> NoReturn:
     """Exit without waiting, not even for threads; another worker takes over running work when the lease expires."""
     if stream is not None:
         stream.close()
-    left = len(engine.worker.hands)
+    left = len(engine.worker.claimed)
     lease = span(int(engine.options.lease * SECOND))
     print(f"Stopped at once. Unfinished runs: {left}; another worker takes them over after {lease}.", file=sys.stderr)
     sys.stdout.flush()

@@ -177,7 +177,7 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
 def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
     """Start the only run. Nearly every claim is this case, so it builds one row instead of three copies."""
     definition, following = entry.definition, found.following
-    _put_in_hand(plan, entry, found.run[0])
+    _claim_new_run(plan, entry, found.run[0])
     plan.writes.progress[definition.id] = Progress(
         before.schedule, before.owner, before.kind, before.state, following, found.through, before.run_count + 1,
         1, 0, None, before.last_status, before.last_run, before.last_error, before.failures, None,
@@ -196,15 +196,15 @@ def _admit(
     if policy.overlap == Overlap.ALLOW and before.queued == 0:
         first = progress.run_count == before.run_count
         return _start(plan, entry, due, progress) if first else _enter(plan, entry, policy, due, progress)
-    in_line = policy.overlap != Overlap.SKIP or before.active == 0
-    if in_line and progress.queued < policy.queue_limit:
+    may_queue = policy.overlap != Overlap.SKIP or before.active == 0
+    if may_queue and progress.queued < policy.queue_limit:
         plan.writes.new_runs.append(new_run(plan.new_id(), entry.definition, due, RunStatus.QUEUED))
         return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1)
-    reason = "the line of waiting runs is full" if in_line else "an earlier run was still active"
+    reason = "the line of waiting runs is full" if may_queue else "an earlier run was still active"
     return _skip(plan, entry.definition, due, progress, reason)
 
 
-def _put_in_hand(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
+def _claim_new_run(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
     definition, at, now = entry.definition, entry.due.at, plan.now
     run = claimed_run(plan.new_id(), definition, due, plan.worker, at if at > now else now)
     plan.writes.new_runs.append(run)
@@ -212,7 +212,7 @@ def _put_in_hand(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
 
 
 def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
-    _put_in_hand(plan, entry, due)
+    _claim_new_run(plan, entry, due)
     return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None, note=None)
 
 

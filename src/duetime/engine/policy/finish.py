@@ -84,7 +84,7 @@ def release(
     free = progress.active == 0 or policy.overlap == Overlap.ALLOW
     if progress.state != ScheduleState.ACTIVE or not progress.queued or not free:
         return progress
-    run = _next_in_line(writes, progress.schedule, reader)
+    run = _next_queued(writes, progress.schedule, reader)
     if run is None:
         return progress
     writes.runs[run.id] = run._replace(status=RunStatus.PENDING)
@@ -93,7 +93,7 @@ def release(
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
 
 
-def _next_in_line(writes: Writes, schedule: ScheduleId, reader: Reader) -> Run | None:
+def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader) -> Run | None:
     """Return the oldest queued run as this batch leaves it; the store still shows the state before the batch."""
     run = reader.oldest_queued(schedule)
     if run is not None and run.id not in writes.runs:

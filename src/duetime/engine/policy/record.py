@@ -167,11 +167,11 @@ def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, re
         return
     pending = run._replace(status=RunStatus.PENDING)
     writes.runs[run.id] = pending
-    if state == ScheduleState.ACTIVE or (state == ScheduleState.PAUSED and _by_hand(held.run, reader)):
+    if state == ScheduleState.ACTIVE or (state == ScheduleState.PAUSED and _is_manual(held.run, reader)):
         writes.due_new.append(run_entry(held.definition, policy, pending, at))
 
 
-def _by_hand(run: Run, reader: Reader) -> bool:
+def _is_manual(run: Run, reader: Reader) -> bool:
     """Return whether somebody ran or retried it manually, who would otherwise never hear of it again. A retry counts
     its attempts from one again, so stored attempts of the time before have equal or higher numbers."""
     return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt

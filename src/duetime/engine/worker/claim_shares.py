@@ -77,12 +77,12 @@ class ClaimShares:
         places = {CAPPED: 0, RESERVED: 2} if self.threads.divided else {}
         return sorted(kinds, key=lambda kind: places.get(self.threads.use_of(kind), 1))
 
-    def limit(self, kind: str, limit: int, room: int) -> int:
+    def limit(self, kind: str, limit: int, capacity: int) -> int:
         """Return how many runs of a kind may be claimed without using the room reserved for other kinds."""
         use = self.threads.use_of(kind)
         if not self.threads.divided or use is RESERVED:
             return limit
-        limit = min(limit, room - max(0, self.threads.reserve - self._uses[RESERVED]))
+        limit = min(limit, capacity - max(0, self.threads.reserve - self._uses[RESERVED]))
         return min(limit, self.threads.most_capped - self._uses[CAPPED]) if use is CAPPED else limit
 
     def turns(self, kind: str, lane: str, *, at_once: bool) -> Turns | None:
@@ -92,7 +92,7 @@ class ClaimShares:
         cursor = self._cursors.setdefault(lane, Cursor())
         if not self.threads.divided:
             return Turns(cursor)
-        most = {owner: self._room(kind, owner, at_once) for owner in self._owners}
+        most = {owner: self._capacity(kind, owner, at_once) for owner in self._owners}
         each = max(0 if at_once else 1, self.threads.startable(kind, ""))
         if self.threads.alone:
             most[LOCAL] = UNLIMITED
@@ -103,13 +103,13 @@ class ClaimShares:
         if self.threads.alone and set(owners) - {LOCAL}:
             self.threads.alone = False
 
-    def _room(self, kind: str, owner: str, at_once: bool) -> int:
-        room = self.threads.startable(kind, owner) - max(0, self._waiting[self.group(kind), owner])
+    def _capacity(self, kind: str, owner: str, at_once: bool) -> int:
+        capacity = self.threads.startable(kind, owner) - max(0, self._waiting[self.group(kind), owner])
         if at_once:
-            return room
+            return capacity
         pace = max(self._paces.get(owner, SLOW), 1e-6)
         ahead = min(self._most_ahead, int(self.threads.threads * self._ahead / pace))
-        return max(room + ahead, 0 if self._owners[owner] > 0 else 1)
+        return max(capacity + ahead, 0 if self._owners[owner] > 0 else 1)
 
     def full(self, wants: Sequence[ClaimRequest]) -> list[tuple[str, str]]:
         """Return the lanes and owners without room: nothing of theirs can be claimed before one of their runs ends."""
@@ -117,8 +117,8 @@ class ClaimShares:
             (want.lane, owner)
             for want in wants
             if want.turns is not None
-            for owner, room in want.turns.most.items()
-            if room <= 0
+            for owner, capacity in want.turns.most.items()
+            if capacity <= 0
         ]
 
     def blocked(self, lanes: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

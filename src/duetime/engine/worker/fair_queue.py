@@ -9,7 +9,7 @@ from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import Part, ThreadShares
 
 
-class FairLine:
+class FairQueue:
     """One queue per owner and kind; after its turn, a queue moves to the end. Callers hold the lock of the pool."""
 
     def __init__(self, shares: ThreadShares) -> None:

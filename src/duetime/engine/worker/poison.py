@@ -28,7 +28,7 @@ UNSTORABLE = Failed("its outcome could not be stored; the worker's log says why"
 Done: TypeAlias = tuple[ClaimedRun, Finished]
 
 
-def exchange(
+def record_and_claim_in_parts(
     store: Store,
     worker: WorkerId,
     now: Instant,
@@ -41,13 +41,13 @@ def exchange(
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
-        done = store.exchange(worker, now, finished, wants, known, budget, answers)
+        done = store.record_and_claim(worker, now, finished, wants, known, budget, answers)
         return done.claims, done.seen, done.postponed
     except (WorkerGone, StoreUnusable, *TRANSIENT):
         raise
     except Exception as error:
         parts = _halves(store, now, batch, wants, error)
-    made = [exchange(store, worker, now, done, wanted, budget, answers) for done, wanted in parts]
+    made = [record_and_claim_in_parts(store, worker, now, done, wanted, budget, answers) for done, wanted in parts]
     claims = [claim for claims, _, _ in made for claim in claims]
     return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from duetime.engine.kind import ThreadUse
-from duetime.engine.worker.fair_queue import FairLine
+from duetime.engine.worker.fair_queue import FairQueue
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.thread_shares import Part, ThreadShares
 
@@ -15,14 +15,14 @@ class Pool:
     def __init__(
         self,
         threads: int,
-        carry_out: Callable[[ClaimedRun], None],
+        execute: Callable[[ClaimedRun], None],
         after: Callable[[], None],
         uses: Mapping[str, ThreadUse],
     ) -> None:
-        self._carry_out = carry_out
+        self._execute = execute
         self._after = after
         self.shares = ThreadShares(threads, uses)
-        self._line = FairLine(self.shares)
+        self._queue = FairQueue(self.shares)
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._idle = 0
@@ -39,7 +39,7 @@ class Pool:
 
     def put(self, items: Sequence[ClaimedRun]) -> None:
         with self._ready:
-            self._line.put(items)
+            self._queue.put(items)
             self._call_one()
 
     def _call_one(self) -> None:
@@ -51,25 +51,25 @@ class Pool:
     def take_back(self) -> list[ClaimedRun]:
         """Remove and return all runs that no thread has taken yet."""
         with self._ready:
-            return self._line.take_back()
+            return self._queue.take_back()
 
     def take_stalled(self, before: float) -> list[ClaimedRun]:
         """Remove and return the queued runs of owners and kinds whose first run was claimed before `before`."""
         with self._ready:
-            return self._line.take_back(before)
+            return self._queue.take_back(before)
 
     @property
     def waiting(self) -> int:
-        return len(self._line)
+        return len(self._queue)
 
     @property
     def free(self) -> int:
         """Number of idle threads for which no run is queued."""
-        return max(0, self.size - self.shares.in_flight - len(self._line))
+        return max(0, self.size - self.shares.in_flight - len(self._queue))
 
     def head(self) -> ClaimedRun | None:
         with self._ready:
-            return self._line.head()
+            return self._queue.head()
 
     def stop(self, wait: float) -> bool:
         """Stop, and return whether every thread ended in time; a thread that hangs in a task is left behind."""
@@ -86,22 +86,22 @@ class Pool:
         drawn = self._draw(None)
         while drawn is not None:
             item, part = drawn
-            self._carry_out(item)
+            self._execute(item)
             drawn = self._draw(part)
 
     def _draw(self, ended: Part | None) -> tuple[ClaimedRun, Part] | None:
-        line = self._line
+        queue = self._queue
         with self._lock:  # the lock itself: using the condition costs two more calls per run
             if ended is not None:
                 self._after()
-                if (item := line.draw_again(ended)) is not None:
+                if (item := queue.draw_again(ended)) is not None:
                     return item, ended
-                line.ended(ended)
-            while (drawn := line.draw()) is None:
+                queue.ended(ended)
+            while (drawn := queue.draw()) is None:
                 if self._stopped:
                     return None
                 self._wait()
-            if line:
+            if queue:
                 self._call_one()
             return drawn
 

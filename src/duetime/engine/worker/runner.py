@@ -44,12 +44,12 @@ class ClaimedRun:
         self.report, self.reported = clean_text(text[:500]), False
 
 
-def carry_out(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
+def execute_run(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
     item.begun = True
     started = clock.now()
     outcome = _outcome(item, kinds, lease)
     if item.stop.is_set():
-        outcome = _judge(item, outcome)
+        outcome = _outcome_after_stop(item, outcome)
     if type(outcome) is not Completed:
         outcome = redacted_outcome(outcome, item.claim.definition.payload)
     run = item.claim.run
@@ -71,7 +71,7 @@ def _outcome(item: ClaimedRun, kinds: Mapping[str, Kind], lease: Lease | None) -
         return Failed(error_text(error))
 
 
-def _judge(item: ClaimedRun, outcome: Outcome) -> Outcome:
+def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     """Return the outcome of a run that was told to stop. A thread cannot be killed, so a run that returns after its
     timeout has failed. Its result is kept: an agent may have done and used much by then."""
     reason = item.stop.reason
@@ -97,10 +97,10 @@ def _cut_short(item: ClaimedRun, reason: StopReason) -> Outcome:
     return Failed(f"{cause} before it was done; it runs at most once, so it was not started again")
 
 
-# Carriers execute runs: `Pool` in its threads, `InlineCarrier` in the calling thread.
+# Executors execute runs: `Pool` in its threads, `InlineExecutor` in the calling thread.
 
 
-class Carrier(Protocol):
+class RunExecutor(Protocol):
     size: int
 
     def put(self, items: Sequence[ClaimedRun]) -> None: ...
@@ -116,7 +116,7 @@ class Carrier(Protocol):
     def free(self) -> int: ...
 
 
-class InlineCarrier:
+class InlineExecutor:
     """Executes runs in the calling thread, one after the other."""
 
     size = 250

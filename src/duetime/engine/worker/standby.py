@@ -20,11 +20,11 @@ from duetime.engine.worker.threads import Engine
 log = logging.getLogger("duetime.worker")
 
 
-class StandIn:
+class Standby:
     def __init__(self, store: Store, clock: Clock, lease: float, make: Callable[[], Engine], patience: float) -> None:
         self._store, self._clock, self._make, self._patience = store, clock, make, patience
         self._interval = min(0.5, lease / 20)
-        self._judge = FailureDetector(clock, lease, self._interval, store.probe)
+        self._failure_detector = FailureDetector(clock, lease, self._interval, store.probe)
         self._engine: Engine | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="duetime-stand-in", daemon=True)
@@ -48,7 +48,7 @@ class StandIn:
         engine = self._engine
         if engine is not None:
             engine.worker.claiming = False
-            engine.worker.let_go(StopReason.SHUTDOWN)
+            engine.worker.stop_all(StopReason.SHUTDOWN)
         if self._thread.is_alive():
             self._thread.join()
         engine, self._engine = self._engine, None
@@ -74,7 +74,7 @@ class StandIn:
             self.decided.set()
         except StoreUnavailable as error:
             log.warning("the store is away: %s", error)
-            self._judge.forget()
+            self._failure_detector.forget()
 
     def step(self) -> None:
         """Check which workers are alive, and start or stop working accordingly."""
@@ -89,7 +89,7 @@ class StandIn:
     def _living_others(self) -> list[WorkerRow]:
         """Return the other live workers. Rescue dead ones here: a new worker would have to watch them for a lease."""
         rows = self._store.workers()
-        dead = {row.id: row for row in self._judge.observe(rows, self._me)}
+        dead = {row.id: row for row in self._failure_detector.observe(rows, self._me)}
         for row in dead.values():
             count = self._store.rescue(row.id, row.beat, self._clock.now())
             if count is not None:

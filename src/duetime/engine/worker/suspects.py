@@ -51,7 +51,7 @@ class Suspects:
 
     # -- claiming -----------------------------------------------------------------------------------------------
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Return how many more suspects may be claimed."""
         if self._parked:
             return 0

@@ -49,9 +49,9 @@ class Engine:
         self._following = clock = StoreClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
         uses = {name: kind.thread_use for name, kind in kinds.items()}
-        self.pool = Pool(self.options.threads, self._carry_out, self._ran, uses)
+        self.pool = Pool(self.options.threads, self._execute, self._ran, uses)
         self.timer = Timer(clock)
-        self.worker.carrier = self.pool
+        self.worker.executor = self.pool
         self.worker.shares.threads = self.pool.shares
         self.worker.start_later = self._start_later  # type: ignore[method-assign]
         self._store, self._clock = store, clock
@@ -60,7 +60,7 @@ class Engine:
         self._advanced = clock.monotonic()
         self._threads = [
             threading.Thread(target=target, name=f"duetime-{name}", daemon=True)
-            for name, target in (("exchange", self._exchange), ("beat", self._beat), ("watch", self._watch))
+            for name, target in (("claim", self._claim_loop), ("beat", self._beat), ("watch", self._watch))
         ]
         self._forget_store: Callable[[], None] = lambda: None
         self._next_beat = 0.0
@@ -96,7 +96,7 @@ class Engine:
         else:
             self.pool.put([item])
 
-    def _carry_out(self, item: ClaimedRun) -> None:
+    def _execute(self, item: ClaimedRun) -> None:
         timeout = item.timeout
         if timeout is None:
             self.worker.execute(item)
@@ -109,9 +109,9 @@ class Engine:
         if not self._wake.is_set():
             self._wake.set()
 
-    # -- exchanging ---------------------------------------------------------------------------------------------
+    # -- recording and claiming ----------------------------------------------------------------------------------
 
-    def _exchange(self) -> None:
+    def _claim_loop(self) -> None:
         patience = 0.05
         while not self._stopping.is_set():
             self._advanced = self._clock.monotonic()
@@ -134,14 +134,14 @@ class Engine:
 
     def _step(self) -> bool:
         self.worker.leave_to_others(STALLED)
-        return self.worker.exchange()
+        return self.worker.record_and_claim()
 
     def _fail(self, error: BaseException) -> None:
         """Log why the worker cannot continue, and stop its heartbeats, so that others take over."""
         log.critical("the worker stops: %s", error, exc_info=not isinstance(error, DuetimeError))
         self.failure = error
         self._stopping.set()
-        self.worker.let_go(StopReason.LEASE)
+        self.worker.stop_all(StopReason.LEASE)
 
     # -- liveness -----------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Engine:
             except WorkerGone:
                 self._wake.set()  # the exchange registers again
             except TRANSIENT:
-                self.worker.judge.forget()
+                self.worker.failure_detector.forget()
             except Exception as error:
                 self._fail(error)
                 return
@@ -163,7 +163,7 @@ class Engine:
         """Stop all runs when the lease expires; by timer, because the heartbeat thread may hang in the store then."""
         left = self.worker.lease.left
         if left < 0:
-            self.worker.let_go(StopReason.LEASE)
+            self.worker.stop_all(StopReason.LEASE)
         self.timer.after(max(self.worker.watch_interval, left), self._mind_the_lease)
 
     def _keep_alive(self) -> None:
@@ -220,9 +220,9 @@ class Engine:
         deadline = self._clock.monotonic() + patience
         self.worker.give_back_unstarted()
         self._drain(deadline)
-        if self.worker.hands:
-            log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.hands), patience)
-            self.worker.let_go(StopReason.SHUTDOWN)
+        if self.worker.claimed:
+            log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.claimed), patience)
+            self.worker.stop_all(StopReason.SHUTDOWN)
             self._drain(self._clock.monotonic() + min(2.0, patience))
         self._forget_store()
         self.timer.stop()
@@ -231,11 +231,11 @@ class Engine:
 
     def _drain(self, deadline: float) -> None:
         left = 1.0
-        while self.worker.hands and left > 0:  # at least once, to record the released runs
+        while self.worker.claimed and left > 0:  # at least once, to record the released runs
             self._wake.clear()
             left = max(0.0, deadline - self._clock.monotonic())
             try:
-                if not self.worker.exchange():
+                if not self.worker.record_and_claim():
                     self._wake.wait(min(left, 0.2))
                 self._keep_alive()
             except WorkerGone:
@@ -248,7 +248,7 @@ class Engine:
                 return
 
     def _leave(self) -> int:
-        left = len(self.worker.hands)
+        left = len(self.worker.claimed)
         try:
             if self.worker.id is not None:
                 self._store.retire(self.worker.id)

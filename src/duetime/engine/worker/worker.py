@@ -17,8 +17,8 @@ from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.claim_shares import ClaimShares, numbers
 from duetime.engine.worker.lease import FailureDetector, Lease
-from duetime.engine.worker.poison import Done, count_from, exchange
-from duetime.engine.worker.runner import Carrier, ClaimedRun, InlineCarrier, carry_out, give_back
+from duetime.engine.worker.poison import Done, count_from, record_and_claim_in_parts
+from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
 from duetime.engine.worker.store_clock import is_real
 from duetime.engine.worker.suspects import Suspects
 
@@ -64,15 +64,15 @@ class Worker:
         ]
         self.id: WorkerId | None = None
         self.lease = Lease(clock, options.lease)
-        self.judge = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
-        self.hands: dict[RunId, ClaimedRun] = {}
+        self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
+        self.claimed: dict[RunId, ClaimedRun] = {}
         self.shares = ClaimShares(options.ahead, 4 * options.batch)
         self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
         """True: no further run is started; runs that were not started are released."""
         self.suspects = Suspects(clock)
-        self.carrier: Carrier = InlineCarrier(self.execute)
+        self.executor: RunExecutor = InlineExecutor(self.execute)
         self._server_bound = is_real(clock)
         self._gone: WorkerId | None = None
         self._strays: list[ClaimedRun] = []
@@ -108,8 +108,8 @@ class Worker:
         if worker is None:
             return
         if self.lease.expired():  # a beat after a long pause may precede the timer that checks the lease
-            self.let_go(StopReason.LEASE)
-        items = list(self.hands.values())
+            self.stop_all(StopReason.LEASE)
+        items = list(self.claimed.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
         not_begun = [item.id for item in items if not item.begun]
         asked = self.clock.boottime()
@@ -125,20 +125,20 @@ class Worker:
             self.claiming = False
             log.error("the store was upgraded and this worker is too old to write to it; install a newer Duetime")
         for run in answer.stop:
-            if (held := self.hands.get(run)) is not None:
+            if (held := self.claimed.get(run)) is not None:
                 held.stop.set(StopReason.CANCELLED)
 
     def rescue(self) -> int:
         """Release the runs of dead workers and return their number. A worker whose own lease has expired declares
         nobody dead: what kept it from beating may keep the others from beating too."""
         if self.lease.expired():
-            self.judge.forget()
+            self.failure_detector.forget()
             return 0
         try:
             workers = self.store.workers()
-            dead_workers = self.judge.observe(workers, self.id)
+            dead_workers = self.failure_detector.observe(workers, self.id)
         except StoreUnavailable:
-            self.judge.forget()
+            self.failure_detector.forget()
             raise
         self.suspects.look_at(row.id for row in workers)
         given_back = 0
@@ -150,9 +150,9 @@ class Worker:
                 log.warning("worker %s (%s) is dead; %s of its runs were given back", dead.id, dead.name, count)
         return given_back
 
-    def let_go(self, reason: StopReason) -> None:
+    def stop_all(self, reason: StopReason) -> None:
         """Tell every claimed run to stop."""
-        for item in list(self.hands.values()):
+        for item in list(self.claimed.values()):
             item.stop.set(reason)
 
     def re_register(self, gone: WorkerId) -> None:
@@ -162,11 +162,11 @@ class Worker:
         """
         if self.id != gone:
             return
-        log.warning("worker %s was taken for dead; it drops %s runs and registers anew", gone, len(self.hands))
-        self.let_go(StopReason.LEASE)
-        self.carrier.take_back()
-        self._strays += [item for item in self.hands.values() if item.begun]
-        self.hands.clear()
+        log.warning("worker %s was taken for dead; it drops %s runs and registers anew", gone, len(self.claimed))
+        self.stop_all(StopReason.LEASE)
+        self.executor.take_back()
+        self._strays += [item for item in self.claimed.values() if item.begun]
+        self.claimed.clear()
         self.suspects.forget()
         self.id = None
         self.register()
@@ -192,13 +192,13 @@ class Worker:
         stale = self.clock.monotonic() - self._looked >= LONGEST_SLEEP
         if not stale and (self._look_at is None or self._look_at > now):
             return []
-        held = len(self.hands) - len(ending)
+        held = len(self.claimed) - len(ending)
         self._look_for_others()
-        self.shares.count(numbers(item for run, item in self.hands.items() if run not in ending))
-        room = min(self.options.batch, max(self._slots() - held, self.shares.idle))
-        exact = min(room, self.carrier.free, self._threads() - held)
-        solo = min(self.suspects.room(), room)
-        wants = self._wants_of(now, exact, solo, room)
+        self.shares.count(numbers(item for run, item in self.claimed.items() if run not in ending))
+        capacity = min(self.options.batch, max(self._slots() - held, self.shares.idle))
+        exact = min(capacity, self.executor.free, self._threads() - held)
+        solo = min(self.suspects.capacity(), capacity)
+        wants = self._wants_of(now, exact, solo, capacity)
         # What was not requested may be due, so it is requested again as soon as a run ends.
         self._blocked = len(wants) < len(self.lanes) or bool(self.shares.full(wants))
         self._stuck = not wants
@@ -211,27 +211,29 @@ class Worker:
             self._asked_for_others = now
             self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
 
-    def _wants_of(self, now: Instant, exact: int, solo: int, room: int) -> list[ClaimRequest]:
+    def _wants_of(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
         """Request what needs an idle thread, then suspects, then the rest; all kinds share the limit of each group."""
         lead, kinds = self.options.lead, self.shares.order(self.kinds)
         soon = Instant(now + lead)
-        alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "room:exact") for kind in kinds]
+        alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "slots:exact") for kind in kinds]
         self._giving_way -= {self.shares.group(kind) for kind, want in zip(kinds, alone, strict=True) if want.limit > 0}
-        suspects = [self._want(kind, lane_of(kind, suspect=True), solo, room, now, "room:solo") for kind in kinds]
+        suspects = [self._want(kind, lane_of(kind, suspect=True), solo, capacity, now, "slots:solo") for kind in kinds]
         others = [kind for kind in kinds if self.shares.group(kind) not in self._giving_way]
-        rest = [self._want(kind, lane_of(kind), room, room, soon, "room")._replace(lead=lead) for kind in others]
+        rest = [
+            self._want(kind, lane_of(kind), capacity, capacity, soon, "slots")._replace(lead=lead) for kind in others
+        ]
         bound = self._server_bound
         return [want._replace(server_bound=bound) for want in (*alone, *suspects, *rest) if want.limit > 0]
 
-    def _want(self, kind: str, lane: str, limit: int, room: int, until: Instant, share: str) -> ClaimRequest:
-        turns = self.shares.turns(kind, lane, at_once=share == "room:exact")
-        return ClaimRequest(lane, self.shares.limit(kind, limit, room), until, share, turns)
+    def _want(self, kind: str, lane: str, limit: int, capacity: int, until: Instant, share: str) -> ClaimRequest:
+        turns = self.shares.turns(kind, lane, at_once=share == "slots:exact")
+        return ClaimRequest(lane, self.shares.limit(kind, limit, capacity), until, share, turns)
 
     def _threads(self) -> int:
         """Return the number of usable threads: a run that was dropped keeps its thread until it returns."""
         if self._strays:
             self._strays = [item for item in self._strays if not item.over]
-        return self.carrier.size - len(self._strays)
+        return self.executor.size - len(self._strays)
 
     def _slots(self) -> int:
         """Return how many runs to hold: one per thread and what ends in a moment; long work is left to others."""
@@ -289,9 +291,9 @@ class Worker:
         """Return when an entry can be claimed; only the plain lane of a kind may be claimed ahead of the instant."""
         return entry.at if ":" in entry.lane else Instant(entry.at - self.options.lead)
 
-    # -- exchanging ---------------------------------------------------------------------------------------------
+    # -- recording and claiming ----------------------------------------------------------------------------------
 
-    def exchange(self) -> bool:
+    def record_and_claim(self) -> bool:
         """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
         worker = self._living()
         if self._doubt:
@@ -300,8 +302,8 @@ class Worker:
         self._mind_the_clock(now)
         batch = self._next_batch(worker)
         if released := self.suspects.ended(batch):
-            self.carrier.put(released)
-        if self._blocked and (batch or self.carrier.free):
+            self.executor.put(released)
+        if self._blocked and (batch or self.executor.free):
             self.notice()
         wants = self._wants(now, {item.id for item, _ in batch})
         if not batch and not wants:
@@ -338,10 +340,12 @@ class Worker:
     def _store(
         self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest]
     ) -> tuple[list[Claim], int, Sequence[Question]]:
-        stored = exchange(self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers)
+        stored = record_and_claim_in_parts(
+            self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers
+        )
         for item, _ in batch:
-            if self.hands.get(item.id) is item:  # if released and claimed again, it is held as another item
-                del self.hands[item.id]
+            if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
+                del self.claimed[item.id]
         return stored
 
     def _accept(self, claims: Sequence[Claim]) -> None:
@@ -349,18 +353,18 @@ class Worker:
         assert self.id is not None
         now, since = self.clock.now(), self.clock.monotonic()
         items = [ClaimedRun(claim, self.id, since) for claim in claims]
-        self.hands.update([(item.id, item) for item in items])
+        self.claimed.update([(item.id, item) for item in items])
         items = self.suspects.admit(items)
         ready = [item for item in items if item.claim.at <= now]
         if ready:
-            self.carrier.put(ready)
+            self.executor.put(ready)
         for item in items if len(ready) < len(items) else ():
             if item.claim.at > now:  # at most the lead, in case the clock is set back just now
                 self.start_later(min(item.claim.at - now, self.options.lead) / SECOND, item)
 
     def start_later(self, seconds: float, item: ClaimedRun) -> None:
         """Start a run at once, because without a timer nothing waits for its instant. `Engine` replaces this."""
-        self.carrier.put([item])
+        self.executor.put([item])
 
     def _reconcile(self) -> None:
         """Start the runs that, after a commit of unknown outcome, the store says are ours and we do not have."""
@@ -372,7 +376,7 @@ class Worker:
 
     def _has(self, claim: Claim) -> bool:
         """Return whether a claim is held, by fence: commits in doubt may have recorded a run and claimed it again."""
-        item = self.hands.get(claim.run.id)
+        item = self.claimed.get(claim.run.id)
         return item is not None and item.claim.run.fence == claim.run.fence
 
     def _mind_the_clock(self, now: Instant) -> None:
@@ -390,7 +394,7 @@ class Worker:
             self.done.append((item, give_back(item, self.clock)))
             return
         begun = self.clock.monotonic()
-        finished = carry_out(item, self.kinds, self.clock, self.lease)
+        finished = execute_run(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
         self._pace += (min(1.0, took) - self._pace) * 0.05
         if not self.shares.threads.alone:
@@ -404,16 +408,16 @@ class Worker:
         By the pace of earlier runs, all would be claimed again at once: they count as slow until they prove faster.
         """
         self._give_back(self.suspects.take_back(stalled))
-        if self.carrier.head() is None or (self.carrier.free and not self.shares.threads.divided):
+        if self.executor.head() is None or (self.executor.free and not self.shares.threads.divided):
             return
-        items = self.carrier.take_stalled(self.clock.monotonic() - stalled)
+        items = self.executor.take_stalled(self.clock.monotonic() - stalled)
         self._give_back(items)
         self.shares.stalled(items)
-        if items and self.carrier.head() is None:
+        if items and self.executor.head() is None:
             self._pace = 1.0
 
     def give_back_unstarted(self) -> int:
-        return self._give_back([*self.carrier.take_back(), *self.suspects.take_back()])
+        return self._give_back([*self.executor.take_back(), *self.suspects.take_back()])
 
     def _give_back(self, items: Sequence[ClaimedRun]) -> int:
         self.done.extend((item, give_back(item, self.clock)) for item in items)
@@ -429,4 +433,4 @@ class Worker:
             pass  # the exchange below registers again
         rescued = self.rescue()
         self.notice()
-        return self.exchange() or bool(rescued)
+        return self.record_and_claim() or bool(rescued)

@@ -15,7 +15,7 @@ from duetime.engine.ownership import EVERYBODY, ONLY_LOCAL, is_open_to
 from duetime.engine.usage import MICRO, Used
 from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent
-from duetime.kinds.prompts.inbox import LetsGo, RunHands, SchedulerOf
+from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Books, Waker, Waking
 from duetime.service.kind_spec import BuildContext
@@ -47,7 +47,8 @@ def prompt_kind(
     inboxes = _inboxes(settings)
     plain = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
     wakers = {
-        name: replace(each, agent=LetsGo(each.agent, RunHands(scheduler_of, name))) for name, each in plain.items()
+        name: replace(each, agent=ReleasingAgent(each.agent, RunCheckout(scheduler_of, name)))
+        for name, each in plain.items()
     }
     if settings.heartbeat.every:
         wakers[HEARTBEAT] = _heartbeat(settings, plain, zone, scheduler_of)
@@ -148,7 +149,7 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
         raise InvalidInput(f"heartbeat.agent: the settings name no agent {name!r} that can be woken", field="heartbeat")
     inner = wakers[name]
     instructions = Path(given.instructions).expanduser()
-    agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunHands(scheduler_of, HEARTBEAT))
+    agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunCheckout(scheduler_of, HEARTBEAT))
     return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
 
 

@@ -33,7 +33,7 @@ SchedulerOf = Callable[[], Scheduler]
 """Returns the scheduler. It holds the kinds, and these hold the agents, so it is created after them."""
 
 
-class RunHands:
+class RunCheckout:
     def __init__(self, scheduler_of: SchedulerOf, name: str) -> None:
         """`name`: the agent that gives the answers."""
         self._scheduler_of, self._name = scheduler_of, name
@@ -75,11 +75,11 @@ class RunHands:
             log.warning("what run %s took waits again only when its hold ends: %s", errand.run, given.message)
 
 
-class LetsGo:
+class ReleasingAgent:
     """Wraps an agent to release what its run still holds at the end: with its token dead, nobody could finish it."""
 
-    def __init__(self, inner: Agent, hands: RunHands) -> None:
-        self._inner, self._hands = inner, hands
+    def __init__(self, inner: Agent, checkout: RunCheckout) -> None:
+        self._inner, self._checkout = inner, checkout
 
     def wake(self, errand: Errand) -> Reply | Outcome:
         answer: Reply | Outcome = BROKE_OFF
@@ -87,7 +87,7 @@ class LetsGo:
             answer = self._inner.wake(errand)
         finally:
             if not goes_on(answer):
-                self._hands.give_back(errand, LEFT)
+                self._checkout.give_back(errand, LEFT)
         return answer
 
     def close(self) -> None:

@@ -36,10 +36,10 @@ def translated() -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise InvalidInput("text with lone surrogates cannot be stored") from error
     except psycopg.Error as error:
-        raise in_our_words(error) from error
+        raise translate(error) from error
 
 
-def in_our_words(error: psycopg.Error) -> DuetimeError | psycopg.Error:
+def translate(error: psycopg.Error) -> DuetimeError | psycopg.Error:
     """Return the error to raise instead; a fault in our own statements is returned unchanged."""
     match error:
         case errors.ProgramLimitExceeded():

@@ -23,7 +23,7 @@ from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.queries import load_queries
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import DEFINITION, DUE, RUN, LockedRun, definition_update, holding_of, run_update, schedule_of
-from duetime.stores.transaction import FEW, OwnerKey, SharedReading, takes_turns
+from duetime.stores.transaction import FEW, OwnerKey, SharedReads, takes_turns
 
 
 def numbers(values: Iterable[int | None]) -> str:
@@ -62,7 +62,7 @@ _ATTEMPTS = "nnnntt"
 _DUE = "tnnnt"
 
 
-class PostgresTransaction(SharedReading, RemoteRows, RevocationRows):
+class PostgresTransaction(SharedReads, RemoteRows, RevocationRows):
     """Buffers statements until a result is needed and then sends them in one burst: a single round trip.
 
     Every burst ends with a sync. Between two bursts the server sees an idle transaction, which it ends after a

@@ -97,7 +97,7 @@ class SqliteStore(BaseStore):
         self._closed = threading.Event()
         self._busy = BUSY_SECONDS
         with translated(self.path):
-            self._refuse_strangers()
+            self._refuse_foreign_file()
             self._writer = self._connect()
             self._reader = self._writer if self.in_memory else self._connect()
         if self.in_memory:
@@ -110,7 +110,7 @@ class SqliteStore(BaseStore):
     def in_memory(self) -> bool:
         return self.path == MEMORY
 
-    def _refuse_strangers(self) -> None:
+    def _refuse_foreign_file(self) -> None:
         """Refuse another program's database before setting anything: even the journal mode would change the file."""
         if self.in_memory:
             return

@@ -20,13 +20,13 @@ from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.queries import load_queries
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import LockedRun, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
-from duetime.stores.transaction import FEW, OwnerKey, SharedReading, Taken, takes_turns
+from duetime.stores.transaction import FEW, OwnerKey, SharedReads, Taken, takes_turns
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", HeldRun, Schedule)
 
 
-class SqliteTransaction(SharedReading, RemoteRows, RevocationRows):
+class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
     """SQLite has one writer, so BEGIN IMMEDIATE takes every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:

@@ -13,7 +13,7 @@ from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.kinds.notifications.delivery import Parcel
 from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign, Tried
-from duetime.net.outcomes import muffled
+from duetime.net.outcomes import silenced
 
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
 _PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
@@ -52,7 +52,7 @@ class AppriseChannel:
         except ImportError:
             return f"{where}: its url needs Apprise; install it with: pip install 'duetime[channels]'"
         self._apprise = apprise
-        with muffled():
+        with silenced():
             try:
                 service = self._service(apprise)
             except Exception as error:  # its message may quote the address
@@ -92,7 +92,7 @@ class AppriseChannel:
         assert apprise is not None
         fields = parcel.fields
         written_in = "markdown" if fields.get("markdown") else "text"
-        with muffled():
+        with silenced():
             try:
                 service = self._service(apprise)
                 service.socket_connect_timeout = min(service.socket_connect_timeout, parcel.patience)

@@ -55,7 +55,7 @@ class Unusable(NamedTuple):
     reason: str
 
 
-class Hands(Protocol):
+class Checkout(Protocol):
     """Holds waiting prompts on behalf of the errand's own run."""
 
     def take(self, errand: Errand) -> Sequence[DuePrompt]:
@@ -74,9 +74,9 @@ class Hands(Protocol):
 class HeartbeatAgent:
     """Wakes another agent. It is woken by the heartbeat's schedule, and by any due prompt that names it."""
 
-    def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, hands: Hands) -> None:
+    def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, checkout: Checkout) -> None:
         self._inner, self._instructions = inner, instructions
-        self._owner, self._zone, self._hands = owner, zone, hands
+        self._owner, self._zone, self._checkout = owner, zone, checkout
 
     def wake(self, errand: Errand) -> Reply | Outcome:
         if errand.owner != self._owner:  # other owners must not read the standing instructions
@@ -88,14 +88,14 @@ class HeartbeatAgent:
         taken: list[DuePrompt] = []
         answer: Reply | Outcome = BROKE_OFF
         try:
-            taken += self._hands.take(errand)
+            taken += self._checkout.take(errand)
             text = beat_text(standing, own, taken, self._zone, secrets.token_hex(8))
             answer = self._inner.wake(replace(_as_deep_as(errand, taken), text=text))
             if isinstance(answer, Reply) and _is_about(own, taken) and _is_an_ending(answer, errand):
-                self._hands.finish(errand, taken[0], answer)
+                self._checkout.finish(errand, taken[0], answer)
         finally:
             if not goes_on(answer):
-                self._hands.give_back(errand, self._why_back(answer, errand, len(taken)))
+                self._checkout.give_back(errand, self._why_back(answer, errand, len(taken)))
         return answer
 
     def _why_back(self, answer: Reply | Outcome, errand: Errand, taken: int) -> str:
@@ -105,7 +105,7 @@ class HeartbeatAgent:
         error = answer.error if isinstance(answer, Reply | Retry | Failed) else None
         if error is not None:
             return shorten_error(f"the heartbeat failed: {error}")
-        return NOT_REACHED if taken and self._hands.left(errand) < taken else LEFT
+        return NOT_REACHED if taken and self._checkout.left(errand) < taken else LEFT
 
     def close(self) -> None:
         self._inner.close()

@@ -10,7 +10,7 @@ import pytest
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import StoreUnusable
 from duetime.engine.model import WorkerId
-from duetime.engine.worker.standby import StandIn
+from duetime.engine.worker.standby import Standby
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 
@@ -36,23 +36,23 @@ class Hand:
         self._store.retire(self.id)
         return 0
 
-    def let_go(self, reason: object) -> None: ...
+    def stop_all(self, reason: object) -> None: ...
 
 
 class Scene:
     def __init__(self, store: SqliteStore) -> None:
         self.store, self.clock = store, SettableClock(START)
 
-    def stand_in(self) -> StandIn:
+    def stand_in(self) -> Standby:
         def make() -> Any:
             return Hand(self.store, self.clock)
 
-        return StandIn(self.store, self.clock, LEASE, make, patience=0)
+        return Standby(self.store, self.clock, LEASE, make, patience=0)
 
     def worker(self, *, session: bool = False) -> WorkerId:
         return self.store.register("another", ["job"], session, self.clock.now(), int(LEASE * SECOND))
 
-    def steps(self, stand_in: StandIn, seconds: float, beating: WorkerId | None = None) -> None:
+    def steps(self, stand_in: Standby, seconds: float, beating: WorkerId | None = None) -> None:
         """Looks as often as the thread would."""
         for _ in range(round(seconds / 0.1)):
             self.clock.move_to(Instant(self.clock.now() + SECOND // 10))

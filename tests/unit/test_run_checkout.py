@@ -19,7 +19,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.agent import Errand, Reply, Spent
 from duetime.kinds.prompts.agents.heartbeat import BEAT, HeartbeatAgent
-from duetime.kinds.prompts.inbox import LetsGo, RunHands
+from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout
 from duetime.testing import Simulation
 from tests.support.agent import Agent
 from tests.support.hand import value_of
@@ -37,7 +37,7 @@ class Inbox:
     def __init__(self) -> None:
         self.time = Simulation(NOON)
         self.app = self.time.duetime.app
-        self.hands = RunHands(lambda: self.app.scheduler, "heartbeat")
+        self.checkout = RunCheckout(lambda: self.app.scheduler, "heartbeat")
         self.agent = Agent(self.app.services, TOKEN)
 
     def gets(self, *prompts: str, **policy: object) -> None:
@@ -51,7 +51,7 @@ class Inbox:
         return {run.name: run for run in self.app.store.runs(RunQuery(kind="prompt")).items}
 
     def taken(self, woken: Errand) -> list[str]:
-        return [due.prompt for due in self.hands.take(woken)]
+        return [due.prompt for due in self.checkout.take(woken)]
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ class Acts:
 def test_its_own_token_finishes_what_a_run_took(inbox: Inbox) -> None:
     inbox.gets("plants", "cat")
     woken = errand(prompt=BEAT)
-    plants, cat = inbox.hands.take(woken)
-    assert inbox.hands.left(woken) == 2
+    plants, cat = inbox.checkout.take(woken)
+    assert inbox.checkout.left(woken) == 2
     assert inbox.agent.hears("finish_prompt", run_id=plants.run, result="wet") == f"Finished task #{plants.task}."
-    assert inbox.hands.left(woken) == 1
+    assert inbox.checkout.left(woken) == 1
     later = Agent(inbox.app.services, TOKEN._replace(holder=run_holder(7, 2)))
     assert later.hears("finish_prompt", run_id=cat.run, result="x") == f"Run {cat.run} is not yours to finish."
-    inbox.hands.give_back(woken, "it rains")
+    inbox.checkout.give_back(woken, "it rains")
     run = inbox.runs()["cat"]
     assert (run.status, run.holder, run.attempt, run.error) == ("waiting", None, 0, "it rains")
     assert inbox.runs()["plants"].result == '"wet"'
@@ -96,7 +96,7 @@ def test_it_has_them_as_long_as_it_lasts(inbox: Inbox) -> None:
     assert inbox.taken(woken) == ["plants"]
     inbox.time.advance(timedelta(minutes=10))
     assert inbox.agent.hears("take_prompt") == "Nothing is due."
-    assert inbox.hands.left(woken) == 1
+    assert inbox.checkout.left(woken) == 1
 
 
 def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
@@ -104,18 +104,18 @@ def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
     inbox.gets("plants", "cat", "windows")
     woken = errand(prompt=BEAT)
     assert inbox.taken(woken) == ["plants", "cat", "windows"]
-    inbox.hands.give_back(woken, LEFT)
+    inbox.checkout.give_back(woken, LEFT)
     for prompt in ("plants", "cat", "windows"):
-        [due] = inbox.hands.take(woken)
+        [due] = inbox.checkout.take(woken)
         assert due.prompt == prompt
-        inbox.hands.finish(woken, due, Reply(text=f"{prompt}: done."))
+        inbox.checkout.finish(woken, due, Reply(text=f"{prompt}: done."))
     assert inbox.taken(woken) == []
     for reason in ("the heartbeat failed: no room", "the heartbeat was stopped (shutdown)"):
         inbox.gets(f"{reason} 1", f"{reason} 2")
         assert len(inbox.taken(woken)) == 2
-        inbox.hands.give_back(woken, reason)
+        inbox.checkout.give_back(woken, reason)
         assert len(inbox.taken(woken)) == 2, "by no fault of theirs"
-        inbox.hands.give_back(woken, reason)
+        inbox.checkout.give_back(woken, reason)
         for run in inbox.runs().values():
             inbox.app.scheduler.cancel_run(LOCAL, run.id)
 
@@ -123,9 +123,9 @@ def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
 def test_an_answer_is_kept_with_its_calls_and_what_it_used(inbox: Inbox) -> None:
     inbox.gets("plants")
     woken = errand(prompt=BEAT)
-    [due] = inbox.hands.take(woken)
+    [due] = inbox.checkout.take(woken)
     calls = [{"name": "schedule", "arguments": {}}]
-    inbox.hands.finish(woken, due, Reply(text="Wet.", tool_calls=calls, spent=Spent(input_tokens=5)))
+    inbox.checkout.finish(woken, due, Reply(text="Wet.", tool_calls=calls, spent=Spent(input_tokens=5)))
     kept = json.loads(inbox.runs()["plants"].result or "")
     assert (kept["text"], kept["agent"]) == ("Wet.", "heartbeat")
     assert kept["tool_calls"] == calls and kept["usage"] == {"input_tokens": 5}
@@ -135,21 +135,21 @@ def test_an_answer_is_kept_with_its_calls_and_what_it_used(inbox: Inbox) -> None
 def test_an_answer_that_is_no_success_fails_it(inbox: Inbox, reply: Reply) -> None:
     inbox.gets("plants")
     woken = errand(prompt=BEAT)
-    [due] = inbox.hands.take(woken)
-    inbox.hands.finish(woken, due, reply)
+    [due] = inbox.checkout.take(woken)
+    inbox.checkout.finish(woken, due, reply)
     assert inbox.runs()["plants"].status == "failed"
 
 
 def test_an_answer_that_comes_too_late_is_said_so(inbox: Inbox, caplog: pytest.LogCaptureFixture) -> None:
     inbox.gets("plants", "cat")
     woken = errand(prompt=BEAT)
-    plants, cat = inbox.hands.take(woken)
+    plants, cat = inbox.checkout.take(woken)
     inbox.agent.use("finish_prompt", run_id=plants.run, result="wet")
     value_of(inbox.app.scheduler.cancel_run(LOCAL, cat.run))
     with caplog.at_level(logging.WARNING):
-        inbox.hands.finish(woken, plants, Reply(text="All is done."))
+        inbox.checkout.finish(woken, plants, Reply(text="All is done."))
         assert not caplog.messages, "its agent has finished it already"
-        inbox.hands.finish(woken, cat, Reply(text="All is done."))
+        inbox.checkout.finish(woken, cat, Reply(text="All is done."))
     lost = f"the answer of run 7 to the prompt of run {cat.run} is lost: Run {cat.run} is not yours to finish."
     assert caplog.messages == [lost]
     assert inbox.runs()["plants"].result == '"wet"'
@@ -161,7 +161,7 @@ def test_a_run_that_is_over_has_nothing_in_its_hands(inbox: Inbox) -> None:
     def takes() -> None:
         assert "run_id" in inbox.agent.knows("take_prompt")
 
-    LetsGo(Acts(takes), inbox.hands).wake(errand())
+    ReleasingAgent(Acts(takes), inbox.checkout).wake(errand())
     assert [(run.holder, run.attempt) for run in inbox.runs().values()] == [(None, 0), (None, 0)]
 
     def breaks() -> None:
@@ -169,14 +169,14 @@ def test_a_run_that_is_over_has_nothing_in_its_hands(inbox: Inbox) -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        LetsGo(Acts(breaks), inbox.hands).wake(errand())
+        ReleasingAgent(Acts(breaks), inbox.checkout).wake(errand())
     assert inbox.runs()["plants"].holder is None and inbox.runs()["plants"].error == LEFT
 
 
 def test_a_run_that_goes_on_keeps_what_it_took(inbox: Inbox) -> None:
     inbox.gets("plants")
     later = Reply(waiting_until=Instant(inbox.time.clock.now() + 60 * SECOND))
-    LetsGo(Acts(lambda: inbox.agent.use("take_prompt"), later), inbox.hands).wake(errand())
+    ReleasingAgent(Acts(lambda: inbox.agent.use("take_prompt"), later), inbox.checkout).wake(errand())
     assert inbox.runs()["plants"].holder == TOKEN.holder
 
 
@@ -192,7 +192,7 @@ def test_a_whole_beat(inbox: Inbox, tmp_path: Path) -> None:
         inbox.gets("door")
         assert inbox.agent.knows("take_prompt")["prompt"] == "door"
 
-    HeartbeatAgent(Acts(works), file, "local", "UTC", inbox.hands).wake(errand(prompt=BEAT))
+    HeartbeatAgent(Acts(works), file, "local", "UTC", inbox.checkout).wake(errand(prompt=BEAT))
     runs = inbox.runs()
     assert [runs[name].result for name in ("plants", "windows")] == ['"plants: done"', '"windows: done"']
     for name in ("cat", "door"):
