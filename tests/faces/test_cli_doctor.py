@@ -12,7 +12,7 @@ import pytest
 
 from duetime.app import build
 from duetime.cli.setup import doctor_store
-from duetime.cli.setup.doctor_settings import token_checks
+from duetime.cli.setup.doctor import token_checks
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.outcome import Failed
 from duetime.kinds.prompts.agents.models import EXAMPLE

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.cli.setup.init_choices import unguessable_prefix
-from duetime.cli.setup.toml_text import CannotChange, with_values
+from duetime.cli.setup.init_choices import CannotChange, unguessable_prefix, with_values
 from duetime.settings import load_settings
 from tests.support.cli import Cli
 from tests.support.settings import write_trusted

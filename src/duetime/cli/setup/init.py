@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.cli.setup import init_choices, toml_text
+from duetime.cli.setup import init_choices
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
@@ -120,7 +120,7 @@ def _read(path: Path) -> str:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
 
 
-def _may_replace(path: Path, before: str, changes: dict[toml_text.Path, Any], json_: bool) -> bool:
+def _may_replace(path: Path, before: str, changes: dict[init_choices.Key, Any], json_: bool) -> bool:
     """Ask before replacing values in the file; additions need no confirmation."""
     replaced = [".".join(name) for name in changes if _stands(tomllib.loads(before), name)]
     if not replaced:
@@ -130,7 +130,7 @@ def _may_replace(path: Path, before: str, changes: dict[toml_text.Path, Any], js
     return agreed(f"\n{clean(path)} says otherwise for {clean(', '.join(replaced))}. Replace it?")
 
 
-def _stands(document: Any, path: toml_text.Path) -> bool:
+def _stands(document: Any, path: init_choices.Key) -> bool:
     for name in path:
         if not isinstance(document, dict) or name not in document:
             return False
@@ -138,10 +138,10 @@ def _stands(document: Any, path: toml_text.Path) -> bool:
     return True
 
 
-def _changed(path: Path, before: str, changes: dict[toml_text.Path, Any]) -> str:
+def _changed(path: Path, before: str, changes: dict[init_choices.Key, Any]) -> str:
     try:
-        return toml_text.with_values(before or HEADING, changes)
-    except toml_text.CannotChange:
+        return init_choices.with_values(before or HEADING, changes)
+    except init_choices.CannotChange:
         names = ", ".join(".".join(name) for name in changes)
         raise InvalidInput(f"{path} is written in a way that is not changed here; set {names} in it yourself") from None
 
@@ -174,7 +174,7 @@ def _trust(path: Path, made: Path) -> None:
 # -- summary and next steps -------------------------------------------------------------------------------------------
 
 
-def _tell(path: Path, changes: dict[toml_text.Path, Any], settings: Settings, json_: bool) -> None:
+def _tell(path: Path, changes: dict[init_choices.Key, Any], settings: Settings, json_: bool) -> None:
     subscribe = _addresses(settings)
     following = [_keeps_running(), ("notify", "send", "It works", "--topic", _topic(settings, changes))]
     stays = alerts_warning(settings)
@@ -215,7 +215,7 @@ def _addresses(settings: Settings) -> dict[str, str]:
     return {topic: _address(settings, topic) for topic in topics} if settings.notifications.server else {}
 
 
-def _topic(settings: Settings, changes: Mapping[toml_text.Path, Any]) -> str:
+def _topic(settings: Settings, changes: Mapping[init_choices.Key, Any]) -> str:
     """Return the topic for a first test message: the channel that was just set up, if there is one."""
     new = (path[1] for path in changes if path[0] == "channels")
     return next(new, REMINDERS if settings.notifications.server else next(iter(settings.channels), REMINDERS))
@@ -232,7 +232,7 @@ def _keeps_running() -> tuple[str, ...]:
     return ("service", "install") if managed else ("serve",)
 
 
-def _taken_out(changes: Mapping[toml_text.Path, Any]) -> list[str]:
+def _taken_out(changes: Mapping[init_choices.Key, Any]) -> list[str]:
     if ("notifications", "server") not in changes or changes.get(("notifications", "token")) != "":
         return []
     return ["the token of the server before was taken out, for this one must not see it; --token gives it its own"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from duetime.cli.setup.toml_text import Path
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.times.zones import known_zone
 from duetime.engine.topics import is_topic
@@ -17,6 +17,12 @@ from duetime.settings import Settings, local_zone
 from duetime.settings.sections import INBOX
 from duetime.terminal.questions import ask, ask_secret, choose
 
+if TYPE_CHECKING:
+    from tomlkit.container import Container
+
+
+Key: TypeAlias = tuple[str, ...]
+"""The name of a setting: its tables, then its own."""
 PUBLIC = "https://ntfy.sh"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 12
@@ -33,9 +39,9 @@ class Choices(NamedTuple):
     zone: str | None = None
     agent: str | None = None
 
-    def changes(self, settings: Settings) -> dict[Path, Any]:
+    def changes(self, settings: Settings) -> dict[Key, Any]:
         """Return the values that differ from the present settings, by the names of the settings."""
-        wanted: dict[Path, Any] = {}
+        wanted: dict[Key, Any] = {}
         if self.zone is not None and self.zone != settings.timezone:
             wanted["timezone",] = self.zone
         if self.agent is not None and self.agent != settings.agent:
@@ -193,3 +199,45 @@ def _name_problem(name: str) -> str | None:
 def _agent_problem(agent: str, settings: Settings) -> str | None:
     known: Mapping[str, object] = {INBOX: None, **PRESETS, **settings.agents}
     return None if agent in known else f"there is no {agent!r}; there are {', '.join(known)}"
+
+
+# Changes to a TOML text that leave every other line, comments included, as they are.
+
+
+class CannotChange(Exception):
+    """Raised for a text that is not edited, such as one with inline tables."""
+
+
+def with_values(text: str, changes: Mapping[Key, Any]) -> str:
+    """Return the text with these values, each named by its tables and its key. The result is parsed and verified."""
+    import tomlkit
+
+    wanted, document = tomllib.loads(text), tomlkit.parse(text)
+    if any(_without_header(document, path[:-1]) for path in changes):
+        raise CannotChange
+    for path, value in changes.items():
+        _put(wanted, path, value, dict)
+        _put(document, path, value, tomlkit.table)
+    made = tomlkit.dumps(document).strip("\n") + "\n"
+    if tomllib.loads(made) != wanted:  # values of tables that are written partly in dotted keys can be misplaced
+        raise CannotChange
+    return made
+
+
+def _put(document: Any, path: Key, value: Any, table: Callable[[], Any]) -> None:
+    for name in path[:-1]:
+        document = document.setdefault(name, table())
+    document[path[-1]] = value
+
+
+def _without_header(container: Container, tables: Key) -> bool:
+    """Check whether a table is written as `name = {…}` or `name.key = …`, where a value has no line of its own."""
+    from tomlkit.items import InlineTable, Table
+
+    return any(
+        isinstance(item, InlineTable)
+        or (key.is_dotted() and len(tables) == 1)
+        or (isinstance(item, Table) and _without_header(item.value, tables[1:]))
+        for key, item in container.body
+        if key is not None and tables[:1] == (key.key,)
+    )
