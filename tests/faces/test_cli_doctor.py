@@ -89,7 +89,7 @@ def test_the_standing_instructions_are_read(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_prompts_that_name_an_agent_that_is_gone(cli: Cli, tmp_path: Path) -> None:
-    settings(tmp_path, '[agents.coder]\ncommand = ["sh"]\n[agents.services]\ntype = "inbox"')
+    settings(tmp_path, '[agents.coder]\ncommand = ["sh"]\n[agents.desk]\ntype = "inbox"')
     for more in (["--agent", "coder"], ["--agent", "coder"], ["--agent", "desk"], ["--agent", "inbox"], ["--remind"]):
         assert cli("prompt", "add", "look", "--every", "2h", *more).code == 0
     assert [status for status, _ in told(cli)] == ["ok"]
