@@ -31,10 +31,10 @@ class Agent(BaseHTTPRequestHandler):
         if not is_genuine(self.headers.get("Duetime-Signature", ""), body):
             self.send_error(401)
             return
-        errand = json.loads(
+        message = json.loads(
             body
         )  # `text` is the prompt with words around it that say whose it is: give that to a model
-        answer = {"text": f"Done for {errand['owner']}: {errand['prompt']}", "usage": {"output_tokens": 12}}
+        answer = {"text": f"Done for {message['owner']}: {message['prompt']}", "usage": {"output_tokens": 12}}
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())

@@ -214,10 +214,10 @@ class App:
 
         This is called before the worker of this process starts, so any live worker is another one.
         """
-        from duetime.kinds.prompts.agents.heartbeat import keep_beat
+        from duetime.kinds.prompts.agents.heartbeat import sync_heartbeat
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
-        keep_beat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
+        sync_heartbeat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
 
     def close(self) -> None:
         for kind in self.kinds.values():

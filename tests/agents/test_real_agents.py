@@ -21,7 +21,7 @@ from tests.support.model_server import call as use
 from tests.support.node import AGENTS, Node, NoNode, installed
 from tests.support.programs import watched_temporary_folder
 from tests.support.settings import write_trusted
-from tests.support.waking import errand, failed, over_stdio, replied, succeeded
+from tests.support.waking import agent_request, failed, over_stdio, replied, succeeded
 from tests.support.workers import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -95,7 +95,7 @@ def prompts(served: Served, status: str = "pending", token: str | None = None) -
 def test_it_uses_the_tools_and_answers(name: str, node: Node, home: Path, runs: Path, served: Served) -> None:
     before = prompts(served, token=served.token)
     with ModelServer(SCRIPT) as model:
-        given = errand(Access(served.url, served.token), PROMPT, patience=90.0)
+        given = agent_request(Access(served.url, served.token), PROMPT, patience=90.0)
         reply = succeeded(agent_named(name, node, home, model).wake(given))
         first = model.conversation[0]
     assert any(PROMPT in said for said in first.said), "the prompt arrived as it was"
@@ -126,7 +126,7 @@ def test_it_offers_no_other_tools(
     (tmp_path / "work").mkdir()
     folder = str(tmp_path / "work") if has_folder else ""
     with ModelServer([say("Nothing to do.")]) as model:
-        given = errand(Access(served.url, served.token), patience=90.0)
+        given = agent_request(Access(served.url, served.token), patience=90.0)
         succeeded(agent_named(name, node, home, model, folder=folder).wake(given))
         offered = every_tool(model.conversation[0])
     own = {each.name for each in tools_of(FAMILIES)}
@@ -145,7 +145,7 @@ def every_tool(request: Request) -> list[str]:
 @pytest.mark.parametrize("name", MADE)
 def test_it_uses_a_server_over_stdio(name: str, node: Node, home: Path, runs: Path, tmp_path: Path) -> None:
     with ModelServer(SCRIPT) as model:
-        given = errand(over_stdio(tmp_path), PROMPT, patience=90.0)
+        given = agent_request(over_stdio(tmp_path), PROMPT, patience=90.0)
         reply = succeeded(agent_named(name, node, home, model, folder=str(tmp_path)).wake(given))
     assert [each["name"] for each in reply.tool_calls] == ["schedule", "schedule_edit"]
     assert reply.text == "All is scheduled." and not (tmp_path / "x").exists()
@@ -154,13 +154,15 @@ def test_it_uses_a_server_over_stdio(name: str, node: Node, home: Path, runs: Pa
 @pytest.mark.parametrize("name", MADE)
 def test_a_model_that_refuses_is_a_failure(name: str, node: Node, home: Path, runs: Path, served: Served) -> None:
     with ModelServer([fail(400, "this model is retired")]) as model:
-        reply = agent_named(name, node, home, model).wake(errand(Access(served.url, served.token), patience=60.0))
+        reply = agent_named(name, node, home, model).wake(
+            agent_request(Access(served.url, served.token), patience=60.0)
+        )
     assert "this model is retired" in failed(reply)
 
 
 def test_claude_ends_with_what_is_left_of_the_day(node: Node, home: Path, runs: Path, served: Served) -> None:
     with ModelServer(SCRIPT, usage=(1000, 100)) as model:
-        given = errand(Access(served.url, served.token), patience=60.0, left=Left(micros=100))
+        given = agent_request(Access(served.url, served.token), patience=60.0, left=Left(micros=100))
         reply = replied(agent_named("claude", node, home, model).wake(given))
     assert "maximum budget" in failed(reply) and len(reply.tool_calls) == 1 and reply.spent.dollars > 0
 
@@ -171,7 +173,7 @@ def test_one_that_hangs_is_ended_with_all_it_started(
 ) -> None:
     """Its server over stdio as well: the fixture looks for what is left."""
     with ModelServer([silence()]) as model:
-        reply = agent_named(name, node, home, model).wake(errand(over_stdio(tmp_path), patience=8.0))
+        reply = agent_named(name, node, home, model).wake(agent_request(over_stdio(tmp_path), patience=8.0))
     assert reply.error == "timed out after 8 s"
 
 
@@ -191,7 +193,7 @@ def test_a_tool_that_is_not_allowed_is_no_success(
     (tmp_path / "work").mkdir()
     with ModelServer([use(tool, {place: "/etc"}), say("I could not read it.")]) as model:
         woken = agent_named(name, node, home, model, folder=str(tmp_path / "work"))
-        reply = woken.wake(errand(Access(served.url, served.token), patience=60.0))
+        reply = woken.wake(agent_request(Access(served.url, served.token), patience=60.0))
     assert reply.denied == [tool] and f"not allowed to use {tool}" in failed(reply)
 
 
@@ -207,7 +209,7 @@ def test_opencode_reads_nothing_that_other_servers_of_its_user_offer(
     with ModelServer(script) as model:
         woken = agent_named("opencode", node, home, model, folder=str(tmp_path / "work"))
         add_server(home, "mine", over_stdio(tmp_path))
-        reply = woken.wake(errand(Access(served.url, served.token), patience=60.0))
+        reply = woken.wake(agent_request(Access(served.url, served.token), patience=60.0))
         offered = model.conversation[0].tools
     assert not any(each.startswith("mine_") for each in offered)
     first, second = reply.tool_calls

@@ -19,7 +19,7 @@ from tests.support.chatting import chat, chatting
 from tests.support.cli import Answer
 from tests.support.mcp import SAMPLES, World, unique, world
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say, together
-from tests.support.waking import errand, over_stdio, succeeded
+from tests.support.waking import agent_request, over_stdio, succeeded
 
 MODELS = (EXAMPLE, "openai:gpt-5", "openai-chat:gpt-5", "google:gemini-2.5-pro")
 CRON = {"message": "Standup", "notification_topic": "work-standup", "cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}
@@ -68,7 +68,7 @@ def test_a_woken_agent_over_http(model: str, shared_world: World, monkeypatch: p
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         reply = succeeded(
-            BuiltinAgent(model, SystemClock(), "Europe/Berlin").wake(errand(access, "Plan my day.", owner=owner))
+            BuiltinAgent(model, SystemClock(), "Europe/Berlin").wake(agent_request(access, "Plan my day.", owner=owner))
         )
     assert reply.text == "The plants move to 2031-02-10T16:00:00+01:00."
     assert len(reply.tool_calls) == 9 and not any(each.get("failed") for each in reply.tool_calls)
@@ -83,7 +83,7 @@ def test_a_woken_agent_over_stdio(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         reply = succeeded(
-            BuiltinAgent(EXAMPLE, SystemClock(), "UTC").wake(errand(over_stdio(tmp_path, "--tasks", SAMPLES)))
+            BuiltinAgent(EXAMPLE, SystemClock(), "UTC").wake(agent_request(over_stdio(tmp_path, "--tasks", SAMPLES)))
         )
     assert len(reply.tool_calls) == 9 and not any(each.get("failed") for each in reply.tool_calls)
 

@@ -155,14 +155,14 @@ def test_an_agent_that_answers_later_finishes_what_its_beat_took(tmp_path: Path)
             plants, cat = (there.run_of(task, "waiting").id for task in tasks)
             there.app.scheduler.resume(LOCAL, beat.definition.public_id)
             [request, *_] = hook.wait_for(1)
-            errand = json.loads(request.body)
-            assert f"run_id {plants}," in errand["text"] and f"run_id {cat}," in errand["text"]
+            agent_request = json.loads(request.body)
+            assert f"run_id {plants}," in agent_request["text"] and f"run_id {cat}," in agent_request["text"]
             there.run_of(beat.definition.id, "waiting")
             assert client.call("take_prompt").text == "Nothing is due.", "they are in the hands of the webhook"
             there.app.scheduler.pause(LOCAL, beat.definition.public_id)
-            with there.agent(token=errand["access"]["token"]) as agent:
+            with there.agent(token=agent_request["access"]["token"]) as agent:
                 agent.knows("finish_prompt", run_id=plants, result="Wet.")
-                agent.knows("finish_prompt", run_id=errand["run"], result="I did one of two.")
+                agent.knows("finish_prompt", run_id=agent_request["run"], result="I did one of two.")
             assert there.ended(tasks[0]).result == '"Wet."'
             left = there.run_of(tasks[1], "waiting")
             assert (left.holder, left.attempt, left.error) == (None, 0, LEFT)

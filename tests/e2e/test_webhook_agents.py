@@ -24,8 +24,12 @@ def test_it_answers_at_once(shared_agency: Agency) -> None:
     assert run.status == "completed" and result_of(run) == {"text": "Did: Look.", "agent": "remote"}
     [message] = there.arrived(owner, "hooks")
     assert message["message"] == "Did: Look."
-    errand = there.errand(owner)
-    assert (errand["run"], errand["task"], errand["access"]["url"]) == (run.id, task, there.world.served.url)
+    agent_request = there.agent_request(owner)
+    assert (agent_request["run"], agent_request["task"], agent_request["access"]["url"]) == (
+        run.id,
+        task,
+        there.world.served.url,
+    )
 
 
 def test_it_is_called_by_us(shared_agency: Agency) -> None:
@@ -46,8 +50,8 @@ def test_it_answers_later_with_its_token_alone(shared_agency: Agency) -> None:
             for each in ("this", "that")
         ]
         runs = [there.run_of(task, "waiting") for task in tasks]
-        errands = [there.errand(owner, number) for number in (1, 2)]
-        tokens = {errand["run"]: errand["access"]["token"] for errand in errands}
+        agent_requests = [there.agent_request(owner, number) for number in (1, 2)]
+        tokens = {agent_request["run"]: agent_request["access"]["token"] for agent_request in agent_requests}
         mine, other = (run.id for run in runs)
         assert client.call("take_prompt").text == "Nothing is due.", "it is in the hands of the webhook"
         assert client.call("finish_prompt", run_id=mine, result="x").text == f"Run {mine} is not yours to finish."
@@ -74,10 +78,10 @@ def test_it_is_done_before_it_said_that_it_will_be(shared_agency: Agency) -> Non
     there, owner = shared_agency, unique("owner")
     with there.agent(owner) as client:
         task = client.knows("schedule", prompt="Do it later, in no hurry.", at="now", agent="remote")["id"]
-    errand = there.errand(owner)
-    with there.agent(token=errand["access"]["token"]) as hook:
+    agent_request = there.agent_request(owner)
+    with there.agent(token=agent_request["access"]["token"]) as hook:
         assert hook.knows("schedule_list", status="all")["total"] == 1
-        assert hook.knows("finish_prompt", run_id=errand["run"], result="Quick.")["status"] == "completed"
+        assert hook.knows("finish_prompt", run_id=agent_request["run"], result="Quick.")["status"] == "completed"
     assert there.ended(task).result == '"Quick."'
 
 
@@ -87,12 +91,12 @@ def test_it_answers_later_over_plain_http_as_it_would_at_once(shared_agency: Age
     answer = {"text": "Done at last.", "outcome": {"ok": True}, "usage": {"input_tokens": 70, "output_tokens": 30}}
     with there.agent(owner) as client:
         task = client.knows("schedule", prompt="Do it later, in no hurry.", at="now", agent="remote")["id"]
-    errand = there.errand(owner)
-    headers = {"Authorization": f"Bearer {errand['access']['token']}"}
-    finished = httpx2.post(errand["callback"]["url"], headers=headers, json=answer, timeout=20)
+    agent_request = there.agent_request(owner)
+    headers = {"Authorization": f"Bearer {agent_request['access']['token']}"}
+    finished = httpx2.post(agent_request["callback"]["url"], headers=headers, json=answer, timeout=20)
     assert finished.status_code == 200, finished.text
     assert result_of(there.ended(task)) == {**answer, "agent": "remote"}
-    assert httpx2.post(errand["callback"]["url"], headers=headers, json=answer, timeout=20).status_code == 401
+    assert httpx2.post(agent_request["callback"]["url"], headers=headers, json=answer, timeout=20).status_code == 401
 
 
 def test_it_is_told_the_address_that_the_operator_set(tmp_path: Path) -> None:
@@ -104,16 +108,16 @@ def test_it_is_told_the_address_that_the_operator_set(tmp_path: Path) -> None:
             with there.agent("ada") as client:
                 run = there.ended(client.knows("schedule", prompt="Look.", at="now", agent="remote")["id"])
             [request] = hooks.wait_for(1)
-    errand = json.loads(request.body)
-    assert run.status == "completed" and errand["access"]["url"] == "https://duetime.example.org/mcp"
-    assert errand["callback"]["url"] == f"https://duetime.example.org/api/v1/runs/{run.id}/finish"
+    agent_request = json.loads(request.body)
+    assert run.status == "completed" and agent_request["access"]["url"] == "https://duetime.example.org/mcp"
+    assert agent_request["callback"]["url"] == f"https://duetime.example.org/api/v1/runs/{run.id}/finish"
 
 
 def test_a_token_of_a_run_opens_nothing_else(shared_agency: Agency) -> None:
     there, owner = shared_agency, unique("owner")
     with there.agent(owner) as client:
         there.run_of(client.knows("schedule", prompt="Do it later.", at="now", agent="remote")["id"], "waiting")
-    token = there.errand(owner)["access"]["token"]
+    token = there.agent_request(owner)["access"]["token"]
     header, body, proof = token.split(".")
     assert there.api(f"{header}.{body[:-4]}AAAA.{proof}", "/whoami").status_code == 401
     assert there.api(token, "/workers").status_code == 403
@@ -130,7 +134,7 @@ def test_its_time_runs_out(shared_agency: Agency) -> None:
     with there.agent(owner) as client:
         task = client.knows("schedule", prompt="Do it later.", at="now", agent="hasty", deliver_to="hooks")["id"]
         run = there.ended(task)
-        token = there.errand(owner)["access"]["token"]
+        token = there.agent_request(owner)["access"]["token"]
         assert there.api(token, "/whoami").status_code == 401
         [row] = client.knows("schedule_list", status="failed")["tasks"]
     assert (run.status, run.error) == ("failed", "whoever took it did not finish in time")

@@ -15,7 +15,7 @@ from duetime.engine.kind import StopReason
 from duetime.engine.worker.lease import Lease
 from tests.support.cli import ROOT, environment
 from tests.support.programs import Background, agent, assert_gone, lives, program, told
-from tests.support.waking import errand
+from tests.support.waking import agent_request
 from tests.support.workers import eventually
 
 FAMILY = """
@@ -89,7 +89,7 @@ def test_a_program_that_is_stopped_goes_with_all_it_started(tmp_path: Path, reas
 
 @linux
 def test_out_of_time(tmp_path: Path) -> None:
-    run = Background(agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))), errand(patience=1.0))
+    run = Background(agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))), agent_request(patience=1.0))
     pids = told(tmp_path / "told")
     assert run.reply().error == "timed out after 1 s"
     for pid in pids:
@@ -99,7 +99,7 @@ def test_out_of_time(tmp_path: Path) -> None:
 @linux
 def test_a_program_that_had_to_end_with_the_lease_has_not_failed(tmp_path: Path) -> None:
     """Its worker has not let go of it yet: the program is gone a moment before."""
-    given = errand(lease=Lease(SystemClock(), 2.0))
+    given = agent_request(lease=Lease(SystemClock(), 2.0))
     reply = agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))).wake(given)
     assert reply.error == "its worker lost its lease before it was done"
     assert given.stop.reason is StopReason.LEASE, "so that the run is given back"
@@ -109,7 +109,7 @@ def test_a_program_that_had_to_end_with_the_lease_has_not_failed(tmp_path: Path)
 
 @linux
 def test_nothing_stays_behind_a_program_that_ended(tmp_path: Path) -> None:
-    reply = agent(program(tmp_path, LEAVE.format(told=str(tmp_path / "told")))).wake(errand())
+    reply = agent(program(tmp_path, LEAVE.format(told=str(tmp_path / "told")))).wake(agent_request())
     assert (reply.error, reply.text) == (None, "done")
     for pid in told(tmp_path / "told"):
         assert not lives(pid)
@@ -117,7 +117,7 @@ def test_nothing_stays_behind_a_program_that_ended(tmp_path: Path) -> None:
 
 @linux
 def test_the_group_is_ended_where_its_guard_is_gone(tmp_path: Path) -> None:
-    reply = agent(program(tmp_path, LET_LOOSE.format(told=str(tmp_path / "told")))).wake(errand())
+    reply = agent(program(tmp_path, LET_LOOSE.format(told=str(tmp_path / "told")))).wake(agent_request())
     assert reply.error is not None and "disappeared together with what held it" in reply.error
     for pid in told(tmp_path / "told"):
         assert_gone(pid)
@@ -152,8 +152,8 @@ WORKER = """
 import sys
 from duetime.processes.supervisor import Limits
 from tests.support.programs import agent
-from tests.support.waking import errand
-agent(sys.argv[2:], limits=Limits(grace=0.3, patience=float(sys.argv[1]))).wake(errand())
+from tests.support.waking import agent_request
+agent(sys.argv[2:], limits=Limits(grace=0.3, patience=float(sys.argv[1]))).wake(agent_request())
 """
 
 

@@ -56,7 +56,7 @@ class Agency(House):
         eventually(lambda: len(self._sent_for(owner)) >= number, PATIENCE, f"the webhook is called for {owner}")
         return self._sent_for(owner)[number - 1]
 
-    def errand(self, owner: str, number: int = 1) -> dict[str, Any]:
+    def agent_request(self, owner: str, number: int = 1) -> dict[str, Any]:
         read: dict[str, Any] = json.loads(self.request(owner, number).body)
         return read
 

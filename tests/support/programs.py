@@ -13,10 +13,10 @@ from textwrap import dedent
 from typing import Any
 
 from duetime.engine.kind import StopReason
-from duetime.kinds.prompts.agent import Errand, Reply
+from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.processes.supervisor import Limits
-from tests.support.waking import errand
+from tests.support.waking import agent_request
 from tests.support.workers import eventually
 
 QUICK = Limits(grace=0.3, patience=30.0)
@@ -44,14 +44,14 @@ def agent(command: list[str], **more: Any) -> CommandAgent:
 class Background:
     """A run in a thread, as in a worker's pool."""
 
-    def __init__(self, woken: CommandAgent, given: Errand | None = None) -> None:
-        self.errand = given or errand()
+    def __init__(self, woken: CommandAgent, given: AgentRequest | None = None) -> None:
+        self.agent_request = given or agent_request()
         self._replies: list[Reply] = []
-        self._thread = threading.Thread(target=lambda: self._replies.append(woken.wake(self.errand)))
+        self._thread = threading.Thread(target=lambda: self._replies.append(woken.wake(self.agent_request)))
         self._thread.start()
 
     def stop(self, reason: StopReason) -> None:
-        self.errand.stop.set(reason)
+        self.agent_request.stop.set(reason)
 
     def reply(self) -> Reply:
         self._thread.join(20)

@@ -1,4 +1,4 @@
-"""Errands for agents, made by a test instead of a worker, and what a test may ask of a reply."""
+"""Requests for agents, made by a test instead of a worker, and what a test may ask of a reply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.kind import StopSignal
 from duetime.engine.outcome import Outcome
-from duetime.kinds.prompts.agent import Access, Errand, Reply
+from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waking
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
@@ -18,7 +18,7 @@ from tests.support.cli import environment
 NOWHERE = Access("http://127.0.0.1:9/mcp", "a-token-that-opens-nothing")
 
 
-def errand(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: Any) -> Errand:
+def agent_request(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: Any) -> AgentRequest:
     now = SystemClock().now()
     usual: dict[str, Any] = {
         "run": 7,
@@ -36,7 +36,7 @@ def errand(access: Access = NOWHERE, prompt: str = "Water the plants.", **more: 
         "report": lambda text: None,
         "deeper": lambda depth: access._replace(token=f"{access.token}-{depth}"),
     }
-    return Errand(**{**usual, **more})
+    return AgentRequest(**{**usual, **more})
 
 
 def prompts_for_nobody(**given: Any) -> PromptKind:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from duetime.kinds.prompts.agents.environment import Secrets
-from duetime.kinds.prompts.agents.reply import told
-from duetime.kinds.prompts.agents.transcript import Heard
+from duetime.kinds.prompts.agents.reply import to_reply
+from duetime.kinds.prompts.agents.transcript import Transcript
 
 HUSH = "hush-hush"
 
@@ -27,11 +27,11 @@ def test_of_an_error_what_looks_like_a_credential_is_taken_out_too() -> None:
 
 
 def test_no_part_of_a_reply_holds_one() -> None:
-    heard = Heard(text=HUSH, outcome={"a": HUSH})
-    heard.begin_call(1, HUSH, {"a": [HUSH]})
-    heard.end_call(1, HUSH)
-    heard.deny(HUSH)
-    reply = told(heard, f"failed with {HUSH}", Secrets(HUSH))
+    transcript = Transcript(text=HUSH, outcome={"a": HUSH})
+    transcript.begin_call(1, HUSH, {"a": [HUSH]})
+    transcript.end_call(1, HUSH)
+    transcript.deny(HUSH)
+    reply = to_reply(transcript, f"failed with {HUSH}", Secrets(HUSH))
     assert HUSH not in repr(reply)
     assert (reply.text, reply.outcome, reply.denied, reply.error) == ("***", {"a": "***"}, ["***"], "failed with ***")
     assert reply.tool_calls == [{"name": "***", "arguments": {"a": ["***"]}, "result": "***"}]

@@ -27,7 +27,7 @@ from tests.support.programs import (
     watched_temporary_folder,
     with_environment,
 )
-from tests.support.waking import NOWHERE, errand, failed, replied, succeeded
+from tests.support.waking import NOWHERE, agent_request, failed, replied, succeeded
 from tests.support.workers import eventually
 
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
@@ -51,7 +51,7 @@ def runs(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("text", HARMFUL)
 def test_a_prompt_is_data_on_standard_input(tmp_path: Path, runs: Path, text: str) -> None:
-    reply = succeeded(agent(program(tmp_path, ECHO), folder=str(tmp_path)).wake(errand(text=text)))
+    reply = succeeded(agent(program(tmp_path, ECHO), folder=str(tmp_path)).wake(agent_request(text=text)))
     assert reply.text == text.strip() and reply.exit_code == 0
     assert not (tmp_path / "x").exists()
 
@@ -59,22 +59,22 @@ def test_a_prompt_is_data_on_standard_input(tmp_path: Path, runs: Path, text: st
 @pytest.mark.parametrize("text", HARMFUL)
 def test_a_prompt_is_one_argument(tmp_path: Path, runs: Path, text: str) -> None:
     woken = agent(program(tmp_path, SAY_ARGUMENTS), prompt="argument", folder=str(tmp_path))
-    assert json.loads(succeeded(woken.wake(errand(text=text))).text) == ["--", text]
+    assert json.loads(succeeded(woken.wake(agent_request(text=text))).text) == ["--", text]
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize("way", ["stdin", "argument"])
 def test_a_prompt_that_is_no_text_is_made_one(tmp_path: Path, runs: Path, way: str) -> None:
     code = "import sys; print((sys.argv[2:] or [sys.stdin.read()])[0])"
-    assert succeeded(agent(program(tmp_path, code), prompt=way).wake(errand(text="a\ud800b"))).text == "a?b"
+    assert succeeded(agent(program(tmp_path, code), prompt=way).wake(agent_request(text="a\ud800b"))).text == "a?b"
 
 
 def test_a_long_prompt_goes_through_standard_input_even_where_nobody_reads_it(tmp_path: Path, runs: Path) -> None:
     long = "word " * 250_000
     counted = agent(program(tmp_path, "import sys; print(len(sys.stdin.read()))"))
-    assert succeeded(counted.wake(errand(text=long))).text == str(len(long))
+    assert succeeded(counted.wake(agent_request(text=long))).text == str(len(long))
     deaf = agent(program(tmp_path, "import os; os.close(0); print('done')"))
-    assert succeeded(deaf.wake(errand(text=long))).text == "done"
+    assert succeeded(deaf.wake(agent_request(text=long))).text == "done"
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,25 @@ def test_a_long_prompt_goes_through_standard_input_even_where_nobody_reads_it(tm
     [("x\0y", "the prompt holds a NUL"), ("x" * 1_000_000, "too long for an argument (1000000 bytes, at most 131071)")],
 )
 def test_what_cannot_be_an_argument_is_said(tmp_path: Path, runs: Path, text: str, words: str) -> None:
-    reply = agent(program(tmp_path, SAY_ARGUMENTS), prompt="argument").wake(errand(text=text))
+    reply = agent(program(tmp_path, SAY_ARGUMENTS), prompt="argument").wake(agent_request(text=text))
     assert words in failed(reply) and 'set prompt = "stdin" for agents.test' in failed(reply) and reply.permanent
 
 
 def test_the_longest_argument(tmp_path: Path, runs: Path) -> None:
     woken = agent(program(tmp_path, "import sys; print(len(sys.argv[2]))"), prompt="argument")
-    assert succeeded(woken.wake(errand(text="x" * 131_071))).text == "131071"
+    assert succeeded(woken.wake(agent_request(text="x" * 131_071))).text == "131071"
 
 
 def test_places_in_a_command_are_filled(tmp_path: Path, runs: Path) -> None:
     command = [*program(tmp_path, SAY_ARGUMENTS), "--config={mcp_config}", "{model}", "{other}"]
-    config, model, other = json.loads(succeeded(agent(command, model="small").wake(errand())).text)
+    config, model, other = json.loads(succeeded(agent(command, model="small").wake(agent_request())).text)
     assert config.startswith(f"--config={runs}/duetime-run-") and (model, other) == ("small", "{other}")
 
 
 def test_it_works_where_it_is_told_to(tmp_path: Path, runs: Path) -> None:
     where = program(tmp_path, "import os; print(os.getcwd(), os.listdir() == [])")
-    assert succeeded(agent(where, folder=str(tmp_path)).wake(errand())).text == f"{tmp_path} False"
-    alone = succeeded(agent(where).wake(errand())).text
+    assert succeeded(agent(where, folder=str(tmp_path)).wake(agent_request())).text == f"{tmp_path} False"
+    alone = succeeded(agent(where).wake(agent_request())).text
     assert alone.startswith(str(runs)) and alone.endswith("/work True")
 
 
@@ -109,7 +109,7 @@ def test_a_program_is_found_from_where_the_worker_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     executable(tmp_path, "print('mine')", "helper")
-    assert succeeded(agent(["./helper"]).wake(errand())).text == "mine"
+    assert succeeded(agent(["./helper"]).wake(agent_request())).text == "mine"
 
 
 # -- the way to the tools -----------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ print(json.dumps({"result": open(path).read(), "outcome": modes}))
 def test_a_command_finds_the_tools_in_a_private_file(
     tmp_path: Path, runs: Path, access: Access, server: dict[str, Any]
 ) -> None:
-    reply = succeeded(agent(program(tmp_path, SAY_CONFIG)).wake(errand(access)))
+    reply = succeeded(agent(program(tmp_path, SAY_CONFIG)).wake(agent_request(access)))
     assert json.loads(reply.text) == {"mcpServers": {"duetime": server}}
     assert reply.outcome == ["0o600", "0o700"]
 
@@ -164,7 +164,7 @@ def test_it_sees_only_what_it_may(tmp_path: Path, runs: Path) -> None:
         TERM="xterm",
     )
     woken = agent(program(tmp_path, SAY_ENVIRONMENT), env=["EXTRA", "MISSING"], environment=ours)
-    seen = json.loads(succeeded(woken.wake(errand())).text)
+    seen = json.loads(succeeded(woken.wake(agent_request())).text)
     own = {name: seen.pop(name) for name in ("TMPDIR", "DUETIME_MCP_CONFIG")}
     assert all(value.startswith(str(runs)) for value in own.values())
     seen.pop("LC_CTYPE", None)  # Python sets it for itself where no language is chosen
@@ -185,7 +185,7 @@ time.sleep(60)
 def test_no_argument_holds_the_token(tmp_path: Path, runs: Path) -> None:
     access = Access("http://127.0.0.1:8765/mcp", "the-token-of-this-run")
     command = program(tmp_path, TELL_ITS_TREE.format(path=str(tmp_path / "told")))
-    run = Background(agent([*command, "{mcp_config}"]), errand(access))
+    run = Background(agent([*command, "{mcp_config}"]), agent_request(access))
     try:
         arguments = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in told(tmp_path / "told")]
         assert b"mcp.json" in arguments[0] and not any(b"the-token" in each for each in arguments)
@@ -207,7 +207,7 @@ def test_an_answer_may_be_one_json_object(tmp_path: Path, runs: Path) -> None:
         "total_cost_usd": 0.25,
         "tool_calls": [{"name": "mcp__duetime__schedule_list", "arguments": {"status": "all"}}],
     }
-    reply = succeeded(agent(program(tmp_path, f"print({json.dumps(answer)!r})")).wake(errand()))
+    reply = succeeded(agent(program(tmp_path, f"print({json.dumps(answer)!r})")).wake(agent_request()))
     assert (reply.text, reply.outcome, reply.spent) == ("Watered.", {"plants": 3}, Spent(10, 5, 0.25))
     assert reply.tool_calls == [{"name": "schedule_list", "arguments": {"status": "all"}}]
 
@@ -223,7 +223,7 @@ def test_an_answer_may_be_one_json_object(tmp_path: Path, runs: Path) -> None:
     ],
 )
 def test_an_answer_may_say_that_it_failed(tmp_path: Path, runs: Path, answer: dict[str, Any], error: str) -> None:
-    reply = agent(program(tmp_path, f"print({json.dumps(answer)!r})")).wake(errand())
+    reply = agent(program(tmp_path, f"print({json.dumps(answer)!r})")).wake(agent_request())
     assert error in failed(reply) and not reply.permanent
 
 
@@ -235,16 +235,18 @@ def test_an_answer_may_say_that_it_failed(tmp_path: Path, runs: Path, answer: di
     ],
 )
 def test_whatever_else_it_says_is_its_answer(tmp_path: Path, runs: Path, said: str) -> None:
-    assert succeeded(agent(program(tmp_path, f"print({said!r})")).wake(errand())).text == said
+    assert succeeded(agent(program(tmp_path, f"print({said!r})")).wake(agent_request())).text == said
 
 
 @pytest.mark.parametrize("said", ['{"result": ', '{"result": "half', "{", '\n{ "result": "x",}', '{"a":' * 100_000])
 def test_json_that_breaks_off_is_no_answer(tmp_path: Path, runs: Path, said: str) -> None:
-    reply = replied(agent(program(tmp_path, f"print({said!r})")).wake(errand()))
+    reply = replied(agent(program(tmp_path, f"print({said!r})")).wake(agent_request()))
     assert reply.error == "python answered in JSON that cannot be read; it may have been cut off"
     assert reply.text == said.strip() and not reply.permanent
     code = f"import sys; print({said!r}); sys.exit('out of memory')"
-    assert failed(agent(program(tmp_path, code)).wake(errand())) == "python ended with exit code 1: out of memory"
+    assert (
+        failed(agent(program(tmp_path, code)).wake(agent_request())) == "python ended with exit code 1: out of memory"
+    )
 
 
 @pytest.mark.parametrize(
@@ -256,14 +258,16 @@ def test_json_that_breaks_off_is_no_answer(tmp_path: Path, runs: Path, said: str
     ],
 )
 def test_figures_that_cannot_be_are_not_counted(tmp_path: Path, runs: Path, answer: str) -> None:
-    assert succeeded(agent(program(tmp_path, f"print({answer!r})")).wake(errand())).spent == Spent()
+    assert succeeded(agent(program(tmp_path, f"print({answer!r})")).wake(agent_request())).spent == Spent()
 
 
 def test_what_cannot_be_stored_is_replaced(tmp_path: Path, runs: Path) -> None:
     code = r"""import os; os.write(1, b'{"result": "a\\u0000b\\ud800c", "outcome": {"\\u0000": ["\\ud800"]}}')"""
-    reply = succeeded(agent(program(tmp_path, code)).wake(errand()))
+    reply = succeeded(agent(program(tmp_path, code)).wake(agent_request()))
     assert reply.text == "a\ufffdb\ufffdc" and reply.outcome == {"\ufffd": ["\ufffd"]}
-    broken = succeeded(agent(program(tmp_path, r"import os; os.write(1, b'\xff\x1b[31mred\x1b[0m\0')")).wake(errand()))
+    broken = succeeded(
+        agent(program(tmp_path, r"import os; os.write(1, b'\xff\x1b[31mred\x1b[0m\0')")).wake(agent_request())
+    )
     assert broken.text == "\ufffdred\ufffd"
 
 
@@ -278,7 +282,7 @@ def test_secrets_do_not_come_back(tmp_path: Path, runs: Path) -> None:
     sys.exit(3)
     """
     woken = agent(program(tmp_path, code), env=["MODEL_API_KEY", "COLOUR"], environment=ours)
-    reply = woken.wake(errand(access))
+    reply = woken.wake(agent_request(access))
     error = failed(reply)
     assert "exit code 3" in error and "a-colour-of-the-operator" in reply.text
     for secret in ("the-token", "a-key-of", "hunter2"):
@@ -292,7 +296,7 @@ def test_a_missing_program(tmp_path: Path, runs: Path, caplog: pytest.LogCapture
     """The operator is told where it was looked for; whoever stored the prompt need not know."""
     (tmp_path / "folder").mkdir()
     for command in (["no-such-agent"], [str(tmp_path / "none")], [str(tmp_path / "folder")]):
-        reply = agent(command).wake(errand())
+        reply = agent(command).wake(agent_request())
         name = Path(command[0]).name
         assert failed(reply).startswith(f"there is no program {name}; install it") and reply.permanent
         assert str(tmp_path) not in failed(reply) and command[0] in caplog.text
@@ -302,19 +306,19 @@ def test_a_program_that_is_none(tmp_path: Path, runs: Path) -> None:
     path = tmp_path / "none"
     path.write_bytes(b"\x7fELF nonsense")
     path.chmod(0o700)
-    reply = agent([str(path)]).wake(errand())
+    reply = agent([str(path)]).wake(agent_request())
     assert failed(reply) == "none cannot be started: exec format error" and reply.permanent
 
 
 def test_a_missing_folder(tmp_path: Path, runs: Path, caplog: pytest.LogCaptureFixture) -> None:
-    reply = agent(program(tmp_path, ECHO), folder=str(tmp_path / "gone")).wake(errand())
+    reply = agent(program(tmp_path, ECHO), folder=str(tmp_path / "gone")).wake(agent_request())
     assert failed(reply).startswith("the folder of agents.test does not exist; make it") and reply.permanent
     assert str(tmp_path / "gone") in caplog.text
 
 
 def test_no_room_for_a_private_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with watched_temporary_folder(tmp_path / "gone"):
-        reply = agent(program(tmp_path, ECHO)).wake(errand())
+        reply = agent(program(tmp_path, ECHO)).wake(agent_request())
     assert failed(reply).endswith("cannot be started here: no such file or directory") and not reply.permanent
     assert str(tmp_path / "gone") in caplog.text
 
@@ -332,14 +336,14 @@ def test_no_room_for_a_private_folder(tmp_path: Path, caplog: pytest.LogCaptureF
     ],
 )
 def test_how_it_ended_is_told(tmp_path: Path, runs: Path, code: str, error: str, exit_code: int | None) -> None:
-    reply = agent(program(tmp_path, code)).wake(errand())
+    reply = agent(program(tmp_path, code)).wake(agent_request())
     assert error in failed(reply).replace(Path(sys.executable).name, "python") and reply.exit_code == exit_code
     assert not reply.permanent
 
 
 def test_the_end_of_what_it_complained_of_is_shown(tmp_path: Path, runs: Path) -> None:
     code = "import sys; sys.stderr.write('noise\\n' * 100_000 + 'this is why\\n'); sys.exit(1)"
-    error = failed(agent(program(tmp_path, code)).wake(errand()))
+    error = failed(agent(program(tmp_path, code)).wake(agent_request()))
     assert error.endswith("noise\nthis is why") and len(error) < 400
 
 
@@ -347,7 +351,7 @@ def test_a_hanging_program_is_ended(tmp_path: Path, runs: Path) -> None:
     code = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); time.sleep(60)"
     )
-    reply = agent(program(tmp_path, code)).wake(errand(patience=0.5))
+    reply = agent(program(tmp_path, code)).wake(agent_request(patience=0.5))
     assert reply.error == "timed out after 0.5 s" and reply.text == "begun" and reply.exit_code is None
 
 
@@ -360,7 +364,7 @@ def test_a_program_that_is_asked_to_end_may_say_its_last_words(tmp_path: Path, r
     signal.signal(signal.SIGTERM, end)
     time.sleep(60)
     """
-    reply = agent(program(tmp_path, code)).wake(errand(patience=0.5))
+    reply = agent(program(tmp_path, code)).wake(agent_request(patience=0.5))
     assert (reply.error, reply.text, reply.spent) == ("timed out after 0.5 s", "half of it", Spent(7))
 
 
@@ -388,7 +392,7 @@ def test_a_flood_is_no_matter(tmp_path: Path, runs: Path, stream: int) -> None:
     os._exit({stream - 1})
     """
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    reply = agent(program(tmp_path, code)).wake(errand())
+    reply = agent(program(tmp_path, code)).wake(agent_request())
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 40 * 1024, f"{grown} kB"
     if stream == 1:
@@ -403,10 +407,10 @@ def test_descriptors_are_closed(tmp_path: Path, runs: Path) -> None:
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the shortest way to count them
 
     woken = agent(program(tmp_path, ECHO))
-    woken.wake(errand())
+    woken.wake(agent_request())
     before = count()
-    woken.wake(errand())
-    agent(program(tmp_path, "import os; os.kill(0, 9)", "killer")).wake(errand())
+    woken.wake(agent_request())
+    agent(program(tmp_path, "import os; os.kill(0, 9)", "killer")).wake(agent_request())
     assert count() == before
 
 
@@ -431,7 +435,7 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
     """
     reports: list[str] = []
     woken = CommandAgent("test", preset="codex", command=[executable(tmp_path, code, "codex")])
-    run = Background(woken, errand(report=reports.append))
+    run = Background(woken, agent_request(report=reports.append))
     eventually(lambda: reports, 15, "a report came")
     (tmp_path / "heard").touch()
     assert reports == ["called list ***"] and run.reply().error is None

@@ -16,11 +16,11 @@ import pytest
 from duetime.kinds.prompts.agent import Access, Reply, Spent
 from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.kinds.prompts.agents.environment import Secrets
-from duetime.kinds.prompts.agents.presets import PRESETS, Outfit, Visit
-from duetime.kinds.prompts.agents.reply import told
-from duetime.kinds.prompts.agents.transcript import EventReader, Heard, read_answer
+from duetime.kinds.prompts.agents.presets import PRESETS, Invocation, PresetInput
+from duetime.kinds.prompts.agents.reply import to_reply
+from duetime.kinds.prompts.agents.transcript import EventReader, Transcript, read_answer
 from tests.support.programs import QUICK, executable, with_environment
-from tests.support.waking import errand, failed, succeeded
+from tests.support.waking import agent_request, failed, succeeded
 
 HTTP = Access("http://127.0.0.1:8765/mcp", "the-token-of-this-run")
 STDIO = Access(None, "", ("/opt/duetime", "mcp", "--db", "my db"), {"DUETIME_RUN": "the-token-of-this-run"})
@@ -28,9 +28,9 @@ BEARER = {"Authorization": "Bearer the-token-of-this-run"}
 PROMPT = '--help {{ it }} {% raw %} {# no #} "$(touch x)" \\ é {\n: "" }}'
 
 
-def dressed(name: str, folder: Path, access: Access = HTTP, **more: Any) -> Outfit:
+def prepared(name: str, folder: Path, access: Access = HTTP, **more: Any) -> Invocation:
     usual: dict[str, Any] = {"model": "", "has_folder": False, "env": {}}
-    return PRESETS[name].dress(Visit(PROMPT, access, folder, **{**usual, **more}))
+    return PRESETS[name].prepare(PresetInput(PROMPT, access, folder, **{**usual, **more}))
 
 
 def read_file(folder: Path, name: str) -> Any:
@@ -45,19 +45,19 @@ def read_file(folder: Path, name: str) -> Any:
 @pytest.mark.parametrize("access", [HTTP, STDIO], ids=["http", "stdio"])
 @pytest.mark.parametrize("name", PRESETS)
 def test_no_argument_holds_a_token_or_the_prompt(name: str, access: Access, tmp_path: Path) -> None:
-    outfit = dressed(name, tmp_path, access, model="small")
-    arguments = " ".join(outfit.flags)
+    invocation = prepared(name, tmp_path, access, model="small")
+    arguments = " ".join(invocation.flags)
     assert "the-token" not in arguments and "touch" not in arguments and "small" in arguments
-    assert outfit.given in (PROMPT, "")
+    assert invocation.stdin in (PROMPT, "")
 
 
 def test_claude_with_a_key_of_its_own(tmp_path: Path) -> None:
-    outfit = dressed("claude", tmp_path, env={"ANTHROPIC_API_KEY": "k"})
-    assert {"--print", "--bare", "--setting-sources=", "--tools=", "--strict-mcp-config"} <= set(outfit.flags)
+    invocation = prepared("claude", tmp_path, env={"ANTHROPIC_API_KEY": "k"})
+    assert {"--print", "--bare", "--setting-sources=", "--tools=", "--strict-mcp-config"} <= set(invocation.flags)
     assert {"--allowedTools=mcp__duetime__*", "--permission-mode=dontAsk", "--no-session-persistence"} <= set(
-        outfit.flags
+        invocation.flags
     )
-    assert f"--mcp-config={tmp_path}/mcp.json" in outfit.flags and outfit.env["CLAUDE_CONFIG_DIR"].startswith(
+    assert f"--mcp-config={tmp_path}/mcp.json" in invocation.flags and invocation.env["CLAUDE_CONFIG_DIR"].startswith(
         str(tmp_path)
     )
     server = {"type": "http", "url": HTTP.url, "headers": BEARER}
@@ -65,37 +65,37 @@ def test_claude_with_a_key_of_its_own(tmp_path: Path) -> None:
 
 
 def test_claude_with_the_operators_login_and_a_folder(tmp_path: Path) -> None:
-    outfit = dressed("claude", tmp_path, has_folder=True)
-    assert "--bare" not in outfit.flags and "CLAUDE_CONFIG_DIR" not in outfit.env
-    assert "--tools=Read,Glob,Grep" in outfit.flags
+    invocation = prepared("claude", tmp_path, has_folder=True)
+    assert "--bare" not in invocation.flags and "CLAUDE_CONFIG_DIR" not in invocation.env
+    assert "--tools=Read,Glob,Grep" in invocation.flags
 
 
 @pytest.mark.parametrize(("dollars", "told"), [(None, []), (0.25, ["0.250000"]), (0.000001, ["0.000001"])])
 def test_claude_is_told_what_it_may_cost(dollars: float | None, told: list[str], tmp_path: Path) -> None:
-    flags = dressed("claude", tmp_path, dollars=dollars).flags
+    flags = prepared("claude", tmp_path, dollars=dollars).flags
     assert [flag for flag in flags if "budget" in flag] == [f"--max-budget-usd={each}" for each in told]
 
 
-def codex_server(outfit: Outfit) -> Any:
-    return codex_settings(outfit)["mcp_servers"]["duetime"]
+def codex_server(invocation: Invocation) -> Any:
+    return codex_settings(invocation)["mcp_servers"]["duetime"]
 
 
-def codex_settings(outfit: Outfit) -> Any:
-    given = [flag.removeprefix("--config=") for flag in outfit.flags if flag.startswith("--config=")]
+def codex_settings(invocation: Invocation) -> Any:
+    given = [flag.removeprefix("--config=") for flag in invocation.flags if flag.startswith("--config=")]
     return tomllib.loads("\n".join(given))
 
 
 def test_codex(tmp_path: Path) -> None:
-    outfit = dressed("codex", tmp_path)
-    assert outfit.flags[0] == "exec" and outfit.flags[-1] == "-" and "--disable=shell_tool" in outfit.flags
-    assert codex_server(outfit) == {
+    invocation = prepared("codex", tmp_path)
+    assert invocation.flags[0] == "exec" and invocation.flags[-1] == "-" and "--disable=shell_tool" in invocation.flags
+    assert codex_server(invocation) == {
         "url": HTTP.url,
         "bearer_token_env_var": "DUETIME_TOKEN",
         "default_tools_approval_mode": "approve",
         "required": True,
     }
-    assert outfit.env == {"DUETIME_TOKEN": "the-token-of-this-run"} and list(tmp_path.iterdir()) == []
-    local = dressed("codex", tmp_path, STDIO, has_folder=True)
+    assert invocation.env == {"DUETIME_TOKEN": "the-token-of-this-run"} and list(tmp_path.iterdir()) == []
+    local = prepared("codex", tmp_path, STDIO, has_folder=True)
     assert codex_server(local)["command"] == "/opt/duetime"
     assert codex_server(local)["args"] == ["mcp", "--db", "my db"]
     assert codex_server(local)["env_vars"] == ["DUETIME_RUN"] and local.env == STDIO.env
@@ -106,7 +106,7 @@ def test_codex(tmp_path: Path) -> None:
 def test_codex_has_neither_the_web_nor_other_agents_nor_what_its_user_has_elsewhere(
     has_folder: bool, tmp_path: Path
 ) -> None:
-    settings = codex_settings(dressed("codex", tmp_path, has_folder=has_folder))
+    settings = codex_settings(prepared("codex", tmp_path, has_folder=has_folder))
     assert settings["web_search"] == "disabled"
     assert settings["tools"] == {"experimental_request_user_input": {"enabled": False}}
     assert {"multi_agent", "apps", "plugins", "view_image", "computer_use"} <= set(settings["features"])
@@ -114,8 +114,8 @@ def test_codex_has_neither_the_web_nor_other_agents_nor_what_its_user_has_elsewh
 
 
 def test_gemini(tmp_path: Path) -> None:
-    outfit = dressed("gemini", tmp_path, env={"GEMINI_API_KEY": "k"})
-    assert "--yolo" not in outfit.flags and outfit.env == {"GEMINI_CLI_HOME": f"{tmp_path}/gemini"}
+    invocation = prepared("gemini", tmp_path, env={"GEMINI_API_KEY": "k"})
+    assert "--yolo" not in invocation.flags and invocation.env == {"GEMINI_CLI_HOME": f"{tmp_path}/gemini"}
     settings = read_file(tmp_path, "gemini/.gemini/settings.json")
     assert settings["mcpServers"] == {"duetime": {"httpUrl": HTTP.url, "headers": BEARER, "trust": True}}
     assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
@@ -123,13 +123,13 @@ def test_gemini(tmp_path: Path) -> None:
 
 
 def test_gemini_reads_where_it_was_given_a_folder(tmp_path: Path) -> None:
-    dressed("gemini", tmp_path, has_folder=True)
+    prepared("gemini", tmp_path, has_folder=True)
     allowed = read_file(tmp_path, "gemini/.gemini/settings.json")["tools"]["core"]
     assert sorted(allowed) == ["glob", "grep_search", "list_directory", "mcp_duetime_*", "read_file"]
 
 
 def test_gemini_over_stdio(tmp_path: Path) -> None:
-    dressed("gemini", tmp_path, STDIO)
+    prepared("gemini", tmp_path, STDIO)
     settings = read_file(tmp_path, "gemini/.gemini/settings.json")
     server = {"command": "/opt/duetime", "args": ["mcp", "--db", "my db"], "env": dict(STDIO.env), "trust": True}
     assert settings["mcpServers"] == {"duetime": server}
@@ -145,10 +145,10 @@ def test_gemini_over_stdio(tmp_path: Path) -> None:
     ids=["http", "stdio"],
 )
 def test_opencode(tmp_path: Path, access: Access, server: dict[str, Any]) -> None:
-    settings = json.loads(dressed("opencode", tmp_path, access).env["OPENCODE_CONFIG_CONTENT"])
+    settings = json.loads(prepared("opencode", tmp_path, access).env["OPENCODE_CONFIG_CONTENT"])
     assert settings["mcp"] == {"duetime": server}
     assert settings["permission"] == {"*": "deny", "duetime_*": "allow"}
-    wider = json.loads(dressed("opencode", tmp_path, access, has_folder=True).env["OPENCODE_CONFIG_CONTENT"])
+    wider = json.loads(prepared("opencode", tmp_path, access, has_folder=True).env["OPENCODE_CONFIG_CONTENT"])
     assert wider["permission"]["read"] == {"*": "allow", "mcp:*": "deny", "mcp:duetime:*": "allow"}
     assert next(iter(wider["permission"])) == "*", "what comes later counts"
     assert not {"bash", "edit", "webfetch"} & set(wider["permission"])
@@ -165,8 +165,8 @@ def test_opencode(tmp_path: Path, access: Access, server: dict[str, Any]) -> Non
 def test_goose_reads_a_recipe_in_which_the_prompt_is_no_template(
     tmp_path: Path, access: Access, extension: dict[str, Any]
 ) -> None:
-    outfit = dressed("goose", tmp_path, access)
-    assert outfit.flags[:2] == ("run", f"--recipe={tmp_path}/recipe.json")
+    invocation = prepared("goose", tmp_path, access)
+    assert invocation.flags[:2] == ("run", f"--recipe={tmp_path}/recipe.json")
     recipe = read_file(tmp_path, "recipe.json")
     assert recipe["extensions"] == [{**extension, "name": "duetime", "description": "Duetime", "timeout": 300}]
     braces = recipe["prompt"].replace("{{ '{' }}", "")
@@ -283,7 +283,7 @@ def played(name: str, folder: Path, events: list[Any], *, code: int = 0, error: 
     script = f"{told}; sys.stderr.write({error!r}); sys.exit({code})"
     program = executable(folder, script, name)
     return CommandAgent(name, preset=name, command=[program], environment=with_environment(), limits=QUICK).wake(
-        errand()
+        agent_request()
     )
 
 
@@ -304,7 +304,7 @@ def test_a_program_is_found_by_the_name_of_its_preset(name: str, tmp_path: Path)
     (tmp_path / "lines").write_text("\n".join(json.dumps(event) for event in STREAMS[name]))
     executable(tmp_path, f"import sys; sys.stdin.read(); print(open({str(tmp_path / 'lines')!r}).read())", name)
     woken = CommandAgent(name, preset=name, environment={"PATH": str(tmp_path)}, limits=QUICK)
-    assert succeeded(woken.wake(errand())).text == "All is scheduled."
+    assert succeeded(woken.wake(agent_request())).text == "All is scheduled."
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -424,7 +424,7 @@ def test_events_of_any_shape_do_no_harm(name: str) -> None:
             for changed in bent(event, instead):
                 reader = EventReader(PRESETS[name].read)
                 reader.take(json.dumps(changed).encode() + b"\n")
-                assert reader.heard.spent.tokens >= 0
+                assert reader.transcript.spent.tokens >= 0
 
 
 def test_a_long_run_is_kept_in_bounds() -> None:
@@ -434,14 +434,14 @@ def test_a_long_run_is_kept_in_bounds() -> None:
         reader.take(json.dumps(claude([call])).encode() + b"\n")
     reader.take(b"x" * 10_000_000 + b"\n" + json.dumps(claude_result()).encode())
     reader.finish()
-    reply = told(reader.heard, None, Secrets("", {}))
+    reply = to_reply(reader.transcript, None, Secrets("", {}))
     shown = reply.tool_calls
     assert [shown[0]["name"], shown[-1]["name"]] == ["tool_200", "tool_299"] and reply.earlier_calls == 200
-    assert len(shown[-1]["arguments"]) == 1000 and reader.heard.ended
+    assert len(shown[-1]["arguments"]) == 1000 and reader.transcript.ended
 
 
 def test_of_many_calls_in_one_document_the_last_are_kept() -> None:
-    heard = Heard()
-    read_answer(heard, json.dumps({"text": "Done.", "tool_calls": [{"name": f"tool_{n}"} for n in range(130)]}))
-    assert [call["name"] for call in heard.view()] == [f"tool_{n}" for n in range(30, 130)]
-    assert heard.earlier_calls == 30
+    transcript = Transcript()
+    read_answer(transcript, json.dumps({"text": "Done.", "tool_calls": [{"name": f"tool_{n}"} for n in range(130)]}))
+    assert [call["name"] for call in transcript.view()] == [f"tool_{n}" for n in range(30, 130)]
+    assert transcript.earlier_calls == 30

@@ -17,18 +17,18 @@ from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.prompts.agent import Errand, Reply, Spent
+from duetime.kinds.prompts.agent import AgentRequest, Reply, Spent
 from duetime.kinds.prompts.agents.heartbeat import BEAT, HeartbeatAgent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout
 from duetime.testing import Simulation
 from tests.support.agent import Agent
 from tests.support.hand import value_of
-from tests.support.waking import errand
+from tests.support.waking import agent_request
 
 LOCAL = Caller("local")
 NOON = datetime(2031, 2, 10, 12, 0, tzinfo=UTC)
 TOKEN = Caller("local", depth=1, holder=run_holder(7, 1))
-"""Who the agent is that the errand of these tests was made for."""
+"""Who the agent is that the agent_request of these tests was made for."""
 
 
 class Inbox:
@@ -50,7 +50,7 @@ class Inbox:
     def runs(self) -> dict[str, Run]:
         return {run.name: run for run in self.app.store.runs(RunQuery(kind="prompt")).items}
 
-    def taken(self, woken: Errand) -> list[str]:
+    def taken(self, woken: AgentRequest) -> list[str]:
         return [due.prompt for due in self.checkout.take(woken)]
 
 
@@ -67,7 +67,7 @@ class Acts:
     def __init__(self, does: Callable[[], object], answer: Reply | None = None) -> None:
         self._does, self._answer = does, answer or Reply(text="Done.")
 
-    def wake(self, errand: Errand) -> Reply | Outcome:
+    def wake(self, agent_request: AgentRequest) -> Reply | Outcome:
         self._does()
         return self._answer
 
@@ -76,7 +76,7 @@ class Acts:
 
 def test_its_own_token_finishes_what_a_run_took(inbox: Inbox) -> None:
     inbox.gets("plants", "cat")
-    woken = errand(prompt=BEAT)
+    woken = agent_request(prompt=BEAT)
     plants, cat = inbox.checkout.take(woken)
     assert inbox.checkout.left(woken) == 2
     assert inbox.agent.hears("finish_prompt", run_id=plants.run, result="wet") == f"Finished task #{plants.task}."
@@ -92,7 +92,7 @@ def test_its_own_token_finishes_what_a_run_took(inbox: Inbox) -> None:
 def test_it_has_them_as_long_as_it_lasts(inbox: Inbox) -> None:
     """However short their own time: another agent would do them once more meanwhile."""
     inbox.gets("plants", timeout=2 * SECOND)
-    woken = errand(prompt=BEAT, patience=600.0)
+    woken = agent_request(prompt=BEAT, patience=600.0)
     assert inbox.taken(woken) == ["plants"]
     inbox.time.advance(timedelta(minutes=10))
     assert inbox.agent.hears("take_prompt") == "Nothing is due."
@@ -102,7 +102,7 @@ def test_it_has_them_as_long_as_it_lasts(inbox: Inbox) -> None:
 def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
     """So that an agent that finishes none of several still does one after the other."""
     inbox.gets("plants", "cat", "windows")
-    woken = errand(prompt=BEAT)
+    woken = agent_request(prompt=BEAT)
     assert inbox.taken(woken) == ["plants", "cat", "windows"]
     inbox.checkout.give_back(woken, LEFT)
     for prompt in ("plants", "cat", "windows"):
@@ -122,7 +122,7 @@ def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
 
 def test_an_answer_is_kept_with_its_calls_and_what_it_used(inbox: Inbox) -> None:
     inbox.gets("plants")
-    woken = errand(prompt=BEAT)
+    woken = agent_request(prompt=BEAT)
     [due] = inbox.checkout.take(woken)
     calls = [{"name": "schedule", "arguments": {}}]
     inbox.checkout.finish(woken, due, Reply(text="Wet.", tool_calls=calls, spent=Spent(input_tokens=5)))
@@ -134,7 +134,7 @@ def test_an_answer_is_kept_with_its_calls_and_what_it_used(inbox: Inbox) -> None
 @pytest.mark.parametrize("reply", [Reply(text="Alas.", denied=["Bash"]), Reply(error="it broke", permanent=True)])
 def test_an_answer_that_is_no_success_fails_it(inbox: Inbox, reply: Reply) -> None:
     inbox.gets("plants")
-    woken = errand(prompt=BEAT)
+    woken = agent_request(prompt=BEAT)
     [due] = inbox.checkout.take(woken)
     inbox.checkout.finish(woken, due, reply)
     assert inbox.runs()["plants"].status == "failed"
@@ -142,7 +142,7 @@ def test_an_answer_that_is_no_success_fails_it(inbox: Inbox, reply: Reply) -> No
 
 def test_an_answer_that_comes_too_late_is_said_so(inbox: Inbox, caplog: pytest.LogCaptureFixture) -> None:
     inbox.gets("plants", "cat")
-    woken = errand(prompt=BEAT)
+    woken = agent_request(prompt=BEAT)
     plants, cat = inbox.checkout.take(woken)
     inbox.agent.use("finish_prompt", run_id=plants.run, result="wet")
     value_of(inbox.app.scheduler.cancel_run(LOCAL, cat.run))
@@ -161,7 +161,7 @@ def test_a_run_that_is_over_has_nothing_in_its_hands(inbox: Inbox) -> None:
     def takes() -> None:
         assert "run_id" in inbox.agent.knows("take_prompt")
 
-    ReleasingAgent(Acts(takes), inbox.checkout).wake(errand())
+    ReleasingAgent(Acts(takes), inbox.checkout).wake(agent_request())
     assert [(run.holder, run.attempt) for run in inbox.runs().values()] == [(None, 0), (None, 0)]
 
     def breaks() -> None:
@@ -169,14 +169,14 @@ def test_a_run_that_is_over_has_nothing_in_its_hands(inbox: Inbox) -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        ReleasingAgent(Acts(breaks), inbox.checkout).wake(errand())
+        ReleasingAgent(Acts(breaks), inbox.checkout).wake(agent_request())
     assert inbox.runs()["plants"].holder is None and inbox.runs()["plants"].error == LEFT
 
 
 def test_a_run_that_goes_on_keeps_what_it_took(inbox: Inbox) -> None:
     inbox.gets("plants")
     later = Reply(waiting_until=Instant(inbox.time.clock.now() + 60 * SECOND))
-    ReleasingAgent(Acts(lambda: inbox.agent.use("take_prompt"), later), inbox.checkout).wake(errand())
+    ReleasingAgent(Acts(lambda: inbox.agent.use("take_prompt"), later), inbox.checkout).wake(agent_request())
     assert inbox.runs()["plants"].holder == TOKEN.holder
 
 
@@ -192,7 +192,7 @@ def test_a_whole_beat(inbox: Inbox, tmp_path: Path) -> None:
         inbox.gets("door")
         assert inbox.agent.knows("take_prompt")["prompt"] == "door"
 
-    HeartbeatAgent(Acts(works), file, "local", "UTC", inbox.checkout).wake(errand(prompt=BEAT))
+    HeartbeatAgent(Acts(works), file, "local", "UTC", inbox.checkout).wake(agent_request(prompt=BEAT))
     runs = inbox.runs()
     assert [runs[name].result for name in ("plants", "windows")] == ['"plants: done"', '"windows: done"']
     for name in ("cat", "door"):

@@ -14,11 +14,11 @@ from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Retry
 from duetime.kinds.prompts.agent import Access, Spent
-from duetime.kinds.prompts.agents.webhook import Answered, Unanswered, WebhookAgent, signature
+from duetime.kinds.prompts.agents.webhook import WebhookAgent, WebhookResponse, WebhookUnreachable, signature
 from duetime.net.client import Call, CallFailed, Http
 from duetime.testing import SettableClock
 from tests.support.receiver import Behaviour, Fault, Receiver
-from tests.support.waking import errand, failed, replied, succeeded
+from tests.support.waking import agent_request, failed, replied, succeeded
 
 NOW = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z
 SECRET = "a-secret-of-the-operator"
@@ -35,13 +35,13 @@ def _no_connection_is_left() -> Iterator[None]:
     http.close()
 
 
-def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> Answered:
+def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> WebhookResponse:
     """As it is wired: the deliverers' HTTP, for an address of the operator's own."""
     try:
         answer = http.send(Call(method, url, headers, body, patience))
     except CallFailed as error:
-        raise Unanswered(error.reason, permanent=error.permanent) from None
-    return Answered(answer.status, answer.headers, answer.body)
+        raise WebhookUnreachable(error.reason, permanent=error.permanent) from None
+    return WebhookResponse(answer.status, answer.headers, answer.body)
 
 
 def agent(receiver: Receiver) -> WebhookAgent:
@@ -54,7 +54,7 @@ def answering(*given: Any, **more: Any) -> Receiver:
 
 def test_what_it_is_sent() -> None:
     with answering(body=b"Watered.") as receiver:
-        given = errand(ACCESS, due=NOW, stored=Instant(NOW - 60 * SECOND), patience=900.0)
+        given = agent_request(ACCESS, due=NOW, stored=Instant(NOW - 60 * SECOND), patience=900.0)
         reply = succeeded(agent(receiver).wake(given))
         [request] = receiver.wait_for(1)
     assert (request.method, request.path, reply.text) == ("POST", "/wake", "Watered.")
@@ -90,7 +90,7 @@ def test_a_signature_depends_on_everything() -> None:
 def test_where_there_is_no_api_beside_the_tools_it_is_told_of_none() -> None:
     for url in ("https://me.test/tools", None):
         with answering(body=b"Watered.") as receiver:
-            agent(receiver).wake(errand(ACCESS._replace(url=url)))
+            agent(receiver).wake(agent_request(ACCESS._replace(url=url)))
             [request] = receiver.wait_for(1)
         assert json.loads(request.body)["callback"] == {"tool": "finish_prompt", "run_id": 7}
 
@@ -98,7 +98,7 @@ def test_where_there_is_no_api_beside_the_tools_it_is_told_of_none() -> None:
 def test_attempts_of_one_run_carry_the_same_id() -> None:
     with answering(503) as receiver:
         for _ in range(2):
-            agent(receiver).wake(errand())
+            agent(receiver).wake(agent_request())
         assert [request.headers["idempotency-key"] for request in receiver.wait_for(2)] == ["7", "7"]
 
 
@@ -112,7 +112,7 @@ def test_an_answer_at_once_may_say_more(costs: dict[str, Any]) -> None:
         "usage": {"input_tokens": 7, "output_tokens": 5, **costs.get("usage", {})},
     }
     with answering(body=json.dumps(answer).encode()) as receiver:
-        reply = succeeded(agent(receiver).wake(errand(ACCESS)))
+        reply = succeeded(agent(receiver).wake(agent_request(ACCESS)))
     assert (reply.text, reply.outcome, reply.spent) == ("Watered with ***.", {"plants": 3}, Spent(7, 5, 0.5))
     assert reply.tool_calls == [{"name": "schedule_list", "arguments": {}}]
 
@@ -129,14 +129,14 @@ def test_an_answer_at_once_may_say_more(costs: dict[str, Any]) -> None:
 )
 def test_an_answer_may_say_that_it_failed(answer: dict[str, Any], error: str) -> None:
     with answering(body=json.dumps(answer).encode()) as receiver:
-        assert failed(agent(receiver).wake(errand())) == error
+        assert failed(agent(receiver).wake(agent_request())) == error
 
 
 @pytest.mark.parametrize("type_", ["application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"])
 @pytest.mark.parametrize("body", ['{"text": "half', "done", "<html>"])
 def test_what_is_said_to_be_json_has_to_be(type_: str, body: str) -> None:
     with answering(headers={"Content-Type": type_}, body=body.encode()) as receiver:
-        reply = replied(agent(receiver).wake(errand()))
+        reply = replied(agent(receiver).wake(agent_request()))
     assert reply.error == "the webhook of agents.hook answered in JSON that cannot be read; it may have been cut off"
     assert reply.text == body and not reply.permanent
 
@@ -144,17 +144,17 @@ def test_what_is_said_to_be_json_has_to_be(type_: str, body: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"null"])
 def test_json_may_say_nothing(body: bytes) -> None:
     with answering(headers={"Content-Type": "application/json"}, body=body) as receiver:
-        assert succeeded(agent(receiver).wake(errand())).text == ""
+        assert succeeded(agent(receiver).wake(agent_request())).text == ""
 
 
 def test_json_that_breaks_off_is_no_answer_whatever_it_is_called() -> None:
     with answering(body=b'{"text": "half') as receiver:
-        assert "may have been cut off" in failed(agent(receiver).wake(errand()))
+        assert "may have been cut off" in failed(agent(receiver).wake(agent_request()))
 
 
 def test_a_page_for_people_is_no_answer() -> None:
     with answering(headers={"Content-Type": "text/html; charset=utf-8"}, body=b"<html>Sign in</html>") as receiver:
-        reply = replied(agent(receiver).wake(errand()))
+        reply = replied(agent(receiver).wake(agent_request()))
     assert "answered with a page for people" in failed(reply) and "login" in failed(reply)
     assert reply.text == "" and not reply.permanent
 
@@ -162,18 +162,18 @@ def test_a_page_for_people_is_no_answer() -> None:
 @pytest.mark.parametrize("status", [200, 201, 204])
 def test_nothing_is_an_answer_too(status: int) -> None:
     with answering(status) as receiver:
-        assert succeeded(agent(receiver).wake(errand())).text == ""
+        assert succeeded(agent(receiver).wake(agent_request())).text == ""
 
 
 def test_it_may_answer_later() -> None:
     with answering(202, body=b"on it") as receiver:
-        reply = succeeded(agent(receiver).wake(errand(ACCESS, patience=900.0)))
+        reply = succeeded(agent(receiver).wake(agent_request(ACCESS, patience=900.0)))
     assert reply.waiting_until == NOW + 900 * SECOND and reply.text == ""
 
 
 def test_it_cannot_answer_later_where_nobody_listens() -> None:
     with answering(202) as receiver:
-        reply = replied(agent(receiver).wake(errand(Access(None, "", ("duetime", "mcp")))))
+        reply = replied(agent(receiver).wake(agent_request(Access(None, "", ("duetime", "mcp")))))
         assert json.loads(receiver.requests[0].body)["access"] is None
     assert "no server that it could call; start `duetime serve`" in failed(reply) and reply.waiting_until is None
 
@@ -190,7 +190,7 @@ def test_it_cannot_answer_later_where_nobody_listens() -> None:
 )
 def test_what_may_pass_is_tried_again(status: int, headers: dict[str, str], after: int) -> None:
     with answering(status, headers, f"too busy for {ACCESS.token}".encode()) as receiver:
-        outcome = agent(receiver).wake(errand(ACCESS))
+        outcome = agent(receiver).wake(agent_request(ACCESS))
     assert isinstance(outcome, Retry) and outcome.after == after
     assert f"the webhook of agents.hook answered {status}" in outcome.error and "too busy for ***" in outcome.error
 
@@ -200,22 +200,22 @@ def test_what_may_pass_is_tried_again(status: int, headers: dict[str, str], afte
 )
 def test_what_will_not_pass_is_not(status: int, words: str) -> None:
     with answering(status, {"Location": "/x"}, b"gone") as receiver:
-        reply = replied(agent(receiver).wake(errand()))
+        reply = replied(agent(receiver).wake(agent_request()))
     assert words in failed(reply) and reply.permanent
 
 
 @pytest.mark.parametrize("fault", [Fault.CLOSE, Fault.SILENCE])
 def test_no_answer_is_tried_again(fault: Fault) -> None:
     with answering(fault=fault) as receiver:
-        outcome = agent(receiver).wake(errand(ACCESS, patience=0.5))
+        outcome = agent(receiver).wake(agent_request(ACCESS, patience=0.5))
     assert isinstance(outcome, Retry) and receiver.host in outcome.error and "token" not in outcome.error
 
 
 def test_an_address_that_cannot_be_called() -> None:
-    def refuse(*given: Any) -> Answered:
-        raise Unanswered("the address has no host", permanent=True)
+    def refuse(*given: Any) -> WebhookResponse:
+        raise WebhookUnreachable("the address has no host", permanent=True)
 
-    reply = replied(WebhookAgent("hook", "http://x", SECRET, refuse, clock).wake(errand()))
+    reply = replied(WebhookAgent("hook", "http://x", SECRET, refuse, clock).wake(agent_request()))
     assert (reply.error, reply.permanent) == ("the address has no host", True)
 
 

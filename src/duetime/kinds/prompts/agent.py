@@ -23,7 +23,7 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class AgentRequest:
     """One prompt run, as it is given to an agent."""
 
     run: int
@@ -89,19 +89,19 @@ class Reply:
     """Number of calls before `tool_calls`. Only a long run's last calls are kept: they tell more than its first."""
 
 
-BROKE_OFF = Reply(error="it broke off")
+NO_REPLY_YET = Reply(error="it broke off")
 """Placeholder for an agent's answer until it gives one."""
 
 
-def goes_on(answer: Reply | Outcome) -> bool:
+def answers_later(answer: Reply | Outcome) -> bool:
     """Return whether the agent answers later, with the same token: the run then keeps what it took."""
     return isinstance(answer, Reply) and answer.waiting_until is not None
 
 
 class Agent(Protocol):
-    def wake(self, errand: Errand) -> Reply | Outcome:
-        """Run one attempt, in a thread of the pool. It obeys `errand.stop` and `errand.patience`, ends what it started
-        before it returns, and never raises for what an agent, a network or a model does. A returned Outcome is used
-        as it is, for example `Returned` to give the work back."""
+    def wake(self, request: AgentRequest) -> Reply | Outcome:
+        """Run one attempt, in a thread of the pool. It obeys `request.stop` and `request.patience`, ends what it
+        started before it returns, and never raises for what an agent, a network or a model does. A returned Outcome
+        is used as it is, for example `Returned` to give the work back."""
 
     def close(self) -> None: ...

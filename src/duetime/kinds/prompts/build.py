@@ -23,7 +23,7 @@ from duetime.settings import AgentSettings, Settings
 from duetime.settings.sections import HEARTBEAT, INBOX
 
 if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.webhook import Answered
+    from duetime.kinds.prompts.agents.webhook import WebhookResponse
 
 
 BUILTIN = "builtin"
@@ -122,17 +122,17 @@ def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zo
 
 
 def _webhook(name: str, given: AgentSettings, settings: Settings, clock: Clock) -> Agent:
-    from duetime.kinds.prompts.agents.webhook import Answered, Unanswered, WebhookAgent
+    from duetime.kinds.prompts.agents.webhook import WebhookAgent, WebhookResponse, WebhookUnreachable
     from duetime.net.client import Call, CallFailed, Http
 
     http = Http(clock, None, connections=settings.threads)
 
-    def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> Answered:
+    def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> WebhookResponse:
         try:
             answer = http.send(Call(method, url, headers, body, patience))
         except CallFailed as failed:
-            raise Unanswered(failed.reason, permanent=failed.permanent) from failed
-        return Answered(answer.status, answer.headers, answer.body)
+            raise WebhookUnreachable(failed.reason, permanent=failed.permanent) from failed
+        return WebhookResponse(answer.status, answer.headers, answer.body)
 
     return WebhookAgent(name, given.url, given.secret, send, clock, close=http.close)
 

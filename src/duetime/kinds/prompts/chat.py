@@ -22,7 +22,7 @@ from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
 if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.conversation import Conversation, Said
+    from duetime.kinds.prompts.agents.conversation import ChatAnswer, Conversation
     from duetime.settings import Settings
 
 app = single()
@@ -94,10 +94,10 @@ class Chat:
             raise InvalidInput(message, field="session") from error
         return conversation
 
-    def _say(self, conversation: Conversation, text: str, terminal: Terminal) -> Said:
+    def _say(self, conversation: Conversation, text: str, terminal: Terminal) -> ChatAnswer:
         from duetime.kinds.prompts.agents.conversation import messages_to_json
 
-        said = conversation.ask(text, terminal.hear)
+        said = conversation.ask(text, terminal.show_event)
         if said.turn.messages:
             self._sessions.add(self._name, text, messages_to_json(said.turn.messages), self._clock.now())
         terminal.end(said)
@@ -118,7 +118,7 @@ def _access(settings: Settings) -> Access:
     return Access(None, "", command, {f"{PREFIX}DB": settings.path_of_db(), RUN_FOLDER: str(Path.cwd()), **file})
 
 
-def _document(name: str, said: Said) -> dict[str, Any]:
+def _document(name: str, said: ChatAnswer) -> dict[str, Any]:
     spent = said.turn.spent
     usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
     return {

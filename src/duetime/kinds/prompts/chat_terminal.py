@@ -11,8 +11,8 @@ from duetime.terminal import output
 from duetime.terminal.output import clean, plural
 
 if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.conversation import Said, Waiting
-    from duetime.kinds.prompts.agents.model_turn import Called, Word
+    from duetime.kinds.prompts.agents.conversation import ChatAnswer, Waiting
+    from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall
 
 PROMPT = "> "
 LEAVE = ("/quit", "/exit")
@@ -62,13 +62,13 @@ class Terminal:
         if sys.stdin.isatty():
             print()  # the cursor is still behind the prompt
 
-    def hear(self, news: Word | Called) -> None:
-        """Show a part of the answer or a tool call. Called from the conversation's thread, one at a time."""
-        from duetime.kinds.prompts.agents.model_turn import Called
+    def show_event(self, news: TextDelta | ToolCall) -> None:
+        """Show a part of the answer or a tool call. ToolCall from the conversation's thread, one at a time."""
+        from duetime.kinds.prompts.agents.model_turn import ToolCall
 
         if self._quiet:
             return
-        if isinstance(news, Called):
+        if isinstance(news, ToolCall):
             self._break()
             mark = "failed: " if news.failed else ""
             self._dim(f"  {news.name} {news.arguments} -> {mark}{news.result}")
@@ -77,7 +77,7 @@ class Terminal:
             sys.stdout.flush()
             self._in_line = not news.text.endswith("\n")
 
-    def end(self, said: Said) -> None:
+    def end(self, said: ChatAnswer) -> None:
         self._break()
         if self._quiet:
             return

@@ -65,11 +65,11 @@ def _model(who: str, model: str) -> Check:
 
 
 def _heartbeat(settings: Settings) -> Check:
-    from duetime.kinds.prompts.agents.heartbeat import Unusable, read_standing
+    from duetime.kinds.prompts.agents.heartbeat import MissingInstructions, read_standing
 
     path = Path(settings.heartbeat.instructions).expanduser()
     standing = read_standing(path)
-    if isinstance(standing, Unusable):
+    if isinstance(standing, MissingInstructions):
         return Check("fail", "heartbeat", clean(standing.reason))
     return Check("ok", "heartbeat", f"every {clean(settings.heartbeat.every)}, by {clean(path.resolve())}")
 

@@ -15,7 +15,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
-from duetime.kinds.prompts.agent import BROKE_OFF, Agent, Errand, Reply, goes_on
+from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, Reply, answers_later
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import ending_of
 from duetime.settings.sections import INBOX
@@ -38,13 +38,13 @@ class RunCheckout:
         """`name`: the agent that gives the answers."""
         self._scheduler_of, self._name = scheduler_of, name
 
-    def take(self, errand: Errand) -> Sequence[DuePrompt]:
+    def take(self, request: AgentRequest) -> Sequence[DuePrompt]:
         """Take the oldest prompts. If the first was left unfinished by its previous holder, take only that one."""
         due: list[DuePrompt] = []
-        lease = life_of(errand.patience)
+        lease = life_of(request.patience)
         while len(due) < _MOST_DUE:
             # At least as long as this run, however short the prompt's own timeout: nobody else may do it meanwhile.
-            taken = self._scheduler_of().take(_caller(errand), PromptKind.name, INBOX, lease, least=lease)
+            taken = self._scheduler_of().take(_caller(request), PromptKind.name, INBOX, lease, least=lease)
             if isinstance(taken, Err) or taken.value is None:
                 break
             due.append(_due(taken.value))
@@ -52,27 +52,27 @@ class RunCheckout:
                 break
         return due
 
-    def finish(self, errand: Errand, due: DuePrompt, reply: Reply) -> None:
-        scheduler, caller = self._scheduler_of(), _caller(errand)
+    def finish(self, request: AgentRequest, due: DuePrompt, reply: Reply) -> None:
+        scheduler, caller = self._scheduler_of(), _caller(request)
         ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), PromptKind.name, hold=due.hold)
         if isinstance(ended, Err) and not self._is_finished(caller, due):
-            log.warning("the answer of run %s to the prompt of run %s is lost: %s", errand.run, due.run, ended.message)
+            log.warning("the answer of run %s to the prompt of run %s is lost: %s", request.run, due.run, ended.message)
 
     def _is_finished(self, caller: Caller, due: DuePrompt) -> bool:
         """Return whether the agent itself finished it: any other holder would have got another hold."""
         run = self._scheduler_of().run(caller, due.run)
         return run is not None and hold_of(run) == due.hold
 
-    def left(self, errand: Errand) -> int:
-        caller = _caller(errand)
+    def left(self, request: AgentRequest) -> int:
+        caller = _caller(request)
         query = RunQuery(kind=PromptKind.name, holder=caller.holder, oldest_first=True, count_to=0)
         found = self._scheduler_of().runs(caller, query)
         return 0 if isinstance(found, Err) else len(found.value.items)
 
-    def give_back(self, errand: Errand, reason: str) -> None:
-        given = self._scheduler_of().give_back(_caller(errand), PromptKind.name, reason)
+    def give_back(self, request: AgentRequest, reason: str) -> None:
+        given = self._scheduler_of().give_back(_caller(request), PromptKind.name, reason)
         if isinstance(given, Err):
-            log.warning("what run %s took waits again only when its hold ends: %s", errand.run, given.message)
+            log.warning("what run %s took waits again only when its hold ends: %s", request.run, given.message)
 
 
 class ReleasingAgent:
@@ -81,22 +81,22 @@ class ReleasingAgent:
     def __init__(self, inner: Agent, checkout: RunCheckout) -> None:
         self._inner, self._checkout = inner, checkout
 
-    def wake(self, errand: Errand) -> Reply | Outcome:
-        answer: Reply | Outcome = BROKE_OFF
+    def wake(self, request: AgentRequest) -> Reply | Outcome:
+        answer: Reply | Outcome = NO_REPLY_YET
         try:
-            answer = self._inner.wake(errand)
+            answer = self._inner.wake(request)
         finally:
-            if not goes_on(answer):
-                self._checkout.give_back(errand, LEFT)
+            if not answers_later(answer):
+                self._checkout.give_back(request, LEFT)
         return answer
 
     def close(self) -> None:
         self._inner.close()
 
 
-def _caller(errand: Errand) -> Caller:
+def _caller(request: AgentRequest) -> Caller:
     """Return the run as a caller: the same, to the scheduler, as anybody who presents the run's token."""
-    return Caller(errand.owner, holder=run_holder(errand.run, errand.fence))
+    return Caller(request.owner, holder=run_holder(request.run, request.fence))
 
 
 def _due(held: HeldRun) -> DuePrompt:

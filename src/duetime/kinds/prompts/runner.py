@@ -20,7 +20,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.usage import MICRO, NOTHING, Cap, Left, Used
-from duetime.kinds.prompts.agent import Access, Agent, Errand, Reply, Spent
+from duetime.kinds.prompts.agent import Access, Agent, AgentRequest, Reply, Spent
 from duetime.kinds.prompts.envelope import framed, kept
 
 log = logging.getLogger("duetime.agents")
@@ -111,14 +111,14 @@ class Waking:
         for waker in self.wakers.values():
             waker.agent.close()
 
-    def _errand(self, work: Work, waker: Waker, prompt: str, left: Left) -> Errand:
+    def _errand(self, work: Work, waker: Waker, prompt: str, left: Left) -> AgentRequest:
         run, definition, _ = work.claim
         timeout = work.policy.timeout
         patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
         zone = zone_of(definition, self._zone)
         depth = definition.depth + 1
         deeper = partial(self._access, work.claim, patience)
-        return Errand(
+        return AgentRequest(
             run=run.id,
             fence=run.fence,
             task=definition.id,

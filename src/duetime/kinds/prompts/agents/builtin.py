@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
-from duetime.kinds.prompts.agent import Errand, Reply
-from duetime.kinds.prompts.agents.mcp_config import toolbox
-from duetime.kinds.prompts.agents.model_turn import Called, Turn, Word, take_turn
+from duetime.kinds.prompts.agent import AgentRequest, Reply
+from duetime.kinds.prompts.agents.mcp_config import mcp_toolset
+from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall, Turn, take_turn
 from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, model_named
-from duetime.kinds.prompts.agents.system_prompts import woken
+from duetime.kinds.prompts.agents.system_prompts import wake_instructions
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-LOOK = 0.1
+STOP_CHECK_SECONDS = 0.1
 """Seconds between two checks of the stop signal."""
 GRACE = 5.0
 """Seconds for the work to end once it was cancelled."""
@@ -33,22 +33,24 @@ class BuiltinAgent:
         self._model, self._clock, self._zone = model, clock, zone
         self._instructions, self._turns = instructions, turns
 
-    def wake(self, errand: Errand) -> Reply | Outcome:
+    def wake(self, request: AgentRequest) -> Reply | Outcome:
         try:
             model = model_named(self._model)
         except InvalidInput as error:
             return Reply(error=error.message, permanent=True)
         turn = Turn()
         # The pool's thread has no event loop; one that lives only as long as the run leaves nothing behind.
-        failure = asyncio.run(_bounded(self._work(errand, model, turn), errand))
-        return _reply(turn, failure, errand)
+        failure = asyncio.run(_bounded(self._work(request, model, turn), request))
+        return _reply(turn, failure, request)
 
     def close(self) -> None:
         """Do nothing, because nothing outlives a run."""
 
-    async def _work(self, errand: Errand, model: Model, turn: Turn) -> Failure | None:
-        instructions = woken(errand.owner, errand.zone or self._zone, self._clock.now(), self._instructions)
-        tools = toolbox(errand.access)
+    async def _work(self, request: AgentRequest, model: Model, turn: Turn) -> Failure | None:
+        instructions = wake_instructions(
+            request.owner, request.zone or self._zone, self._clock.now(), self._instructions
+        )
+        tools = mcp_toolset(request.access)
         try:
             await tools.__aenter__()
         except Exception as error:
@@ -59,10 +61,10 @@ class BuiltinAgent:
                 model,
                 instructions,
                 tools,
-                errand.text,
+                request.text,
                 most=self._turns,
-                left=errand.left,
-                hear=lambda news: _report(errand, news),
+                left=request.left,
+                on_event=lambda news: _report(request, news),
             )
         except Exception as error:
             return failure_of(error, self._model)
@@ -71,32 +73,32 @@ class BuiltinAgent:
         return None
 
 
-def _report(errand: Errand, news: Word | Called) -> None:
-    if isinstance(news, Called):
-        errand.report(f"called {news.name}")
+def _report(request: AgentRequest, news: TextDelta | ToolCall) -> None:
+    if isinstance(news, ToolCall):
+        request.report(f"called {news.name}")
 
 
-async def _bounded(work: Coroutine[None, None, Failure | None], errand: Errand) -> Failure | None:
+async def _bounded(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
     """Cancel the work when the run is to stop or times out, and wait for it to end."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + errand.patience
+    deadline = loop.time() + request.patience
     task = loop.create_task(work)
-    while not errand.stop.is_set() and (left := deadline - loop.time()) > 0:
-        await asyncio.wait({task}, timeout=min(LOOK, left))
+    while not request.stop.is_set() and (left := deadline - loop.time()) > 0:
+        await asyncio.wait({task}, timeout=min(STOP_CHECK_SECONDS, left))
         if task.done():
             return task.result()
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE)
-    if errand.stop.is_set():
-        return Failure(f"it was stopped ({errand.stop.reason})")
-    return Failure(f"it was not done after {errand.patience:g} s")
+    if request.stop.is_set():
+        return Failure(f"it was stopped ({request.stop.reason})")
+    return Failure(f"it was not done after {request.patience:g} s")
 
 
-def _reply(turn: Turn, failure: Failure | None, errand: Errand) -> Reply | Outcome:
+def _reply(turn: Turn, failure: Failure | None, request: AgentRequest) -> Reply | Outcome:
     done = Reply(text=turn.text, tool_calls=turn.view(), earlier_calls=turn.earlier_calls, spent=turn.spent)
     if failure is None:
         return done
-    error = masked(failure.message, errand.access.token)
+    error = masked(failure.message, request.access.token)
     if failure.after and not turn.spent.tokens and not turn.calls:
         return Retry(error, round(failure.after * SECOND))
     return replace(done, error=error, permanent=failure.permanent)

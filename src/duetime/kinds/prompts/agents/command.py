@@ -14,10 +14,10 @@ from pathlib import Path
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
-from duetime.kinds.prompts.agent import Errand, Reply
+from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import Secrets, visible
-from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, common, write_private
-from duetime.kinds.prompts.agents.presets import Outfit, Visit, preset_named
+from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, standard_config, write_private
+from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset_named
 from duetime.kinds.prompts.agents.reply import reply_of
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader
 from duetime.processes.child import ProcessSpec, StopRequest
@@ -77,15 +77,15 @@ class CommandAgent:
         self._limits = limits
         self._closed = False
 
-    def wake(self, errand: Errand) -> Reply:
+    def wake(self, request: AgentRequest) -> Reply:
         env = visible(self._environment, (*self._env, *(self._preset.env if self._preset else ())))
-        hindrance = self._hindrance(errand, env)
-        if hindrance is not None:
-            return Reply(error=hindrance, permanent=True)
-        secrets = Secrets(errand.access.token, env, errand.access.env)
+        problem = self._permanent_problem(request, env)
+        if problem is not None:
+            return Reply(error=problem, permanent=True)
+        secrets = Secrets(request.access.token, env, request.access.env)
         try:
             with _private_folder() as private:
-                return self._carry_out(errand, private, env, secrets)
+                return self._execute(request, private, env, secrets)
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return Reply(
@@ -96,49 +96,49 @@ class CommandAgent:
         """Stop all runs: each notices within a tick and ends its program."""
         self._closed = True
 
-    def _found(self, env: Mapping[str, str]) -> str | None:
+    def _find_program(self, env: Mapping[str, str]) -> str | None:
         return shutil.which(self._command[0], path=env.get("PATH", ""))
 
-    def _hindrance(self, errand: Errand, env: Mapping[str, str]) -> str | None:
+    def _permanent_problem(self, request: AgentRequest, env: Mapping[str, str]) -> str | None:
         """Return a problem that no retry would solve. Paths are only logged: the prompt's owner need not know them."""
         if self._folder and not Path(self._folder).is_dir():
             log.warning("agents.%s: there is no folder %s", self._name, self._folder)
             return f"the folder of agents.{self._name} does not exist; make it, or change `folder` in the settings"
-        if self._found(env) is None:
+        if self._find_program(env) is None:
             log.warning("agents.%s: there is no program %s on %s", self._name, self._command[0], env.get("PATH"))
             return (
                 f"there is no program {self._program}; install it where the worker finds it,"
                 f" or give its path as `command` of agents.{self._name}"
             )
-        if self._as_argument and "\0" in errand.text:
+        if self._as_argument and "\0" in request.text:
             return f'the prompt holds a NUL, which no argument can; set prompt = "{STDIN}" for agents.{self._name}'
-        if self._as_argument and (size := len(errand.text.encode(errors="replace"))) > _LONGEST_ARGUMENT:
+        if self._as_argument and (size := len(request.text.encode(errors="replace"))) > _LONGEST_ARGUMENT:
             return (
                 f"the prompt is too long for an argument ({size} bytes, at most {_LONGEST_ARGUMENT});"
                 f' set prompt = "{STDIN}" for agents.{self._name}'
             )
         return None
 
-    def _carry_out(self, errand: Errand, private: Path, env: Mapping[str, str], secrets: Secrets) -> Reply:
+    def _execute(self, request: AgentRequest, private: Path, env: Mapping[str, str], secrets: Secrets) -> Reply:
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
         complaints = OutputBuffer()
-        spec = self._spec(errand, private, env)._replace(stdout=reader.take, stderr=complaints.add)
-        process = GuardedCommand(spec, ChildLease(errand.lease, self._limits.patience), str(private))
-        reports = _Reports(reader, errand, secrets)
+        spec = self._spec(request, private, env)._replace(stdout=reader.take, stderr=complaints.add)
+        process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
+        reports = _Reports(reader, request, secrets)
         began = _clock.monotonic()
         try:
-            why = process.watch(lambda: self._stop_request(errand, _clock.monotonic() - began), reports.send)
+            why = process.watch(lambda: self._stop_request(request, _clock.monotonic() - began), reports.send)
         finally:
             process.close()
         if why is None and process.expired:  # by its deadline, so by no fault of its own
-            errand.stop.set(StopReason.LEASE)
+            request.stop.set(StopReason.LEASE)
             why = _STOPPED[StopReason.LEASE]
         reader.finish()
-        return reply_of(self._program, reader.heard, process.exit_status, why, complaints.text().strip(), secrets)
+        return reply_of(self._program, reader.transcript, process.exit_status, why, complaints.text().strip(), secrets)
 
-    def _stop_request(self, errand: Errand, passed: float) -> StopRequest | None:
+    def _stop_request(self, request: AgentRequest, passed: float) -> StopRequest | None:
         grace = self._limits.grace
-        match errand.stop.reason:
+        match request.stop.reason:
             case StopReason.LEASE as reason:
                 return StopRequest(_STOPPED[reason])  # another worker may have the run by now
             case StopReason.SHUTDOWN as reason:
@@ -147,35 +147,35 @@ class CommandAgent:
                 return StopRequest(_STOPPED[reason], grace)
             case None if self._closed:
                 return StopRequest(_SHUTDOWN, grace)
-            case None if passed < errand.patience:
+            case None if passed < request.patience:
                 return None
             case _:
-                return StopRequest(f"timed out after {errand.patience:g} s", grace)
+                return StopRequest(f"timed out after {request.patience:g} s", grace)
 
-    def _spec(self, errand: Errand, private: Path, env: Mapping[str, str]) -> ProcessSpec:
-        outfit = self._outfit(errand, private, env)
+    def _spec(self, request: AgentRequest, private: Path, env: Mapping[str, str]) -> ProcessSpec:
+        invocation = self._invocation(request, private, env)
         work, scratch = private / "work", private / "tmp"
         work.mkdir()
         scratch.mkdir()  # programs leave error reports there, with the prompt
         return ProcessSpec(
-            (*self._command_for(private, env), *outfit.flags),
-            outfit.given.encode(),
-            env={**env, "TMPDIR": str(scratch), **outfit.env},
+            (*self._command_for(private, env), *invocation.flags),
+            invocation.stdin.encode(),
+            env={**env, "TMPDIR": str(scratch), **invocation.env},
             folder=self._folder or str(work),
         )
 
-    def _outfit(self, errand: Errand, private: Path, env: Mapping[str, str]) -> Outfit:
-        text = errand.text.encode(errors="replace").decode()  # replaces lone surrogates, which cannot be encoded
+    def _invocation(self, request: AgentRequest, private: Path, env: Mapping[str, str]) -> Invocation:
+        text = request.text.encode(errors="replace").decode()  # replaces lone surrogates, which cannot be encoded
         if self._preset is not None:
-            folder, dollars = bool(self._folder), errand.left.dollars
-            return self._preset.dress(Visit(text, errand.access, private, self._model, folder, env, dollars))
-        own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, common(errand.access))}
-        return Outfit(("--", text), "", own) if self._as_argument else Outfit((), text, own)
+            folder, dollars = bool(self._folder), request.left.dollars
+            return self._preset.prepare(PresetInput(text, request.access, private, self._model, folder, env, dollars))
+        own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, standard_config(request.access))}
+        return Invocation(("--", text), "", own) if self._as_argument else Invocation((), text, own)
 
     def _command_for(self, private: Path, env: Mapping[str, str]) -> tuple[str, ...]:
         """Return the command; only the operator's own arguments have placeholders. The program is looked up from the
         worker's folder: where it works, somebody else may have put one of the same name."""
-        found = self._found(env)
+        found = self._find_program(env)
         if found is None:  # it was there a moment ago
             raise FileNotFoundError(errno.ENOENT, "its program is gone")
         config = str(private / MCP_CONFIG)
@@ -186,17 +186,17 @@ class CommandAgent:
 class _Reports:
     """Reports what a program is doing, now and then."""
 
-    def __init__(self, reader: Reader, errand: Errand, secrets: Secrets) -> None:
-        self._reader, self._errand, self._secrets = reader, errand, secrets
+    def __init__(self, reader: Reader, request: AgentRequest, secrets: Secrets) -> None:
+        self._reader, self._errand, self._secrets = reader, request, secrets
         self._last = _clock.monotonic()
 
     def send(self) -> bool:
         """Report what is new, if it is time; return False, because the run goes on."""
-        now, news = _clock.monotonic(), self._reader.heard.news
+        now, news = _clock.monotonic(), self._reader.transcript.news
         if now - self._last >= _REPORTS and news is not None:
             self._last = now
             self._errand.report(self._secrets.without(news))
-            self._reader.heard.news = None
+            self._reader.transcript.news = None
         return False
 
 

@@ -14,10 +14,10 @@ from duetime.engine.encoding import clean_text, encode_whole
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
 from duetime.kinds.prompts.agent import Access
-from duetime.kinds.prompts.agents.mcp_config import toolbox
-from duetime.kinds.prompts.agents.model_turn import Hear, Turn, take_turn
+from duetime.kinds.prompts.agents.mcp_config import mcp_toolset
+from duetime.kinds.prompts.agents.model_turn import OnEvent, Turn, take_turn
 from duetime.kinds.prompts.agents.models import failure_of, masked, model_named
-from duetime.kinds.prompts.agents.system_prompts import conversing
+from duetime.kinds.prompts.agents.system_prompts import chat_instructions
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -45,7 +45,7 @@ class Waiting(NamedTuple):
     due: str
 
 
-class Said(NamedTuple):
+class ChatAnswer(NamedTuple):
     """The result of one question. An error does not undo what was done before it."""
 
     turn: Turn
@@ -71,7 +71,7 @@ class Conversation:
 
         with ExitStack() as opening:
             portal = opening.enter_context(start_blocking_portal())
-            tools = portal.call(toolbox, self._access)
+            tools = portal.call(mcp_toolset, self._access)
             try:
                 opening.enter_context(portal.wrap_async_context_manager(tools))
                 self.waiting = portal.call(_read_waiting, tools)
@@ -88,14 +88,14 @@ class Conversation:
         self._open.__exit__(kind, error, at)  # an interruption ends what is still under way
 
     def go_on(self, messages: Sequence[ModelMessage]) -> None:
-        """Continue with earlier messages, as `Said.turn.messages` gave them."""
+        """Continue with earlier messages, as `ChatAnswer.turn.messages` gave them."""
         self._history += messages
 
-    def ask(self, text: str, hear: Hear) -> Said:
-        """Ask a question. `hear` is called in another thread. Ctrl-C stops the answer and keeps what it did."""
+    def ask(self, text: str, on_event: OnEvent) -> ChatAnswer:
+        """Ask a question. `on_event` is called in another thread. Ctrl-C stops the answer and keeps what it did."""
         assert self._portal is not None
         turn = Turn()
-        answering = self._portal.start_task_soon(self._answer, turn, clean_text(text), hear)
+        answering = self._portal.start_task_soon(self._answer, turn, clean_text(text), on_event)
         try:
             error, stopped = answering.result(), False
         except KeyboardInterrupt:
@@ -104,15 +104,17 @@ class Conversation:
             error, stopped = None, True
         turn.messages = messages_from_json(messages_to_json(turn.messages))
         self._history += turn.messages
-        return Said(turn, error, stopped)
+        return ChatAnswer(turn, error, stopped)
 
-    async def _answer(self, turn: Turn, text: str, hear: Hear) -> str | None:
+    async def _answer(self, turn: Turn, text: str, on_event: OnEvent) -> str | None:
         assert self._tools is not None
         past = remembered(self._history)
         try:
             self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
-            instructions = conversing(LOCAL, self._zone, self._clock.now(), len(self.waiting))
-            await take_turn(turn, self._model, instructions, self._tools, text, history=past, most=TURNS, hear=hear)
+            instructions = chat_instructions(LOCAL, self._zone, self._clock.now(), len(self.waiting))
+            await take_turn(
+                turn, self._model, instructions, self._tools, text, history=past, most=TURNS, on_event=on_event
+            )
         except Exception as error:
             return masked(failure_of(error, self._name).message, self._access.token)
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic_ai.usage import RunUsage, UsageLimits
 
 from duetime.engine.usage import Left
-from duetime.kinds.prompts.agents.models import BeyondMeans
+from duetime.kinds.prompts.agents.models import LimitExceeded
 
 
-class Means(UsageLimits):
+class TurnLimits(UsageLimits):
     """Limits that are checked only before each request: a response that came is paid for, so it is used even if it cost
     more than was left. The limits are exceeded by at most one response."""
 
@@ -18,11 +18,11 @@ class Means(UsageLimits):
 
     def check_before_request(self, usage: RunUsage) -> None:
         if usage.requests >= self.turns:
-            raise BeyondMeans(f"it did not come to an end within {self.turns} turns")
+            raise LimitExceeded(f"it did not come to an end within {self.turns} turns")
         if self.left.tokens is not None and usage.total_tokens >= self.left.tokens:
-            raise BeyondMeans(_used_up(f"{self.left.tokens} tokens"))
+            raise LimitExceeded(_used_up(f"{self.left.tokens} tokens"))
         if self.left.dollars is not None and (usage.cost or 0) >= self.left.dollars:
-            raise BeyondMeans(_used_up(f"${self.left.dollars:g}"))
+            raise LimitExceeded(_used_up(f"${self.left.dollars:g}"))
 
 
 def _used_up(rest: str) -> str:

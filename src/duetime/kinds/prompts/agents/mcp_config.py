@@ -17,7 +17,7 @@ CONNECT = 30.0
 """Seconds to connect: over stdio a whole interpreter has to start, maybe beside many others."""
 
 
-def toolbox(access: Access) -> MCPToolset[Any]:
+def mcp_toolset(access: Access) -> MCPToolset[Any]:
     """Return the tools. A tool's refusal is an answer for the model to read, never the end of the run."""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
@@ -45,7 +45,7 @@ def headers(access: Access) -> dict[str, str]:
     return {"Authorization": f"Bearer {access.token}"}
 
 
-def common(access: Access) -> dict[str, Any]:
+def standard_config(access: Access) -> dict[str, Any]:
     """Return `{"mcpServers": …}`, as Claude Code, Cursor, VS Code and many more read it."""
     if access.url is not None:
         server: dict[str, Any] = {"type": "http", "url": access.url, "headers": headers(access)}

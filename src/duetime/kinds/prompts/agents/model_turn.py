@@ -24,13 +24,13 @@ MISTAKES = 3
 UNANSWERED = "(it was stopped before an answer came)"
 
 
-class Word(NamedTuple):
+class TextDelta(NamedTuple):
     """A piece of the answer."""
 
     text: str
 
 
-class Called(NamedTuple):
+class ToolCall(NamedTuple):
     """A tool call and its result."""
 
     name: str
@@ -39,14 +39,14 @@ class Called(NamedTuple):
     failed: bool
 
 
-Hear = Callable[[Word | Called], None]
+OnEvent = Callable[[TextDelta | ToolCall], None]
 
 
 @dataclass(slots=True)
 class Turn:
     text: str = ""
     """The last message of the model."""
-    calls: list[Called] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     messages: list[ModelMessage] = field(default_factory=list)
     """New messages of the conversation, to be given to the next turn as history."""
     usage: RunUsage | None = None
@@ -76,7 +76,7 @@ async def take_turn(
     history: Sequence[ModelMessage] = (),
     most: int,
     left: Left = UNLIMITED,
-    hear: Hear,
+    on_event: OnEvent,
 ) -> None:
     """Run a turn of at most `most` model responses, and none after what is `left` of the day is used up. Raises what
     the model or its provider's client raises; what was done until then is in `turn`."""
@@ -85,21 +85,21 @@ async def take_turn(
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.usage import RunUsage
 
-    from duetime.kinds.prompts.agents.limits import Means
+    from duetime.kinds.prompts.agents.limits import TurnLimits
 
     agent = Agent(model, instructions=instructions, toolsets=[tools], name="duetime", retries=MISTAKES)
     turn.usage = RunUsage()
-    heard = _Hearing(turn, hear)
+    handler = _EventHandler(turn, on_event)
     new: list[ModelMessage] = []
     try:
         async with (
             agent,
             agent.run_stream_events(
-                prompt, message_history=list(history), usage=turn.usage, usage_limits=Means(most, left)
+                prompt, message_history=list(history), usage=turn.usage, usage_limits=TurnLimits(most, left)
             ) as events,
         ):
             async for event in events:
-                heard.event(event)
+                handler.handle(event)
                 new = events.new_messages()
     except asyncio.CancelledError as error:
         stopped = RunCancelled.from_cancellation(error)
@@ -110,15 +110,15 @@ async def take_turn(
         turn.messages = new if any(isinstance(message, ModelResponse) for message in new) else []
 
 
-class _Hearing:
+class _EventHandler:
     """Separates text from tool calls in the stream of events."""
 
-    def __init__(self, turn: Turn, hear: Hear) -> None:
-        self._turn, self._hear = turn, hear
+    def __init__(self, turn: Turn, on_event: OnEvent) -> None:
+        self._turn, self._on_event = turn, on_event
         self._asked: dict[str, int] = {}
         """Index in the turn's calls, by tool call id."""
 
-    def event(self, event: Any) -> None:
+    def handle(self, event: Any) -> None:
         from pydantic_ai import messages as known
 
         match event:
@@ -130,7 +130,7 @@ class _Hearing:
                 self._say(text)
             case known.FunctionToolCallEvent(part=part):
                 self._asked[part.tool_call_id] = len(self._turn.calls)
-                self._turn.calls.append(Called(part.tool_name, _bounded(part.args_as_json_str()), UNANSWERED, True))
+                self._turn.calls.append(ToolCall(part.tool_name, _bounded(part.args_as_json_str()), UNANSWERED, True))
             case known.FunctionToolResultEvent(part=part):
                 self._answered(part)
             case _:
@@ -138,20 +138,20 @@ class _Hearing:
 
     def _say(self, text: str) -> None:
         self._turn.text += text
-        self._hear(Word(text))
+        self._on_event(TextDelta(text))
 
     def _answered(self, part: Any) -> None:
         index = self._asked.pop(part.tool_call_id)
         result, failed = _bounded(part.model_response_str(wrap_if_error=False)), part.outcome != "success"
         self._turn.calls[index] = call = self._turn.calls[index]._replace(result=result, failed=failed)
-        self._hear(call)
+        self._on_event(call)
 
 
 def _bounded(text: str) -> str:
     return clean_text(bounded(text))
 
 
-def _call_view(call: Called) -> dict[str, Any]:
+def _call_view(call: ToolCall) -> dict[str, Any]:
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):  # cut, or the model wrote no JSON

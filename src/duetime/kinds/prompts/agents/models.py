@@ -78,7 +78,7 @@ class Failure(NamedTuple):
     """Seconds that the provider asked us to wait."""
 
 
-class BeyondMeans(Exception):
+class LimitExceeded(Exception):
     """A limit does not allow another response of the model; the message says which limit."""
 
 
@@ -104,7 +104,7 @@ def failure_of(error: BaseException, model: str) -> Failure:
 
     cause = _root(error)
     said = masked(_said(cause))
-    if isinstance(cause, BeyondMeans):
+    if isinstance(cause, LimitExceeded):
         return Failure(said, permanent=True)
     for name, words, permanent in _KNOWN:
         if isinstance(cause, getattr(exceptions, name)):

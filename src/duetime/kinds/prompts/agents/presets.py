@@ -17,11 +17,18 @@ from typing import Any, NamedTuple
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents import event_parsers
-from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, SERVER, TOKEN_VARIABLE, common, headers, write_private
+from duetime.kinds.prompts.agents.mcp_config import (
+    MCP_CONFIG,
+    SERVER,
+    TOKEN_VARIABLE,
+    headers,
+    standard_config,
+    write_private,
+)
 from duetime.kinds.prompts.agents.transcript import Read
 
 
-class Visit(NamedTuple):
+class PresetInput(NamedTuple):
     """The input of a preset for one run."""
 
     text: str
@@ -38,16 +45,16 @@ class Visit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outfit:
+class Invocation:
     flags: tuple[str, ...]
-    given: str
+    stdin: str
     """Standard input of the program."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 
 class Preset(NamedTuple):
     title: str
-    dress: Callable[[Visit], Outfit]
+    prepare: Callable[[PresetInput], Invocation]
     read: Read
     env: tuple[str, ...]
     """Variables that it may see in addition to those of every program: keys, addresses, where its settings are."""
@@ -61,32 +68,32 @@ def preset_named(name: str) -> Preset:
         raise InvalidInput(f"preset: there is no {name!r}; there is {known}", field="preset") from None
 
 
-def _claude(visit: Visit) -> Outfit:
+def _claude(given: PresetInput) -> Invocation:
     """With a key, start bare in a configuration folder of its own; a login is only found in the operator's. Settings
     are not read: their hooks and permissions are not meant for this."""
-    has_key = "ANTHROPIC_API_KEY" in visit.env
+    has_key = "ANTHROPIC_API_KEY" in given.env
     flags = (
         "--print",
         *(("--bare",) if has_key else ()),
         "--setting-sources=",
-        f"--tools={'Read,Glob,Grep' if visit.has_folder else ''}",
-        f"--mcp-config={write_private(visit.private / MCP_CONFIG, common(visit.access))}",
+        f"--tools={'Read,Glob,Grep' if given.has_folder else ''}",
+        f"--mcp-config={write_private(given.private / MCP_CONFIG, standard_config(given.access))}",
         "--strict-mcp-config",
         f"--allowedTools=mcp__{SERVER}__*",
         "--permission-mode=dontAsk",
         "--no-session-persistence",
         "--output-format=stream-json",
         "--verbose",
-        *((f"--model={visit.model}",) if visit.model else ()),
-        *((f"--max-budget-usd={visit.dollars:.6f}",) if visit.dollars is not None else ()),
+        *((f"--model={given.model}",) if given.model else ()),
+        *((f"--max-budget-usd={given.dollars:.6f}",) if given.dollars is not None else ()),
     )
     env = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
-        "XDG_CACHE_HOME": str(visit.private / "cache"),  # it writes a log there for each folder it works in
-        **({"CLAUDE_CONFIG_DIR": str(visit.private / "claude")} if has_key else {}),
+        "XDG_CACHE_HOME": str(given.private / "cache"),  # it writes a log there for each folder it works in
+        **({"CLAUDE_CONFIG_DIR": str(given.private / "claude")} if has_key else {}),
     }
-    return Outfit(flags, visit.text, env)
+    return Invocation(flags, given.text, env)
 
 
 _CODEX_OFF = (
@@ -96,10 +103,10 @@ _CODEX_OFF = (
 """Features of Codex that add tools, or connect to other services of its user."""
 
 
-def _codex(visit: Visit) -> Outfit:
+def _codex(given: PresetInput) -> Invocation:
     """Configure it by flags, so the token is in an environment variable that they name. Codex ignores unknown features
     in `--config` but exits on an unknown one in `--disable`: the latter is used for the shell, which must be off."""
-    access = visit.access
+    access = given.access
     if access.url is not None:
         server: dict[str, Any] = {"url": access.url, "bearer_token_env_var": TOKEN_VARIABLE}
         env = {TOKEN_VARIABLE: access.token}
@@ -119,69 +126,69 @@ def _codex(visit: Visit) -> Outfit:
         "--ignore-user-config",
         "--ignore-rules",
         "--sandbox=read-only",
-        *(() if visit.has_folder else ("--disable=shell_tool",)),
+        *(() if given.has_folder else ("--disable=shell_tool",)),
         *settings,
-        *((f"--model={visit.model}",) if visit.model else ()),
+        *((f"--model={given.model}",) if given.model else ()),
         "-",
     )
-    return Outfit(flags, visit.text, env)
+    return Invocation(flags, given.text, env)
 
 
 _GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
 
 
-def _gemini(visit: Visit) -> Outfit:
+def _gemini(given: PresetInput) -> Invocation:
     """Give it a home of its own for its settings: it reads no settings file below a folder such as /tmp. Tools that
     need a confirmation are not offered, because nobody can be asked; of the rest, those that `core` names are."""
-    access = visit.access
+    access = given.access
     if access.url is not None:
         server: dict[str, Any] = {"httpUrl": access.url, "headers": headers(access)}
     else:
         program, *arguments = access.command
         server = {"command": program, "args": arguments, "env": dict(access.env)}
-    uses_key = "GEMINI_API_KEY" in visit.env
+    uses_key = "GEMINI_API_KEY" in given.env
     settings: dict[str, Any] = {
         "mcpServers": {SERVER: {**server, "trust": True}},
-        "tools": {"core": [f"mcp_{SERVER}_*", *(_GEMINI_READS if visit.has_folder else ())]},
+        "tools": {"core": [f"mcp_{SERVER}_*", *(_GEMINI_READS if given.has_folder else ())]},
         "security": {"auth": {"selectedType": "gemini-api-key" if uses_key else "vertex-ai"}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
     }
-    home = visit.private / "gemini"
+    home = given.private / "gemini"
     write_private(home / ".gemini" / "settings.json", settings)
     flags = (
         "--skip-trust",
         f"--allowed-mcp-server-names={SERVER}",
         "--output-format=stream-json",
-        *((f"--model={visit.model}",) if visit.model else ()),
+        *((f"--model={given.model}",) if given.model else ()),
     )
-    return Outfit(flags, visit.text, {"GEMINI_CLI_HOME": str(home)})
+    return Invocation(flags, given.text, {"GEMINI_CLI_HOME": str(home)})
 
 
-def _opencode(visit: Visit) -> Outfit:
+def _opencode(given: PresetInput) -> Invocation:
     """Configure it by the environment, which overrides every file, the folder's own included. Its read permission also
     covers resources of other MCP servers that the operator may have, so these are denied."""
-    access = visit.access
+    access = given.access
     if access.url is not None:
         server: dict[str, Any] = {"type": "remote", "url": access.url, "headers": headers(access), "oauth": False}
     else:
         server = {"type": "local", "command": list(access.command), "environment": dict(access.env)}
     files = {"*": "allow", "mcp:*": "deny", f"mcp:{SERVER}:*": "allow"}
-    reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if visit.has_folder else {}
+    reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if given.has_folder else {}
     settings = {
         "mcp": {SERVER: server},
         "permission": {"*": "deny", **reading, f"{SERVER}_*": "allow"},
         "share": "disabled",
         "autoupdate": False,
     }
-    flags = ("run", "--pure", "--format=json", *((f"--model={visit.model}",) if visit.model else ()))
-    return Outfit(flags, visit.text, {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
+    flags = ("run", "--pure", "--format=json", *((f"--model={given.model}",) if given.model else ()))
+    return Invocation(flags, given.text, {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
 
 
-def _goose(visit: Visit) -> Outfit:
+def _goose(given: PresetInput) -> Invocation:
     """Write a recipe, which names the only extensions. It is a template, so braces in the prompt are escaped, to come
     out as they were."""
-    access = visit.access
+    access = given.access
     if access.url is not None:
         extension: dict[str, Any] = {"type": "streamable_http", "uri": access.url, "headers": headers(access)}
     else:
@@ -195,17 +202,17 @@ def _goose(visit: Visit) -> Outfit:
         "extensions": [{**extension, **named}],
     }
     document = json.dumps(recipe, indent=1)
-    prompt = json.dumps(visit.text).replace("{", "{{ '{' }}")
-    written = write_private(visit.private / "recipe.json", f'{document[:-2]},\n "prompt": {prompt}\n}}')
+    prompt = json.dumps(given.text).replace("{", "{{ '{' }}")
+    written = write_private(given.private / "recipe.json", f'{document[:-2]},\n "prompt": {prompt}\n}}')
     flags = (
         "run",
         f"--recipe={written}",
         "--no-session",
         "--quiet",
         "--output-format=stream-json",
-        *((f"--model={visit.model}",) if visit.model else ()),
+        *((f"--model={given.model}",) if given.model else ()),
     )
-    return Outfit(flags, "", {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false"})
+    return Invocation(flags, "", {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false"})
 
 
 def _toml(value: object) -> str:

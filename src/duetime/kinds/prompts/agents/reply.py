@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from duetime.kinds.prompts.agent import Reply
 from duetime.kinds.prompts.agents.environment import Secrets
-from duetime.kinds.prompts.agents.transcript import Heard
+from duetime.kinds.prompts.agents.transcript import Transcript
 from duetime.processes.child import signal_name
 from duetime.processes.supervisor import ExitStatus
 
@@ -16,51 +16,51 @@ _LAST_WORDS = 300
 
 
 def reply_of(
-    program: str, heard: Heard, ended: ExitStatus, why: str | None, last_words: str, secrets: Secrets
+    program: str, transcript: Transcript, ended: ExitStatus, why: str | None, last_words: str, secrets: Secrets
 ) -> Reply:
     """Return the reply. `why` is the reason if the program was stopped; what it did until then is included anyway."""
-    error = why or _failure(program, heard, ended, secrets.without(last_words))
-    reply = told(heard, error, secrets)
+    error = why or _failure(program, transcript, ended, secrets.without(last_words))
+    reply = to_reply(transcript, error, secrets)
     return replace(reply, exit_code=ended.code, permanent=why is None and ended.errno is not None)
 
 
-def told(heard: Heard, error: str | None, secrets: Secrets) -> Reply:
+def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> Reply:
     """Return what an agent said, with the secrets that it was given redacted."""
     return Reply(
-        text=secrets.without(heard.text),
-        outcome=secrets.cleaned(heard.outcome),
-        tool_calls=secrets.cleaned(heard.view()),
-        earlier_calls=heard.earlier_calls,
-        denied=[secrets.without(name) for name in heard.denied],
-        spent=heard.spent,
+        text=secrets.without(transcript.text),
+        outcome=secrets.cleaned(transcript.outcome),
+        tool_calls=secrets.cleaned(transcript.view()),
+        earlier_calls=transcript.earlier_calls,
+        denied=[secrets.without(name) for name in transcript.denied],
+        spent=transcript.spent,
         error=None if error is None else secrets.in_short(error),
     )
 
 
-def _failure(program: str, heard: Heard, ended: ExitStatus, last_words: str) -> str | None:
+def _failure(program: str, transcript: Transcript, ended: ExitStatus, last_words: str) -> str | None:
     because = f": {_end_of(last_words)}" if last_words else ""
     if ended.errno is not None:
         return f"{program} cannot be started: {os.strerror(ended.errno).lower()}"
     if ended.signal is not None:
         return f"{program} was ended by {signal_name(ended.signal)}{because}"
-    if heard.error is not None:
-        return f"{program} failed: {heard.error}"
+    if transcript.error is not None:
+        return f"{program} failed: {transcript.error}"
     if ended.code is None:
         return f"{program} disappeared together with what held it{because}"
     if ended.code != 0:
         return f"{program} ended with exit code {ended.code}{because}"
-    if not heard.ended:
-        said = f": {heard.beginning}" if heard.beginning else because
+    if not transcript.ended:
+        said = f": {transcript.beginning}" if transcript.beginning else because
         return f"{program} did not answer in the form that its preset asks for; try its latest version{said}"
-    return shortcoming(program, heard)
+    return answer_problem(program, transcript)
 
 
-def shortcoming(who: str, heard: Heard) -> str | None:
+def answer_problem(who: str, transcript: Transcript) -> str | None:
     """Return what is wrong with an answer that arrived normally and reports no failure itself, if anything."""
-    if heard.unreadable is not None:
-        return f"{who} {heard.unreadable}"
-    if heard.denied:
-        return f"it was not allowed to use {', '.join(heard.denied)}; allow it, or word the prompt otherwise"
+    if transcript.unreadable is not None:
+        return f"{who} {transcript.unreadable}"
+    if transcript.denied:
+        return f"it was not allowed to use {', '.join(transcript.denied)}; allow it, or word the prompt otherwise"
     return None
 
 

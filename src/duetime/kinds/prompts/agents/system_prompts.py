@@ -30,12 +30,12 @@ CONVERSING = (
 WAITING = "Due prompts that wait for an agent: {count}. take_prompt takes the oldest; offer to do them when it fits."
 
 
-def woken(owner: str, zone: str, now: Instant, own: str) -> str:
+def wake_instructions(owner: str, zone: str, now: Instant, own: str) -> str:
     """Return the system prompt for a due prompt. `own`: the agent's instructions from the settings."""
     return _joined(owner, zone, now, WOKEN, own)
 
 
-def conversing(owner: str, zone: str, now: Instant, waiting: int) -> str:
+def chat_instructions(owner: str, zone: str, now: Instant, waiting: int) -> str:
     return _joined(owner, zone, now, CONVERSING, WAITING.format(count=waiting) if waiting else "")
 
 

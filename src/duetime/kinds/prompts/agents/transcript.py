@@ -23,7 +23,7 @@ _PREFIXES = (f"mcp__{SERVER}__", f"mcp_{SERVER}_", f"{SERVER}__", f"{SERVER}_")
 
 
 @dataclass(slots=True)
-class Heard:
+class Transcript:
     """What is known so far of an agent's run."""
 
     text: str = ""
@@ -89,14 +89,14 @@ class Heard:
         return [{name: value for name, value in call.items() if name != "id"} for call in self.calls]
 
 
-Read = Callable[[Heard, Mapping[str, Any]], None]
+Read = Callable[[Transcript, Mapping[str, Any]], None]
 """Reads one event of a program's stream."""
 
 
 class Reader(Protocol):
     """Reads standard output as it comes."""
 
-    heard: Heard
+    transcript: Transcript
 
     def take(self, data: bytes) -> None: ...
 
@@ -107,14 +107,14 @@ class AnswerReader:
     """Reads a program without a preset: all of its output is the answer."""
 
     def __init__(self) -> None:
-        self.heard = Heard()
+        self.transcript = Transcript()
         self._kept = OutputBuffer()
 
     def take(self, data: bytes) -> None:
         self._kept.add(data)
 
     def finish(self) -> None:
-        read_answer(self.heard, self._kept.text())
+        read_answer(self.transcript, self._kept.text())
 
 
 class EventReader:
@@ -123,7 +123,7 @@ class EventReader:
     def __init__(self, read: Read) -> None:
         self._read = read
         self._lines = LineBuffer()
-        self.heard = Heard()
+        self.transcript = Transcript()
 
     def take(self, data: bytes) -> None:
         for line in self._lines.feed(data):
@@ -136,38 +136,38 @@ class EventReader:
     def _event(self, line: bytes) -> None:
         event = parsed(line)
         if isinstance(event, dict):
-            self._read(self.heard, event)
-        elif not self.heard.beginning:
-            self.heard.beginning = line[:_BEGINNING].decode("utf-8", "replace").strip()
+            self._read(self.transcript, event)
+        elif not self.transcript.beginning:
+            self.transcript.beginning = line[:_BEGINNING].decode("utf-8", "replace").strip()
 
 
-def read_answer(heard: Heard, text: str, *, as_json: bool = False) -> None:
+def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> None:
     """Read a text, or one JSON object with a `result` or `text` and optional other fields, as `claude --output-format
     json` prints and a webhook may send. `as_json`: it was declared as JSON; an empty answer is valid too."""
-    heard.ended = True
+    transcript.ended = True
     document = parsed(text)
     if document is None and (_is_cut_off(text) or (as_json and text.strip() not in ("", "null"))):
-        heard.unreadable = "answered in JSON that cannot be read; it may have been cut off"
+        transcript.unreadable = "answered in JSON that cannot be read; it may have been cut off"
     if not isinstance(document, dict) or not {"result", "text", "error"} & document.keys():
-        heard.text = "" if as_json and text.strip() == "null" else text.strip()
+        transcript.text = "" if as_json and text.strip() == "null" else text.strip()
         return
     said = document.get("result", document.get("text"))
-    heard.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
-    heard.outcome = document.get("outcome", document.get("structured_output"))
-    if heard.outcome is None and not isinstance(said, str):
-        heard.outcome = said
-    read_usage(heard, document.get("usage"))
+    transcript.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
+    transcript.outcome = document.get("outcome", document.get("structured_output"))
+    if transcript.outcome is None and not isinstance(said, str):
+        transcript.outcome = said
+    read_usage(transcript, document.get("usage"))
     dollars = first(document, "total_cost_usd", "cost_usd", "cost", "dollars")
-    heard.use(dollars=dollars or at(document, "usage", "dollars"))
+    transcript.use(dollars=dollars or at(document, "usage", "dollars"))
     for call in some_list(document.get("tool_calls")):
         if isinstance(call, dict):
-            heard.begin_call("", call.get("name"), call.get("arguments"))
+            transcript.begin_call("", call.get("name"), call.get("arguments"))
     for denied in some_list(document.get("permission_denials")) + some_list(document.get("denied")):
-        heard.deny(at(denied, "tool_name") if isinstance(denied, dict) else denied)
+        transcript.deny(at(denied, "tool_name") if isinstance(denied, dict) else denied)
     if error := document.get("error"):
-        heard.error = str(at(error, "message") or error)
+        transcript.error = str(at(error, "message") or error)
     elif document.get("is_error") is True:
-        heard.error = heard.text or "it says that it failed"
+        transcript.error = transcript.text or "it says that it failed"
 
 
 def _is_cut_off(text: str) -> bool:
@@ -181,11 +181,11 @@ def _is_cut_off(text: str) -> bool:
     return False
 
 
-def read_usage(heard: Heard, usage: object) -> None:
+def read_usage(transcript: Transcript, usage: object) -> None:
     """Add usage as Anthropic and OpenAI report it; tokens read from or written to a cache are input too."""
     if isinstance(usage, dict):
         cached = number(usage.get("cache_creation_input_tokens")) + number(usage.get("cache_read_input_tokens"))
-        heard.use(
+        transcript.use(
             number(first(usage, "input_tokens", "prompt_tokens")) + cached,
             first(usage, "output_tokens", "completion_tokens"),
         )

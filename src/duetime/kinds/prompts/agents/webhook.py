@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
-from duetime.kinds.prompts.agent import Errand, Reply
+from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import Secrets
-from duetime.kinds.prompts.agents.reply import shortcoming, told
-from duetime.kinds.prompts.agents.transcript import Heard, read_answer
+from duetime.kinds.prompts.agents.reply import answer_problem, to_reply
+from duetime.kinds.prompts.agents.transcript import Transcript, read_answer
 from duetime.net.messages import retry_after, status_name
 
 SIGNATURE = "Duetime-Signature"
@@ -30,14 +30,14 @@ _SHOWN = 200
 """Characters of a refusal that an error message shows."""
 
 
-class Answered(NamedTuple):
+class WebhookResponse(NamedTuple):
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
 
 
-class Unanswered(Exception):
+class WebhookUnreachable(Exception):
     """No answer came. `reason` may be shown."""
 
     def __init__(self, reason: str, *, permanent: bool = False) -> None:
@@ -46,8 +46,8 @@ class Unanswered(Exception):
         self.permanent = permanent
 
 
-Send: TypeAlias = Callable[[str, str, Mapping[str, str], bytes, float], Answered]
-"""Takes method, URL, headers, body and timeout in seconds. Raises Unanswered."""
+Send: TypeAlias = Callable[[str, str, Mapping[str, str], bytes, float], WebhookResponse]
+"""Takes method, URL, headers, body and timeout in seconds. Raises WebhookUnreachable."""
 
 
 class WebhookAgent:
@@ -72,16 +72,16 @@ class WebhookAgent:
         self._name, self._url, self._secret = name, url, secret
         self._send, self._clock, self._close = send, clock, close
 
-    def wake(self, errand: Errand) -> Reply | Outcome:
-        secrets = Secrets(errand.access.token, {"secret": self._secret})
-        body = json.dumps(self._message(errand)).encode()
+    def wake(self, request: AgentRequest) -> Reply | Outcome:
+        secrets = Secrets(request.access.token, {"secret": self._secret})
+        body = json.dumps(self._message(request)).encode()
         try:
-            answered = self._send("POST", self._url, self._headers(errand, body), body, min(errand.patience, AT_ONCE))
-        except Unanswered as failed:
+            answered = self._send("POST", self._url, self._headers(request, body), body, min(request.patience, AT_ONCE))
+        except WebhookUnreachable as failed:
             reason = secrets.in_short(failed.reason)
             return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
         if answered.status == HTTPStatus.ACCEPTED:
-            return self._later(errand)
+            return self._later(request)
         if 200 <= answered.status < 300:
             return self._answer(answered, secrets)
         return self._refused(answered, secrets)
@@ -89,49 +89,51 @@ class WebhookAgent:
     def close(self) -> None:
         self._close()
 
-    def _message(self, errand: Errand) -> dict[str, Any]:
-        access = errand.access
+    def _message(self, request: AgentRequest) -> dict[str, Any]:
+        access = request.access
         return {
-            "run": errand.run,
-            "task": errand.task,
-            "owner": errand.owner,
-            "prompt": errand.prompt,
-            "text": errand.text,
-            "stored": _iso(errand.stored),
-            "due": _iso(errand.due),
-            "expires": _iso(self._deadline(errand)),
+            "run": request.run,
+            "task": request.task,
+            "owner": request.owner,
+            "prompt": request.prompt,
+            "text": request.text,
+            "stored": _iso(request.stored),
+            "due": _iso(request.due),
+            "expires": _iso(self._deadline(request)),
             "access": None if access.url is None else {"url": access.url, "token": access.token},
-            "callback": _callback(errand),
+            "callback": _callback(request),
         }
 
-    def _headers(self, errand: Errand, body: bytes) -> dict[str, str]:
+    def _headers(self, request: AgentRequest, body: bytes) -> dict[str, str]:
         """Return the headers. The idempotency key is the same on every attempt, so that a receiver can tell."""
         return {
             "Content-Type": "application/json",
-            "Idempotency-Key": str(errand.run),
+            "Idempotency-Key": str(request.run),
             SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
         }
 
-    def _deadline(self, errand: Errand) -> Instant:
-        return Instant(self._clock.now() + int(errand.patience * SECOND))
+    def _deadline(self, request: AgentRequest) -> Instant:
+        return Instant(self._clock.now() + int(request.patience * SECOND))
 
-    def _later(self, errand: Errand) -> Reply:
-        if errand.access.url is None:
+    def _later(self, request: AgentRequest) -> Reply:
+        if request.access.url is None:
             words = "wants to answer later, but there is no server that it could call; start `duetime serve`"
             return Reply(error=f"the webhook of agents.{self._name} {words}")
-        return Reply(waiting_until=self._deadline(errand))
+        return Reply(waiting_until=self._deadline(request))
 
-    def _answer(self, answered: Answered, secrets: Secrets) -> Reply:
+    def _answer(self, answered: WebhookResponse, secrets: Secrets) -> Reply:
         media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type in _PAGES:
             words = "answered with a page for people; check that its address is right and asks for no login"
             return Reply(error=f"the webhook of agents.{self._name} {words}")
-        heard = Heard()
+        transcript = Transcript()
         as_json = media_type == "application/json" or media_type.endswith("+json")
-        read_answer(heard, answered.body.decode("utf-8", "replace"), as_json=as_json)
-        return told(heard, heard.error or shortcoming(f"the webhook of agents.{self._name}", heard), secrets)
+        read_answer(transcript, answered.body.decode("utf-8", "replace"), as_json=as_json)
+        return to_reply(
+            transcript, transcript.error or answer_problem(f"the webhook of agents.{self._name}", transcript), secrets
+        )
 
-    def _refused(self, answered: Answered, secrets: Secrets) -> Reply | Outcome:
+    def _refused(self, answered: WebhookResponse, secrets: Secrets) -> Reply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
         said = f"the webhook of agents.{self._name} answered {status_name(status)}"
@@ -143,13 +145,13 @@ class WebhookAgent:
         return Reply(error=secrets.in_short(said + because), permanent=True)
 
 
-def _callback(errand: Errand) -> dict[str, Any]:
+def _callback(request: AgentRequest) -> dict[str, Any]:
     """Return how to answer later with the run's token: by the tool, or by sending what could have been answered at once
     to the API of the same server."""
-    url, by_tool = errand.access.url or "", {"tool": "finish_prompt", "run_id": errand.run}
+    url, by_tool = request.access.url or "", {"tool": "finish_prompt", "run_id": request.run}
     if not url.endswith(_TOOLS):
         return by_tool
-    return {**by_tool, "url": url.removesuffix(_TOOLS) + _FINISH.format(errand.run)}
+    return {**by_tool, "url": url.removesuffix(_TOOLS) + _FINISH.format(request.run)}
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
