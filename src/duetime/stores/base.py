@@ -26,8 +26,16 @@ from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndC
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.engine.usage import Cap, Left, Used, left, reached
+from duetime.stores.byte_limits import (
+    NeedsCount,
+    StorageFull,
+    add_bytes,
+    add_bytes_of,
+    read_page,
+    run_bytes,
+    schedule_bytes,
+)
 from duetime.stores.external_schedules import RemotesMixin
-from duetime.stores.page_size import read_page, run_bytes, schedule_bytes
 from duetime.stores.record_and_claim import (
     apply,
     charge,
@@ -54,7 +62,6 @@ from duetime.stores.search import (
     schedule_page,
 )
 from duetime.stores.stats import FiguresMixin
-from duetime.stores.stored_bytes import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.transaction import Taken, Transaction
 
 MOST_LISTED = 2_000
