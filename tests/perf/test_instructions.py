@@ -1,0 +1,47 @@
+"""A run costs no more SQL statements and Python bytecode instructions than before: counted, so that no load matters."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from bench.instructions import WORKLOADS, Cost, measure
+
+
+class Bound(NamedTuple):
+    """Per run. `instructions` is the median of commit e9e17a3, `spread` what 11 measurements there differed by."""
+
+    statements: float
+    instructions: float
+    spread: float
+
+
+BOUNDS = {
+    "200 jobs at once": Bound(6.14, 1545.8, 0.2),
+    "200 jobs of 10 owners at once": Bound(8.08, 2538.6, 17.6),
+    "4 intervals, 10 times": Bound(13.55, 4967.0, 7.6),
+    "1 cron expression, 10 times": Bound(34.0, 13788.2, 1.2),
+}
+TRIES = 3
+"""The threads of the pool are woken in a varying order, which can only add instructions: the least counts."""
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_run_costs_no_more_than_before(name: str) -> None:
+    bound = BOUNDS[name]
+    cost = _least(name, bound)
+    assert cost.statements_per_run <= bound.statements
+    if sys.version_info[:2] != (3, 11):
+        pytest.skip("the bounds were counted with Python 3.11; other versions compile to other instructions")
+    assert cost.instructions_per_run <= bound.instructions + bound.spread, cost.functions.most_common(20)
+
+
+def _least(name: str, bound: Bound) -> Cost:
+    costs: list[Cost] = []
+    while len(costs) < TRIES:
+        costs.append(measure(WORKLOADS[name]))
+        if costs[-1].instructions_per_run <= bound.instructions + bound.spread:
+            break
+    return min(costs, key=lambda cost: cost.instructions_per_run)
