@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TypeAlias
@@ -36,8 +36,8 @@ class ClaimShares:
         """The shares of the pool that executes runs; `Engine` sets them if there is a pool."""
         self._ahead, self._most_ahead = ahead, most_ahead
         self._paces: dict[str, float] = {}
-        self._cursors: dict[str, Cursor] = {}
-        self._uses: Counter[str] = Counter()
+        self._cursors: defaultdict[str, Cursor] = defaultdict(Cursor)
+        self._kept = self._left_to_capped = 0  # room that is reserved, and room for capped kinds
         self._owners: Counter[str] = Counter()
         self._waiting: Counter[tuple[str, str]] = Counter()
         self.idle = 0
@@ -55,48 +55,48 @@ class ClaimShares:
 
     def group(self, kind: str) -> str:
         """Return the group of kinds that a kind shares threads with; some kinds have reserved threads."""
-        return RESERVED if self.threads.divided and self.threads.use_of(kind) is RESERVED else ""
+        return RESERVED if kind in self.threads.reserved else ""
 
     def count(self, held: Numbers) -> None:
         """Recount the claimed runs: by owner, by group and owner those that no thread executes, and by use those that
         are executed or may start now. What only waits for its owner's share keeps no thread from another owner."""
-        self._uses, self._owners, self._waiting = Counter(), Counter(), Counter()
+        self._owners, self._waiting = Counter(), Counter()
+        uses: Counter[str] = Counter()
         in_flight = Counter({(part.kind, part.owner): part.number for part in self.threads.in_flight_of()})
         ready = 0
         for (kind, owner), number in held.items():
             waiting = max(0, number - in_flight[kind, owner])
             blocked = max(0, waiting - self.threads.startable(kind, owner)) if self.threads.divided else 0
-            self._uses[self.threads.use_of(kind)] += number - blocked
+            uses[self.threads.uses[kind]] += number - blocked
             self._owners[owner] += number
             self._waiting[self.group(kind), owner] += waiting
             ready += waiting - blocked
+        self._kept = max(0, self.threads.reserve - uses[RESERVED])
+        self._left_to_capped = self.threads.most_capped - uses[CAPPED]
         self.idle = max(0, self.threads.threads - self.threads.in_flight - ready) if self.threads.divided else 0
 
     def order(self, kinds: Iterable[str]) -> list[str]:
         """Sort kinds so that those with the smaller limits claim first and the others get what remains."""
         places = {CAPPED: 0, RESERVED: 2} if self.threads.divided else {}
-        return sorted(kinds, key=lambda kind: places.get(self.threads.use_of(kind), 1))
+        return sorted(kinds, key=lambda kind: places.get(self.threads.uses[kind], 1))
 
     def limit(self, kind: str, limit: int, capacity: int) -> int:
         """Return how many runs of a kind may be claimed without using the room reserved for other kinds."""
-        use = self.threads.use_of(kind)
-        if not self.threads.divided or use is RESERVED:
+        if kind in self.threads.reserved or not self.threads.divided:
             return limit
-        limit = min(limit, capacity - max(0, self.threads.reserve - self._uses[RESERVED]))
-        return min(limit, self.threads.most_capped - self._uses[CAPPED]) if use is CAPPED else limit
+        limit = min(limit, capacity - self._kept)
+        return min(limit, self._left_to_capped) if self.threads.uses[kind] is CAPPED else limit
 
     def turns(self, kind: str, lane: str, *, at_once: bool) -> Turns | None:
         """Return how owners share a claim. `at_once`: each run needs an idle thread, so none is claimed ahead."""
-        if self.threads.alone and not self.threads.divided:
-            return None
-        cursor = self._cursors.setdefault(lane, Cursor())
-        if not self.threads.divided:
-            return Turns(cursor)
+        threads = self.threads
+        if not threads.divided:
+            return None if threads.alone else Turns(self._cursors[lane])
         most = {owner: self._capacity(kind, owner, at_once) for owner in self._owners}
-        each = max(0 if at_once else 1, self.threads.startable(kind, ""))
-        if self.threads.alone:
+        each = max(0 if at_once else 1, threads.startable(kind, ""))
+        if threads.alone:
             most[LOCAL] = UNLIMITED
-        return Turns(cursor, each, most, self.group(kind), self.threads.alone)
+        return Turns(self._cursors[lane], each, most, self.group(kind), threads.alone)
 
     def saw(self, owners: Iterable[str]) -> None:
         """Note if claimed runs show that `local` is not the only owner."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from duetime.engine.kind import LOCAL, ThreadUse
@@ -44,10 +45,12 @@ class ThreadShares:
 
     def __init__(self, threads: int, uses: Mapping[str, ThreadUse]) -> None:
         """`uses` has the kinds that this worker executes."""
-        self._uses = uses
         self.threads = threads
         self.divided = threads >= FEWEST
-        self.reserve = threads // 4 if self.divided and RESERVED in uses.values() else 0
+        self.uses: Mapping[str, ThreadUse] = defaultdict(lambda: ThreadUse.SHARED, uses)
+        self.reserved = frozenset(kind for kind, use in uses.items() if self.divided and use is RESERVED)
+        """The kinds that have reserved threads."""
+        self.reserve = threads // 4 if self.reserved else 0
         self.most_capped = threads // 2 if self.divided else threads
         self.alone = True
         """True while nobody but `local` has anything in the queue."""
@@ -57,15 +60,12 @@ class ThreadShares:
         self._parts: dict[tuple[str, str], Part] = {}
         self._owners: dict[str, Load] = {}
 
-    def use_of(self, kind: str) -> ThreadUse:
-        return self._uses.get(kind, ThreadUse.SHARED)
-
     def part(self, kind: str, owner: str) -> Part:
         part = self._parts.get((kind, owner))
         if part is None:
             load = self._owners.setdefault(owner, Load())
             load.parts += 1
-            part = self._parts[kind, owner] = Part(kind, owner, self.use_of(kind), load)
+            part = self._parts[kind, owner] = Part(kind, owner, self.uses[kind], load)
         return part
 
     def begin(self, part: Part) -> None:
@@ -110,7 +110,7 @@ class ThreadShares:
 
     def startable(self, kind: str, owner: str) -> int:
         """Return how many runs of an owner could begin now, one after the other."""
-        free = self.usable(self.use_of(kind))
+        free = self.usable(self.uses[kind])
         if free <= 0 or not self.divided or (self.alone and owner == LOCAL):
             return max(0, free)
         held = self.held(owner)
