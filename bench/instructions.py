@@ -136,8 +136,8 @@ class _Driver:
     def _step(self) -> bool:
         self._idle.clear()
         self._worker.leave_to_others(STALLED)
-        more = self._worker.exchange()
-        assert not self._worker.hands or self._idle.wait(30)
+        more = self._worker.record_and_claim()
+        assert not self._worker.claimed or self._idle.wait(30)
         return more
 
     def _ended(self, part: Part) -> None:

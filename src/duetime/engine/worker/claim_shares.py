@@ -37,7 +37,7 @@ class ClaimShares:
         self._ahead, self._most_ahead = ahead, most_ahead
         self._paces: dict[str, float] = {}
         self._cursors: defaultdict[str, Cursor] = defaultdict(Cursor)
-        self._kept = self._left_to_capped = 0  # room that is reserved, and room for capped kinds
+        self._kept = self._left_to_capped = 0  # capacity that is reserved, and capacity for capped kinds
         self._owners: Counter[str] = Counter()
         self._waiting: Counter[tuple[str, str]] = Counter()
         self.idle = 0
