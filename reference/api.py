@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from duetime.app import build
-from duetime.kinds.prompts.inbox import answered_later
 from duetime.rest.application import api
 from duetime.rest.dependencies import ApiContext
 from duetime.service.services import local_call
@@ -34,13 +33,11 @@ Every route may also answer {always}; what else one may answer stands beside it.
 
 def openapi() -> Document:
     """Return the OpenAPI document of an application on an empty store: the routes are the same on any."""
-    room = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
+    app = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
     try:
-        desk = room.services
-        finish = answered_later(room.scheduler, room.kinds)
-        return api(ApiContext(desk, partial(local_call, desk), finish), "0").openapi()
+        return api(ApiContext(app.services, partial(local_call, app.services)), "0").openapi()
     finally:
-        room.close()
+        app.close()
 
 
 def api_page() -> str:

@@ -31,11 +31,10 @@ from duetime.kinds import load_specs
 from duetime.kinds.jobs.build import make_folder
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
-from duetime.kinds.notifications.build import channels_for, notes_for_others
+from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.access import load_tokens, runs_under_way
-from duetime.kinds.prompts.inbox import answered_later
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
@@ -378,9 +377,8 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
-    finish = answered_later(app.scheduler, app.kinds)
-    agents, channels = services.kind(PromptKind).describe_agents, partial(channels_for, app.settings)
-    house = ApiContext(services, identify, finish, trusting, agents, channels)
+    agents, channels = services.kind(PromptKind).describe_agents, services.kind(NotificationKind).describe_channels
+    house = ApiContext(services, identify, trusting, agents, channels)
     metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))

@@ -130,4 +130,4 @@ def test_whoever_makes_a_notification_is_warned_where_it_reaches_no_phone(
     assert [warning.text[: len(said)] for warning in warnings] == ([said] if said else [])
     assert "hush" not in str(warnings)
     if "named home" in said:
-        assert "The channels are: phone." in warnings[0]
+        assert "The channels are: phone." in warnings[0].text

@@ -13,6 +13,7 @@ from duetime.rest import errors, events, info, runs, schedules, times
 from duetime.rest.dependencies import ApiContext
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
+from duetime.service.kind_spec import load
 from duetime.service.owner_limits import OwnerLimits
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -60,7 +61,8 @@ class Described(FastAPI):
         return described
 
 
-def api(house: ApiContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:
+def api(context: ApiContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:
+    """Build the API with the routes of every kind, which are part of its OpenAPI document."""
     app = Described(
         title="Duetime",
         version=version,
@@ -72,17 +74,18 @@ def api(house: ApiContext, version: str, limits: OwnerLimits | None = None) -> F
         root_path_in_servers=False,
         redirect_slashes=False,
     )
-    app.state.house = house
+    app.state.context = context
     app.state.limits = limits or OwnerLimits()
     app.state.streams = events.Streams()
-    for part in (schedules, runs, times, info, events):
-        app.router.routes += part.routes.routes
+    of_kinds = [load(spec.api) for spec in context.services.specs.values() if spec.api]
+    for part in (schedules.routes, runs.routes, *of_kinds, times.routes, info.routes, events.routes):
+        app.router.routes += part.routes
     errors.join(app)
     return app
 
 
-def api_routes(house: ApiContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
-    mount = Mount(API, app=Unexpected(api(house, version, limits)))
+def api_routes(context: ApiContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
+    mount = Mount(API, app=Unexpected(api(context, version, limits)))
     # By default the pattern stops at a line break: another route would answer such a path.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     # A mount matches only `/api/...`: without the slash, too, the error has to be a problem (RFC 9457).

@@ -9,20 +9,13 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.kind import Caller as EngineCaller
-from duetime.engine.model import Run
-from duetime.engine.result import Result
 from duetime.engine.store import Page
 from duetime.http.problems import MEDIA_TYPE
-from duetime.kinds.prompts.agent import Reply
-from duetime.rest.errors import refuse
+from duetime.service.errors import refuse
 from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Call, Services
 
 Identify = Callable[[], Call]
-Finish = Callable[[EngineCaller, Run, Reply], Result[Run]]
-
-
 ForOwner = Callable[[str], Sequence[Mapping[str, str]]]
 
 
@@ -36,8 +29,6 @@ class ApiContext(NamedTuple):
     services: Services
     identify: Identify
     """Returns the caller of the current request."""
-    finish: Finish
-    """Finishes a prompt's run with its agent's reply, on behalf of the holder of the run, and records the usage."""
     trusting: bool = False
     """Whether there is no authentication: every caller counts as the user who runs the server."""
     agents: ForOwner = _none
@@ -45,14 +36,14 @@ class ApiContext(NamedTuple):
     """Agents and channels of an owner, with only name and type: the rest of their settings is private."""
 
 
-async def house_of(request: Request) -> ApiContext:
-    house: ApiContext = request.app.state.house
-    return house
+async def context_of(request: Request) -> ApiContext:
+    context: ApiContext = request.app.state.context
+    return context
 
 
 async def call_of(request: Request) -> Call:
-    house: ApiContext = request.app.state.house
-    return house.identify()
+    context: ApiContext = request.app.state.context
+    return context.identify()
 
 
 async def limits_of(request: Request) -> OwnerLimits:
@@ -60,14 +51,14 @@ async def limits_of(request: Request) -> OwnerLimits:
     return limits
 
 
-Here = Annotated[ApiContext, Depends(house_of)]
+Context = Annotated[ApiContext, Depends(context_of)]
 Caller = Annotated[Call, Depends(call_of)]
 Threads = Annotated[OwnerLimits, Depends(limits_of)]
 """For async routes, which use threads only for parts of their work."""
 
 
-def operators_only(house: ApiContext, call: Call) -> None:
-    if not (call.caller.operator or house.trusting):
+def operators_only(context: ApiContext, call: Call) -> None:
+    if not (call.caller.operator or context.trusting):
         raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
 
 
@@ -88,8 +79,8 @@ ALWAYS = problems(400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
 """Errors that the middleware may return, and those that may happen on any route."""
 
 
-def router(tag: str) -> APIRouter:
-    return APIRouter(prefix="/v1", tags=[tag], responses=ALWAYS)
+def router(*tags: str) -> APIRouter:
+    return APIRouter(prefix="/v1", tags=list(tags), responses=ALWAYS)
 
 
 def page_of(name: str, items: Sequence[Any], page: Page[Any], **more: Any) -> Response:

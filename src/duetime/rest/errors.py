@@ -1,10 +1,10 @@
-"""Conversion of errors to HTTP problems. Only this module chooses the status codes."""
+"""Conversion of errors to HTTP problems. `service.errors` chooses the status codes of refusals."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -16,70 +16,35 @@ from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err
 from duetime.http.problems import problem
-from duetime.service.errors import STORE_ERRORS
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, Refused, err_of, refuse, shown, unwrap
 from duetime.service.owner_limits import TooManyRequests
 
-T = TypeVar("T")
 log = logging.getLogger("duetime.http")
+__all__ = ["Refused", "answer_of", "refuse", "taken"]
+taken = unwrap
 
-_STATUSES: Final = {
-    "not_found": 404,
-    "not_possible": 409,
-    "conflict": 409,
-    "busy": 409,
-    "broken": 409,
-    "not_yours": 409,
-    "kept_elsewhere": 409,
-    "changed": 412,
-    "not_json": 415,
-    "too_many_streams": 429,
-    "too_many_requests": 429,
-    "quota": 403,
-    "depth": 403,
-    "operators_only": 403,
-}
 _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
 """Field names of the engine that differ from those of a request."""
 
 
-class Refused(Exception):
-    """A refusal that is answered as an HTTP problem."""
-
-    def __init__(self, err: Err) -> None:
-        super().__init__(err.message)
-        self.err = err
-
-
-def taken(result: Result[T]) -> T:
-    """Return the value of a successful result, or raise Refused."""
-    if isinstance(result, Err):
-        raise Refused(result)
-    return result.value
-
-
-def refuse(code: str, message: str, field: str | None = None) -> Refused:
-    return Refused(Err(code, message, {} if field is None else {"field": field}))
-
-
 def answer_of(err: Err) -> Response:
     """Return the problem for an error. Messages of the store may name files, so they are not shown."""
     if err.code in STORE_ERRORS:
-        words = "The store cannot be reached just now; try again in a moment."
-        return problem(503, "store_unavailable", words, headers={"Retry-After": "1"})
+        return problem(503, "store_unavailable", STORE_MESSAGE, headers={"Retry-After": "1"})
     field = err.details.get("field")
     message = err.message or "There is no such thing."
     if field in _FIELDS:
         message, field = message.replace(field, _FIELDS[field], 1), _FIELDS[field]
     elif field is not None and err.code == InvalidTrigger.code:
         field = f"trigger.{field}"
-    return problem(_STATUSES.get(err.code, _REFUSED_INPUT), err.code, clean_text(message), field=_shown(field))
+    return problem(shown(err.code).status, err.code, clean_text(message), field=_cut(field))
 
 
-def _shown(field: Any) -> str | None:
+def _cut(field: Any) -> str | None:
     return None if field is None else clean_text(str(field)[:100])
 
 
@@ -87,7 +52,6 @@ def _shown(field: Any) -> str | None:
 
 
 def join(app: FastAPI) -> None:
-    app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(DuetimeError, _failed)
     app.add_exception_handler(TooManyRequests, _too_many)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -95,15 +59,9 @@ def join(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return answer_of(error.err)
-
-
 async def _failed(_request: Request, error: Exception) -> Response:
     assert isinstance(error, DuetimeError)
-    field = getattr(error, "field", None)
-    return answer_of(Err(error.code, error.message, {} if field is None else {"field": field}))
+    return answer_of(err_of(error))
 
 
 async def _too_many(_request: Request, error: Exception) -> Response:

@@ -20,9 +20,9 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
-from duetime.rest.errors import Refused, refuse
 from duetime.rest.requests import EventsAsked, owner_of, zone_of
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
+from duetime.service.errors import Refused, refuse
 from duetime.service.owner_limits import TooManyRequests
 
 EVERY: Final = 0.4

@@ -10,11 +10,13 @@ from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times import read_time
 from duetime.engine.triggers import known_zone
-from duetime.kinds.prompts.agent import Reply, Spent
-from duetime.rest.errors import refuse
+from duetime.service.errors import refuse
+from duetime.service.kind_spec import known_specs
 from duetime.service.services import Call
 
 MONTH = 30 * DAY / SECOND
+*_first_kinds, _last_kind = known_specs()
+KINDS = f"{', '.join(_first_kinds)} or {_last_kind}"
 _DEEPEST = 50
 
 
@@ -141,15 +143,14 @@ class PolicyGiven(Given):
 # -- bodies of requests -----------------------------------------------------------------------------------------------
 
 _PAYLOAD = (
-    "What it does, by kind. job: task, args, kwargs. prompt: prompt, agent. notification: message, topic, title, "
-    "priority and so on. request: url, method, headers and so on. Credentials are shown as *** when it is "
-    "read; what is sent back so on an edit stays as it was."
+    f"What it does, by kind. {' '.join(f'{spec.name}: {spec.payload_fields}.' for spec in known_specs().values())}"
+    " Credentials are shown as *** when it is read; what is sent back so on an edit stays as it was."
 )
 
 
 class NewScheduleGiven(Given):
     kind: Annotated[Text, Field(min_length=1, max_length=50)] = Field(
-        description="job, prompt, notification or request.", examples=["job"]
+        description=f"{KINDS}.", examples=[next(iter(known_specs()), "")]
     )
     name: Annotated[Text, Field(min_length=1, max_length=200)]
     trigger: Trigger
@@ -184,47 +185,6 @@ class PreviewGiven(Given):
     count: int = Field(default=5, ge=1, le=100)
 
 
-# -- results of runs --------------------------------------------------------------------------------------------------
-
-
-class UsageGiven(Given):
-    """Counted under the limits of the day."""
-
-    input_tokens: int = Field(default=0, ge=0, le=10**12)
-    output_tokens: int = Field(default=0, ge=0, le=10**12)
-    dollars: float = Field(default=0.0, ge=0, le=10**6)
-
-
-class ToolCallGiven(Given):
-    name: Annotated[Text, Field(min_length=1, max_length=200)]
-    arguments: Json | None = None
-
-
-class FinishGiven(Given):
-    """What an agent behind a webhook could have answered at once. What is too long is cut."""
-
-    text: Text | None = Field(default=None, description="What people read.")
-    outcome: Anything = Field(default=None, description="The same for programs, in any form.")
-    error: Annotated[Text, Field(min_length=1)] | None = Field(default=None, description="Why it failed, if it did.")
-    denied: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
-        default=[], max_length=100, description="Tools that it was not allowed; with any, it failed."
-    )
-    tool_calls: list[ToolCallGiven] = Field(
-        default=[], max_length=100, description="The last ones, if there were more."
-    )
-    usage: UsageGiven | None = Field(default=None, description="What it took.")
-
-    def reply(self) -> Reply:
-        return Reply(
-            text=self.text or "",
-            outcome=self.outcome,
-            tool_calls=[call.model_dump(exclude_none=True) for call in self.tool_calls],
-            denied=self.denied,
-            spent=Spent() if self.usage is None else Spent(**self.usage.model_dump()),
-            error=self.error,
-        )
-
-
 # -- query parameters: filters, pages and zones; unknown names are refused, as in bodies -----------------------------
 
 ScheduleStatus = Literal["pending", "running", "completed", "failed", "cancelled", "paused", "broken"]
@@ -236,7 +196,7 @@ Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the
 
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="How many at most.")]
-OF_KIND = "job, prompt, notification or request; all of them, if absent."
+OF_KIND = f"{KINDS}; all of them, if absent."
 OF_OWNER = "Whose; for operators, who otherwise see all owners."
 
 
@@ -282,10 +242,6 @@ class RunsAsked(Owned):
 
 class DeadAsked(Owned):
     kind: Key | None = Field(default=None, description=OF_KIND)
-
-
-class InboxAsked(Owned):
-    topic: Name | None = Field(default=None, description="What was sent to this topic alone.")
 
 
 class NextAsked(Asked):

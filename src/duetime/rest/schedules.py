@@ -18,7 +18,6 @@ from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
-from duetime.rest.errors import refuse, taken
 from duetime.rest.requests import (
     Asked,
     EditGiven,
@@ -32,6 +31,7 @@ from duetime.rest.requests import (
     zone_of,
 )
 from duetime.rest.responses import CreatedShape, PreviewShape, RunShape, RunsShape, ScheduleShape, SchedulesShape
+from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.services import Call
@@ -74,7 +74,7 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     """Make a schedule. Nothing is made twice under one idempotency key. Where notifications are kept at QStash, none
     is made here."""
     new = _asked(call, body, idempotency_key)
-    made = taken(call.services.create(call.caller, new))
+    made = unwrap(call.services.create(call.caller, new))
     return _answer(made.schedule, call.zone, 201 if made.fresh else 200, warnings=made.warning_texts)
 
 
@@ -114,7 +114,7 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
         cursor=asked.cursor,
     )
     zone = zone_of(call, asked.timezone)
-    page = taken(call.scheduler.search(call.caller, query))
+    page = unwrap(call.scheduler.search(call.caller, query))
     notes = call.services.list_notes(asked.kind)
     shapes = [schedule_shape(item, zone, brief=True) for item in page.items]
     return page_of("schedules", shapes, page, **({"notes": notes} if notes else {}))
@@ -130,7 +130,7 @@ def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
 def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     """What became of it, the latest first; of one that was deleted too."""
     zone = zone_of(call, asked.timezone)
-    page = taken(call.scheduler.history(call.caller, id, limit=asked.limit, cursor=asked.cursor))
+    page = unwrap(call.scheduler.history(call.caller, id, limit=asked.limit, cursor=asked.cursor))
     return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 
@@ -166,7 +166,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     result = call.services.edit(call.caller, schedule, changes)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)
-    return _answer(taken(result), call.zone)
+    return _answer(unwrap(result), call.zone)
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -204,7 +204,7 @@ def schedule_zone(schedule: Schedule, call: Call) -> str:
 
 
 def _changed(call: Call, id: str, change: Callable[[EngineCaller, str], Result[Any]]) -> Response:
-    taken(change(call.caller, id))
+    unwrap(change(call.caller, id))
     return _answer(_found(call, id), call.zone)
 
 
@@ -229,7 +229,7 @@ def cancel(call: Caller, id: Id) -> Response:
 @routes.post("/schedules/{id}/run", status_code=202, response_model=RunShape, responses=_CHANGING)
 def run(call: Caller, id: Id) -> Response:
     """Run it now, beside its trigger."""
-    started = taken(call.scheduler.run_now(call.caller, id))
+    started = unwrap(call.scheduler.run_now(call.caller, id))
     [shape] = run_shapes(call.scheduler, [started], call.zone)
     return JSONResponse(shape, 202)
 
@@ -237,5 +237,5 @@ def run(call: Caller, id: Id) -> Response:
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)
 def delete(call: Caller, id: Id) -> Response:
     """Its history stays readable; its idempotency key is free again."""
-    taken(call.scheduler.delete(call.caller, id))
+    unwrap(call.scheduler.delete(call.caller, id))
     return Response(status_code=204)

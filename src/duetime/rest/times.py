@@ -8,9 +8,9 @@ from fastapi import Body, Depends, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.rest.dependencies import Caller, json_only, problems, router
-from duetime.rest.errors import taken
 from duetime.rest.requests import PreviewGiven, UpcomingAsked, config_of, owner_of, time_of, zone_of
 from duetime.rest.responses import PreviewShape, UpcomingShape
+from duetime.service.errors import unwrap
 from duetime.service.presenters import preview_view
 
 routes = router("times")
@@ -20,7 +20,7 @@ routes = router("times")
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """A trigger in plain English, its next instants and what may surprise. Nothing is made."""
     zone = zone_of(call, body.timezone)
-    shown = taken(
+    shown = unwrap(
         call.scheduler.preview(body.trigger.type, config_of(body.trigger), timezone=zone, count=body.count),
     )
     return JSONResponse(preview_view(shown.english, shown.instants, shown.warnings, zone))

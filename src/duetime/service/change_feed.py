@@ -16,7 +16,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run, RunId, Schedule, ScheduleId, ScheduleState, status_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
-from duetime.rest.errors import taken
+from duetime.service.errors import unwrap
 from duetime.service.presenters import run_shape, schedule_shape
 
 # -- runs that started or ended since the last poll; ids only grow, and runs that were live are queried again --------
@@ -176,7 +176,7 @@ class Follower:
 
     def _changed(self) -> Page[Schedule]:
         query = ScheduleQuery(owner=self._owner, changed_since=self._since, limit=BATCH, count_to=0)
-        return taken(self._scheduler.search(self._caller, query))
+        return unwrap(self._scheduler.search(self._caller, query))
 
     def _remember(self, schedules: Iterable[Schedule]) -> None:
         self._told |= {each.definition.id: _mark(each) for each in schedules}
@@ -200,7 +200,7 @@ class Follower:
     # -- runs -----------------------------------------------------------------------------------------------------
 
     def _ask(self, **asked: Any) -> Page[Run]:
-        return taken(self._scheduler.runs(self._caller, replace(self._query, **asked)))
+        return unwrap(self._scheduler.runs(self._caller, replace(self._query, **asked)))
 
     def _about_runs(self, changed: Iterable[Schedule]) -> Iterator[Event]:
         touched = [each.definition.id for each in changed if each.definition.updated != each.definition.created]

@@ -42,6 +42,8 @@ class KindSpec:
     """What creating one means to a person, such as "Run a task"."""
     payload: str = ""
     """Payload model, a dataclass, for the standard tools, command and form."""
+    payload_fields: str = ""
+    """The most important payload fields, for the description of the API."""
     family: str = ""
     """Name by which its tools are switched on, such as "jobs"; a kind without a family has no tools."""
     tools: str = ""

@@ -8,11 +8,13 @@ SPEC = KindSpec(
     name="job",
     plural="jobs",
     build="duetime.kinds.jobs.build:build",
+    payload_fields="task, args, kwargs",
     title="Run a task",
     family="jobs",
     tools="duetime.kinds.jobs.mcp:TOOLS",
     resources="duetime.kinds.jobs.mcp:RESOURCES",
     instructions="Jobs run registered functions (schedule_job)",
+    api="duetime.kinds.jobs.api:routes",
     commands=(
         Command("job", "duetime.kinds.jobs.cli:app", "Jobs: add, edit, list, show, run, pause, cancel and more."),
     ),

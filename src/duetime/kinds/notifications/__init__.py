@@ -8,11 +8,13 @@ SPEC = KindSpec(
     name="notification",
     plural="notifications",
     build="duetime.kinds.notifications.build:build",
+    payload_fields="message, topic, title, priority and so on",
     title="Tell a person",
     family="notifications",
     tools="duetime.kinds.notifications.mcp.tools:TOOLS",
     resources="duetime.kinds.notifications.mcp.resources:RESOURCES",
     instructions="notifications reach a person's phone (schedule_notification, schedule_cron_notification)",
+    api="duetime.kinds.notifications.api:routes",
     commands=(
         Command("notify", "duetime.kinds.notifications.cli:app", "Notifications: send one, add, edit, list and more."),
         Command(

@@ -28,7 +28,11 @@ log = logging.getLogger("duetime.delivery")
 
 def build(context: BuildContext) -> NotificationKind:
     courier = courier_of(context.settings, context.clock)
-    return NotificationKind(courier, lambda: notification_service(context.settings, context.scheduler(), courier))
+    return NotificationKind(
+        courier,
+        lambda: notification_service(context.settings, context.scheduler(), courier),
+        partial(channels_for, context.settings),
+    )
 
 
 def notification_service(settings: Settings, scheduler: Scheduler, courier: Courier) -> NotificationService:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -40,9 +40,14 @@ class NotificationKind(KindHooks):
     remembered: tuple[str, ...] = ()
 
     def __init__(
-        self, courier: Courier | None = None, make_service: Callable[[], NotificationService] | None = None
+        self,
+        courier: Courier | None = None,
+        make_service: Callable[[], NotificationService] | None = None,
+        describe_channels: Callable[[str], Sequence[Mapping[str, str]]] = lambda _owner: (),
     ) -> None:
-        """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use."""
+        """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use.
+        `describe_channels` returns names and types of an owner's channels."""
+        self.describe_channels = describe_channels
         self.courier = courier or Inbox()
         self._make_service = make_service
 

@@ -8,11 +8,13 @@ SPEC = KindSpec(
     name="prompt",
     plural="prompts",
     build="duetime.kinds.prompts.build:build",
+    payload_fields="prompt, agent",
     title="Wake an agent",
     family="prompts",
     tools="duetime.kinds.prompts.mcp.tools:TOOLS",
     resources="duetime.kinds.prompts.mcp.resources:RESOURCES",
     instructions="prompts wake an agent with instructions (schedule)",
+    api="duetime.kinds.prompts.api:routes",
     commands=(
         Command("chat", "duetime.kinds.prompts.chat:app", "Talk with an agent that schedules for you."),
         Command(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from duetime.engine.kind import Caller, Kind
+from duetime.engine.kind import Caller
 from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT, hold_of, not_yours, was_left
@@ -18,6 +18,7 @@ from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, Reply, answers_later
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import ending_of
+from duetime.service.services import Services
 from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
@@ -118,18 +119,14 @@ def _due(held: HeldRun) -> DuePrompt:
 # Answers that come later, by callback: stored and counted as if they had come at once.
 
 
-def answered_later(scheduler: Scheduler, kinds: Mapping[str, Kind]) -> Callable[[Caller, Run, Reply], Result[Run]]:
-    prompts = kinds[PromptKind.name]
-    assert isinstance(prompts, PromptKind)
-
-    def finish(caller: Caller, run: Run, reply: Reply) -> Result[Run]:
-        schedule = scheduler.schedule_of(caller, run)
-        if schedule is None:  # deleted meanwhile, and the run with it
-            return not_yours(run.id)
-        definition = schedule.definition
-        ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), PromptKind.name)
-        if isinstance(ended, Ok):
-            prompts.count(definition, reply.spent)
-        return ended
-
-    return finish
+def finish_later(services: Services, caller: Caller, run: Run, reply: Reply) -> Result[Run]:
+    """Finish a run with its agent's reply, on behalf of the holder of the run, and record the usage."""
+    scheduler = services.scheduler
+    schedule = scheduler.schedule_of(caller, run)
+    if schedule is None:  # deleted meanwhile, and the run with it
+        return not_yours(run.id)
+    definition = schedule.definition
+    ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), PromptKind.name)
+    if isinstance(ended, Ok):
+        services.kind(PromptKind).count(definition, reply.spent)
+    return ended

@@ -8,6 +8,7 @@ SPEC = KindSpec(
     name="request",
     plural="requests",
     build="duetime.kinds.requests.build:build",
+    payload_fields="url, method, headers and so on",
     routes="duetime.kinds.requests.qstash_api.routes:routes",
     masking="duetime.kinds.requests.masking:MASKING",
     colour=4,

@@ -1,0 +1,102 @@
+"""API routes for the agents, and for the answers of agents that come later."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import Body, Depends
+from pydantic import Field
+from starlette.responses import JSONResponse, Response
+
+from duetime.engine.kind import Caller as EngineCaller
+from duetime.engine.model import Run, RunStatus, run_holder
+from duetime.engine.policy.checkout import not_yours
+from duetime.kinds.prompts.agent import Reply, Spent
+from duetime.kinds.prompts.inbox import finish_later
+from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.mcp.inbox import await_handover, is_under_way
+from duetime.rest.dependencies import Caller, Threads, json_only, problems, router
+from duetime.rest.requests import Anything, Given, Json, Text
+from duetime.rest.responses import AgentsShape, RunShape
+from duetime.rest.runs import Id, answer_run, found_run
+from duetime.service.errors import Refused, refuse, unwrap
+from duetime.service.services import Call
+
+routes = router()
+
+
+@routes.get("/agents", response_model=AgentsShape, tags=["standing"])
+def agents(call: Caller) -> Response:
+    """The agents that a prompt can wake."""
+    found = call.services.kind(PromptKind).describe_agents(call.caller.owner)
+    return JSONResponse({"agents": [dict(each) for each in found]})
+
+
+class UsageGiven(Given):
+    """Counted under the limits of the day."""
+
+    input_tokens: int = Field(default=0, ge=0, le=10**12)
+    output_tokens: int = Field(default=0, ge=0, le=10**12)
+    dollars: float = Field(default=0.0, ge=0, le=10**6)
+
+
+class ToolCallGiven(Given):
+    name: Annotated[Text, Field(min_length=1, max_length=200)]
+    arguments: Json | None = None
+
+
+class FinishGiven(Given):
+    """What an agent behind a webhook could have answered at once. What is too long is cut."""
+
+    text: Text | None = Field(default=None, description="What people read.")
+    outcome: Anything = Field(default=None, description="The same for programs, in any form.")
+    error: Annotated[Text, Field(min_length=1)] | None = Field(default=None, description="Why it failed, if it did.")
+    denied: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
+        default=[], max_length=100, description="Tools that it was not allowed; with any, it failed."
+    )
+    tool_calls: list[ToolCallGiven] = Field(
+        default=[], max_length=100, description="The last ones, if there were more."
+    )
+    usage: UsageGiven | None = Field(default=None, description="What it took.")
+
+    def reply(self) -> Reply:
+        return Reply(
+            text=self.text or "",
+            outcome=self.outcome,
+            tool_calls=[call.model_dump(exclude_none=True) for call in self.tool_calls],
+            denied=self.denied,
+            spent=Spent() if self.usage is None else Spent(**self.usage.model_dump()),
+            error=self.error,
+        )
+
+
+@routes.post(
+    "/runs/{id}/finish",
+    response_model=RunShape,
+    dependencies=[Depends(json_only)],
+    responses=problems(404, 409, 415),
+    tags=["runs"],
+)
+async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishGiven, Body()]) -> Response:
+    """The answer of an agent that said it would come later: with the token of the run, for that run alone; or with one
+    of its owner's, also for what was taken with it."""
+    run_in_thread = partial(threads.run, call.caller.owner)
+    await await_handover(partial(run_in_thread, partial(is_under_way, call, id)))
+    return await run_in_thread(partial(_finished, call, id, body))
+
+
+def _finished(call: Call, id: int, body: FinishGiven) -> Response:
+    run = found_run(call, id)
+    if run.status != RunStatus.WAITING:
+        raise refuse("not_possible", f"it is {run.status}, so it cannot be finished")
+    return answer_run(call, unwrap(finish_later(call.services, _as_holder(call.caller, run), run, body.reply())))
+
+
+def _as_holder(caller: EngineCaller, run: Run) -> EngineCaller:
+    """Return the caller as holder of the run, if it was handed to an agent. A run's own token (it has a depth) is
+    refused for other runs."""
+    handed = run_holder(run.id, run.fence)
+    if caller.depth and caller.holder != handed:
+        raise Refused(not_yours(run.id))
+    return caller._replace(holder=handed) if run.holder == handed else caller
