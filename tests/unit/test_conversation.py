@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.kinds.prompts.agents.conversation import messages_from_json, messages_to_json, remembered
+from duetime.kinds.prompts.agents.conversation import messages_from_json, messages_to_json, recent_messages
 from duetime.kinds.prompts.chat_sessions import Sessions
 
 
@@ -38,7 +38,7 @@ HISTORY = [message for number in range(5) for message in exchange(number)]
 
 @pytest.mark.parametrize("most", range(1, 22))
 def test_what_is_remembered_begins_with_a_question(most: int) -> None:
-    kept = remembered(HISTORY, most)
+    kept = recent_messages(HISTORY, most)
     assert len(kept) == min(most, len(HISTORY)) // 4 * 4
     assert kept == HISTORY[len(HISTORY) - len(kept) :]
 

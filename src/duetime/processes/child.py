@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from duetime.engine.clock import Clock, SystemClock
+from duetime.engine.clock import SystemClock
 
 TICK = 0.05
 """Seconds between two checks whether a process has to stop."""
@@ -53,10 +53,10 @@ class ChildProcess:
     kill_wait = 0.0
     """Seconds between `kill` and the end of `watch`, if the process does not end before."""
 
-    def __init__(self, spec: ProcessSpec, clock: Clock | None = None, **options: Any) -> None:
+    def __init__(self, spec: ProcessSpec, **options: Any) -> None:
         """Raises OSError or ValueError if it cannot be started."""
         # Processes run in real time, even if the schedules use a manually set clock.
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._process = subprocess.Popen(
             spec.argv,
             stdin=subprocess.PIPE,

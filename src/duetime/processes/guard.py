@@ -53,7 +53,7 @@ class Control:
     def __init__(self, descriptor: int, deadline: float) -> None:
         self._descriptor = descriptor
         self._deadline = deadline
-        self._begun = b""
+        self._partial = b""
         self._poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
         self._poll.register(descriptor, select.POLLIN)
         self.cancel = _ignore
@@ -77,7 +77,7 @@ class Control:
         if self._descriptor not in ready:
             return _ABANDONED if over else None
         data = os.read(self._descriptor, _PIPE)
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
             if line == b"k":
                 return _KILL
@@ -107,7 +107,7 @@ def _call(control: Control, report: int, life: int, module: str) -> None:
     import threading
 
     os.set_inheritable(life, False)
-    _die_with(life)
+    _kill_with(life)
     cancelled = threading.Event()
     control.cancel = cancelled.set
     if control.catch_up() is not None:
@@ -135,7 +135,7 @@ def _read_input() -> bytes:
     return data
 
 
-def _die_with(life: int) -> None:
+def _kill_with(life: int) -> None:
     """Let the kernel kill the group when the other end closes, which works even while a task keeps Python busy."""
     try:
         import fcntl
@@ -163,17 +163,17 @@ def _run(control: Control, report: int, private: str, argv: list[str]) -> None:
         os.write(report, b"ended\n")
         _remove(private)
         return
-    _tell_the_kernel(_SET_CHILD_SUBREAPER, 1)
-    wake = _wake_on(signal.SIGCHLD)
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+    wake = _signal_pipe(signal.SIGCHLD)
     control.wake_on(wake)
     command = _start(argv, report)
-    _let_go_of_its_streams()
+    _close_streams()
     reason, ended = None, None
     while reason is None and ended is None:
         reason = control.wait()
         ended = _reap(command, wake)
     abandoned = ended is None and reason == _ABANDONED
-    _end_all()
+    _kill_all()
     try:
         os.write(report, ended or b"ended\n")
     except BrokenPipeError:
@@ -189,7 +189,7 @@ def _start(command: list[str], report: int) -> int:
     if process:
         return process
     try:
-        _tell_the_kernel(_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(127)  # the guard died before the kernel was told
         # Ignored signals stay ignored in a program that is started; Python ignores the last two by itself.
@@ -221,7 +221,7 @@ def _reap(command: int, wake: int) -> bytes | None:
         return report
 
 
-def _end_all() -> None:
+def _kill_all() -> None:
     """Kill child processes until there are none: those of a child that died become its own. Elsewhere than on Linux
     they do not, and only the group can be reached; likewise if they are started faster than they are found."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
@@ -253,7 +253,7 @@ def _parent_of(process: str) -> str:
         return ""
 
 
-def _wake_on(*numbers: int) -> int:
+def _signal_pipe(*numbers: int) -> int:
     """Return a descriptor from which the numbers of arrived signals can be read."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -264,7 +264,7 @@ def _wake_on(*numbers: int) -> int:
     return reading
 
 
-def _tell_the_kernel(option: int, value: int) -> None:
+def _prctl(option: int, value: int) -> None:
     if sys.platform != "linux":
         return
     try:
@@ -274,7 +274,7 @@ def _tell_the_kernel(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _let_go_of_its_streams() -> None:
+def _close_streams() -> None:
     """Close our copies of the command's streams, because whoever reads these waits for their end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

@@ -58,7 +58,7 @@ class LineBuffer:
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
-        self._begun = bytearray()
+        self._partial = bytearray()
         self._too_long = False
         self.skipped = False
         """Whether a line was left out."""
@@ -69,22 +69,22 @@ class LineBuffer:
         for piece in ended:
             self._extend(piece)
             if not self._too_long:
-                lines.append(bytes(self._begun))
-            self._begun.clear()
+                lines.append(bytes(self._partial))
+            self._partial.clear()
             self._too_long = False
         self._extend(rest)
         return lines
 
     def rest(self) -> list[bytes]:
         """Return a last line without a line break, if there is one."""
-        return [bytes(self._begun)] if self._begun and not self._too_long else []
+        return [bytes(self._partial)] if self._partial and not self._too_long else []
 
     def _extend(self, piece: bytes) -> None:
-        if self._too_long or len(self._begun) + len(piece) > self._longest:
+        if self._too_long or len(self._partial) + len(piece) > self._longest:
             self._too_long = self.skipped = True
-            self._begun.clear()
+            self._partial.clear()
         else:
-            self._begun += piece
+            self._partial += piece
 
 
 def _whole_words(head: bytearray, tail: bytearray) -> tuple[bytearray, bytearray]:

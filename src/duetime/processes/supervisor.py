@@ -43,16 +43,16 @@ class ChildLease:
         shortest = patience if lease is None else min(patience, lease.seconds / 2)
         self._interval = min(LONGEST_INTERVAL, shortest / 4)
         self._next = self._clock.boottime() + self._interval
-        self._told = self._until()
+        self._last_deadline = self._until()
 
     @property
     def over(self) -> bool:
         """Whether the last deadline that the child was given has passed, so that it had to end."""
-        return self._clock.boottime() >= self._told
+        return self._clock.boottime() >= self._last_deadline
 
     def deadline(self) -> float:
         """Return the first deadline, with which a child is started."""
-        return self._told
+        return self._last_deadline
 
     def _until(self) -> float:
         """Return a deadline. The boot clock is read before the lease, so that a pause in between makes it earlier."""
@@ -70,7 +70,7 @@ class ChildLease:
         deadline = self._until()
         if deadline <= now:
             return None
-        self._told = max(self._told, deadline)
+        self._last_deadline = max(self._last_deadline, deadline)
         return deadline
 
 
@@ -101,9 +101,9 @@ class GuardedProcess(ChildProcess):
     ) -> None:
         """`options` are those of the interpreter, `more` are further descriptors that the guard inherits."""
         self._lease = lease
-        control_there, self._control = os.pipe()
-        self._report, report_there = os.pipe()
-        passed = (control_there, report_there, *more)
+        control_read, self._control = os.pipe()
+        self._report, report_write = os.pipe()
+        passed = (control_read, report_write, *more)
         argv = (sys.executable, *options, _GUARD, mode, str(lease.deadline()), *map(str, passed), *spec.argv)
         try:
             super().__init__(spec._replace(argv=argv), pass_fds=passed, start_new_session=True)
@@ -112,8 +112,8 @@ class GuardedProcess(ChildProcess):
             os.close(self._report)
             raise
         finally:
-            os.close(control_there)
-            os.close(report_there)
+            os.close(control_read)
+            os.close(report_write)
         self._own += [self._control, self._report]
         os.set_blocking(self._control, False)
         self._read(self._report, report)
@@ -128,18 +128,18 @@ class GuardedProcess(ChildProcess):
         return self._lease.over
 
     def extend(self, deadline: float) -> None:
-        self._say(f"{deadline}\n".encode())
+        self._send_control(f"{deadline}\n".encode())
 
     def kill(self) -> None:
         """Kill through the guard, which also knows processes that left the group."""
-        self._say(b"k\n")
+        self._send_control(b"k\n")
 
     def renewal(self) -> float | None:
         return self._lease.renewal()
 
-    def _say(self, note: bytes) -> None:
+    def _send_control(self, message: bytes) -> None:
         with suppress(OSError):  # full or gone: then the message is not needed
-            os.write(self._control, note)
+            os.write(self._control, message)
 
     def _signal_group(self, number: int) -> None:
         """Signal the group. As long as its leader is not reaped, nobody else's group can have its id."""
@@ -158,9 +158,9 @@ class GuardedCommand(GuardedProcess):
 
     def __init__(self, spec: ProcessSpec, lease: ChildLease, private: str) -> None:
         """`private`: a folder that the guard removes if no worker is left to do it."""
-        self._told = bytearray()
+        self._reports = bytearray()
         guarded = spec._replace(argv=(private, *spec.argv))
-        super().__init__(("-I", "-S"), "run", guarded, lease, self._told.extend)
+        super().__init__(("-I", "-S"), "run", guarded, lease, self._reports.extend)
 
     @property
     def expired(self) -> bool:
@@ -169,7 +169,7 @@ class GuardedCommand(GuardedProcess):
     @property
     def exit_status(self) -> ExitStatus:
         """The first report counts: that of a command that cannot be started comes before that of its end."""
-        words = bytes(self._told).split()
+        words = bytes(self._reports).split()
         if len(words) < 2:
             return ExitStatus()
         return ExitStatus(**{{b"failed": "errno", b"signal": "signal"}.get(words[0], "code"): int(words[1])})
@@ -183,17 +183,17 @@ class GuardedCall(GuardedProcess):
     """A Python function in an interpreter of its own. Its module has a `main`, which `guard.py` calls."""
 
     def __init__(self, module: str, request: bytes, lease: ChildLease, report: Sink) -> None:
-        life_there, self._life = os.pipe()
+        life_read, self._life = os.pipe()
         try:
             # -P keeps the directory of guard.py off the import path.
-            super().__init__(("-P",), "call", ProcessSpec((module,), request), lease, report, life_there)
+            super().__init__(("-P",), "call", ProcessSpec((module,), request), lease, report, life_read)
         except BaseException:
             os.close(self._life)
             raise
         finally:
-            os.close(life_there)
+            os.close(life_read)
         self._own.append(self._life)
 
     def terminate(self) -> None:
         """Ask it to end: the function sees that it is cancelled."""
-        self._say(b"c\n")
+        self._send_control(b"c\n")

@@ -88,7 +88,7 @@ class Chat:
         kept = self._sessions.messages(self._name)
         conversation = Conversation(self._settings.model, _access(self._settings), self._clock, self._zone)
         try:
-            conversation.go_on(messages_from_json(kept))
+            conversation.resume(messages_from_json(kept))
         except ValueError as error:
             message = f"the conversation {self._name!r} cannot be read by this version; begin a new one with --new"
             raise InvalidInput(message, field="session") from error

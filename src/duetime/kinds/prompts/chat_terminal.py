@@ -11,7 +11,7 @@ from duetime.terminal import output
 from duetime.terminal.output import clean, plural
 
 if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.conversation import ChatAnswer, Waiting
+    from duetime.kinds.prompts.agents.conversation import ChatAnswer, WaitingPrompt
     from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall
 
 PROMPT = "> "
@@ -29,7 +29,7 @@ class Terminal:
             self._console.file = aside
         self._in_line = False
 
-    def greet(self, session: str, model: str, waiting: Sequence[Waiting]) -> None:
+    def greet(self, session: str, model: str, waiting: Sequence[WaitingPrompt]) -> None:
         self._dim(f"{model}, conversation {session!r}")
         self._dim(f"Ctrl-C stops an answer; Ctrl-D or {LEAVE[0]} ends.")
         if not waiting:

@@ -74,7 +74,7 @@ class Waking:
         left = self._reserve(definition, caps, day)
         if isinstance(left, Returned):
             return left
-        reply = waker.agent.wake(self._errand(work, waker, prompt, left))
+        reply = waker.agent.wake(self._agent_request(work, waker, prompt, left))
         if not isinstance(reply, Reply):
             return reply
         self._spend(definition.owner, day, caps, reply.spent)
@@ -111,7 +111,7 @@ class Waking:
         for waker in self.wakers.values():
             waker.agent.close()
 
-    def _errand(self, work: Work, waker: Waker, prompt: str, left: Left) -> AgentRequest:
+    def _agent_request(self, work: Work, waker: Waker, prompt: str, left: Left) -> AgentRequest:
         run, definition, _ = work.claim
         timeout = work.policy.timeout
         patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)

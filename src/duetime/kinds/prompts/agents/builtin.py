@@ -40,7 +40,7 @@ class BuiltinAgent:
             return Reply(error=error.message, permanent=True)
         turn = Turn()
         # The pool's thread has no event loop; one that lives only as long as the run leaves nothing behind.
-        failure = asyncio.run(_bounded(self._work(request, model, turn), request))
+        failure = asyncio.run(_with_timeout(self._work(request, model, turn), request))
         return _reply(turn, failure, request)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ def _report(request: AgentRequest, news: TextDelta | ToolCall) -> None:
         request.report(f"called {news.name}")
 
 
-async def _bounded(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
+async def _with_timeout(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
     """Cancel the work when the run is to stop or times out, and wait for it to end."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + request.patience

@@ -121,8 +121,8 @@ class CommandAgent:
 
     def _execute(self, request: AgentRequest, private: Path, env: Mapping[str, str], secrets: Secrets) -> Reply:
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
-        complaints = OutputBuffer()
-        spec = self._spec(request, private, env)._replace(stdout=reader.take, stderr=complaints.add)
+        stderr = OutputBuffer()
+        spec = self._spec(request, private, env)._replace(stdout=reader.take, stderr=stderr.add)
         process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
         reports = _Reports(reader, request, secrets)
         began = _clock.monotonic()
@@ -134,7 +134,7 @@ class CommandAgent:
             request.stop.set(StopReason.LEASE)
             why = _STOPPED[StopReason.LEASE]
         reader.finish()
-        return reply_of(self._program, reader.transcript, process.exit_status, why, complaints.text().strip(), secrets)
+        return reply_of(self._program, reader.transcript, process.exit_status, why, stderr.text().strip(), secrets)
 
     def _stop_request(self, request: AgentRequest, passed: float) -> StopRequest | None:
         grace = self._limits.grace
@@ -187,16 +187,16 @@ class _Reports:
     """Reports what a program is doing, now and then."""
 
     def __init__(self, reader: Reader, request: AgentRequest, secrets: Secrets) -> None:
-        self._reader, self._errand, self._secrets = reader, request, secrets
+        self._reader, self._request, self._secrets = reader, request, secrets
         self._last = _clock.monotonic()
 
     def send(self) -> bool:
         """Report what is new, if it is time; return False, because the run goes on."""
-        now, news = _clock.monotonic(), self._reader.transcript.news
-        if now - self._last >= _REPORTS and news is not None:
+        now, progress = _clock.monotonic(), self._reader.transcript.progress
+        if now - self._last >= _REPORTS and progress is not None:
             self._last = now
-            self._errand.report(self._secrets.without(news))
-            self._reader.transcript.news = None
+            self._request.report(self._secrets.without(progress))
+            self._reader.transcript.progress = None
         return False
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
 TURNS = 40
-REMEMBERED = 200
+MOST_RECENT = 200
 """Past messages that a model is shown; all of them stay on disk."""
 WAITING = "prompts://due"
 
@@ -37,7 +37,7 @@ class ToolsUnreachable(DuetimeError):
     permanent = False
 
 
-class Waiting(NamedTuple):
+class WaitingPrompt(NamedTuple):
     """A due prompt that no agent has taken."""
 
     task: int
@@ -61,7 +61,7 @@ class Conversation:
         self._name, self._model = model, model_named(model)
         self._access, self._clock, self._zone = access, clock, zone
         self._history: list[ModelMessage] = []
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingPrompt] = []
         self._open = ExitStack()
         self._portal: BlockingPortal | None = None
         self._tools: MCPToolset[Any] | None = None
@@ -87,7 +87,7 @@ class Conversation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._open.__exit__(kind, error, at)  # an interruption ends what is still under way
 
-    def go_on(self, messages: Sequence[ModelMessage]) -> None:
+    def resume(self, messages: Sequence[ModelMessage]) -> None:
         """Continue with earlier messages, as `ChatAnswer.turn.messages` gave them."""
         self._history += messages
 
@@ -108,7 +108,7 @@ class Conversation:
 
     async def _answer(self, turn: Turn, text: str, on_event: OnEvent) -> str | None:
         assert self._tools is not None
-        past = remembered(self._history)
+        past = recent_messages(self._history)
         try:
             self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
             instructions = chat_instructions(LOCAL, self._zone, self._clock.now(), len(self.waiting))
@@ -120,16 +120,16 @@ class Conversation:
         return None
 
 
-async def _read_waiting(tools: MCPToolset[Any]) -> list[Waiting]:
+async def _read_waiting(tools: MCPToolset[Any]) -> list[WaitingPrompt]:
     """Return the waiting prompts; none if the prompt tools are switched off."""
     if WAITING not in {str(resource.uri) for resource in await tools.list_resources()}:
         return []
     read = await tools.read_resource(WAITING)
     assert isinstance(read, str)
-    return [Waiting(row["id"], row["prompt"], row["due"]) for row in json.loads(read)["due"]]
+    return [WaitingPrompt(row["id"], row["prompt"], row["due"]) for row in json.loads(read)["due"]]
 
 
-def remembered(history: Sequence[ModelMessage], most: int = REMEMBERED) -> list[ModelMessage]:
+def recent_messages(history: Sequence[ModelMessage], most: int = MOST_RECENT) -> list[ModelMessage]:
     """Return the latest messages, from a question on: models refuse a tool result whose call they do not see."""
     from pydantic_ai.messages import ModelRequest, UserPromptPart
 

@@ -103,7 +103,7 @@ def failure_of(error: BaseException, model: str) -> Failure:
     from pydantic_ai import exceptions
 
     cause = _root(error)
-    said = masked(_said(cause))
+    said = masked(_provider_message(cause))
     if isinstance(cause, LimitExceeded):
         return Failure(said, permanent=True)
     for name, words, permanent in _KNOWN:
@@ -133,14 +133,14 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _said(error: BaseException) -> str:
+def _provider_message(error: BaseException) -> str:
     """Return the provider's own message if there is one, without the JSON around it."""
     status = getattr(error, "status_code", None)
-    words = _words(getattr(error, "body", None)) or str(error)
+    words = _message_in(getattr(error, "body", None)) or str(error)
     return f"{status}: {words}" if status is not None else words
 
 
-def _words(body: Any) -> str:
+def _message_in(body: Any) -> str:
     while isinstance(body, dict):
         inner = body.get("error", body.get("message", ""))
         body = inner if inner != body else ""

@@ -11,15 +11,15 @@ from duetime.kinds.prompts.agents.transcript import Transcript
 from duetime.processes.child import signal_name
 from duetime.processes.supervisor import ExitStatus
 
-_LAST_WORDS = 300
+_STDERR_SHOWN = 300
 """Characters of standard error that an error message shows."""
 
 
 def reply_of(
-    program: str, transcript: Transcript, ended: ExitStatus, why: str | None, last_words: str, secrets: Secrets
+    program: str, transcript: Transcript, ended: ExitStatus, why: str | None, stderr: str, secrets: Secrets
 ) -> Reply:
     """Return the reply. `why` is the reason if the program was stopped; what it did until then is included anyway."""
-    error = why or _failure(program, transcript, ended, secrets.without(last_words))
+    error = why or _failure(program, transcript, ended, secrets.without(stderr))
     reply = to_reply(transcript, error, secrets)
     return replace(reply, exit_code=ended.code, permanent=why is None and ended.errno is not None)
 
@@ -37,20 +37,20 @@ def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> Rep
     )
 
 
-def _failure(program: str, transcript: Transcript, ended: ExitStatus, last_words: str) -> str | None:
-    because = f": {_end_of(last_words)}" if last_words else ""
+def _failure(program: str, transcript: Transcript, ended: ExitStatus, stderr: str) -> str | None:
+    details = f": {_end_of(stderr)}" if stderr else ""
     if ended.errno is not None:
         return f"{program} cannot be started: {os.strerror(ended.errno).lower()}"
     if ended.signal is not None:
-        return f"{program} was ended by {signal_name(ended.signal)}{because}"
+        return f"{program} was ended by {signal_name(ended.signal)}{details}"
     if transcript.error is not None:
         return f"{program} failed: {transcript.error}"
     if ended.code is None:
-        return f"{program} disappeared together with what held it{because}"
+        return f"{program} disappeared together with what held it{details}"
     if ended.code != 0:
-        return f"{program} ended with exit code {ended.code}{because}"
+        return f"{program} ended with exit code {ended.code}{details}"
     if not transcript.ended:
-        said = f": {transcript.beginning}" if transcript.beginning else because
+        said = f": {transcript.beginning}" if transcript.beginning else details
         return f"{program} did not answer in the form that its preset asks for; try its latest version{said}"
     return answer_problem(program, transcript)
 
@@ -65,4 +65,4 @@ def answer_problem(who: str, transcript: Transcript) -> str | None:
 
 
 def _end_of(text: str) -> str:
-    return text if len(text) <= _LAST_WORDS else "..." + text[3 - _LAST_WORDS :]
+    return text if len(text) <= _STDERR_SHOWN else "..." + text[3 - _STDERR_SHOWN :]

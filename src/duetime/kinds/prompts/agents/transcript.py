@@ -37,7 +37,7 @@ class Transcript:
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float = 0.0
-    news: str | None = None
+    progress: str | None = None
     """The latest progress to report."""
     beginning: str = ""
     """Beginning of what it wrote instead of an answer."""
@@ -48,13 +48,13 @@ class Transcript:
     def spent(self) -> Spent:
         return Spent(self.input_tokens, self.output_tokens, self.dollars)
 
-    def say(self, text: str) -> None:
+    def append_text(self, text: str) -> None:
         """Add text to the answer."""
         self.text = (self.text + text)[:MOST_KEPT]
 
     def begin_call(self, id: object, name: object, arguments: object) -> None:
         name = without_prefix(str(name or "?"))
-        self.news = f"called {name}"
+        self.progress = f"called {name}"
         self.calls.append({"id": str(id), "name": name, "arguments": bounded(arguments)})
         if len(self.calls) > MOST_CALLS:  # a long run's last calls tell more than its first
             del self.calls[0]
@@ -79,7 +79,7 @@ class Transcript:
         if name not in self.denied:
             self.denied.append(name)
 
-    def use(self, input_tokens: object = 0, output_tokens: object = 0, dollars: object = 0) -> None:
+    def add_usage(self, input_tokens: object = 0, output_tokens: object = 0, dollars: object = 0) -> None:
         """Add to the usage."""
         self.input_tokens += int(number(input_tokens))
         self.output_tokens += int(number(output_tokens))
@@ -134,7 +134,7 @@ class EventReader:
             self._event(line)
 
     def _event(self, line: bytes) -> None:
-        event = parsed(line)
+        event = parse_json(line)
         if isinstance(event, dict):
             self._read(self.transcript, event)
         elif not self.transcript.beginning:
@@ -145,7 +145,7 @@ def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> 
     """Read a text, or one JSON object with a `result` or `text` and optional other fields, as `claude --output-format
     json` prints and a webhook may send. `as_json`: it was declared as JSON; an empty answer is valid too."""
     transcript.ended = True
-    document = parsed(text)
+    document = parse_json(text)
     if document is None and (_is_cut_off(text) or (as_json and text.strip() not in ("", "null"))):
         transcript.unreadable = "answered in JSON that cannot be read; it may have been cut off"
     if not isinstance(document, dict) or not {"result", "text", "error"} & document.keys():
@@ -157,15 +157,15 @@ def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> 
     if transcript.outcome is None and not isinstance(said, str):
         transcript.outcome = said
     read_usage(transcript, document.get("usage"))
-    dollars = first(document, "total_cost_usd", "cost_usd", "cost", "dollars")
-    transcript.use(dollars=dollars or at(document, "usage", "dollars"))
-    for call in some_list(document.get("tool_calls")):
+    dollars = first_present(document, "total_cost_usd", "cost_usd", "cost", "dollars")
+    transcript.add_usage(dollars=dollars or lookup(document, "usage", "dollars"))
+    for call in as_list(document.get("tool_calls")):
         if isinstance(call, dict):
             transcript.begin_call("", call.get("name"), call.get("arguments"))
-    for denied in some_list(document.get("permission_denials")) + some_list(document.get("denied")):
-        transcript.deny(at(denied, "tool_name") if isinstance(denied, dict) else denied)
+    for denied in as_list(document.get("permission_denials")) + as_list(document.get("denied")):
+        transcript.deny(lookup(denied, "tool_name") if isinstance(denied, dict) else denied)
     if error := document.get("error"):
-        transcript.error = str(at(error, "message") or error)
+        transcript.error = str(lookup(error, "message") or error)
     elif document.get("is_error") is True:
         transcript.error = transcript.text or "it says that it failed"
 
@@ -185,13 +185,13 @@ def read_usage(transcript: Transcript, usage: object) -> None:
     """Add usage as Anthropic and OpenAI report it; tokens read from or written to a cache are input too."""
     if isinstance(usage, dict):
         cached = number(usage.get("cache_creation_input_tokens")) + number(usage.get("cache_read_input_tokens"))
-        transcript.use(
-            number(first(usage, "input_tokens", "prompt_tokens")) + cached,
-            first(usage, "output_tokens", "completion_tokens"),
+        transcript.add_usage(
+            number(first_present(usage, "input_tokens", "prompt_tokens")) + cached,
+            first_present(usage, "output_tokens", "completion_tokens"),
         )
 
 
-def parsed(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Return the parsed JSON, or None if it cannot be read."""
     try:
         return json.loads(text)
@@ -199,25 +199,25 @@ def parsed(text: str | bytes) -> Any:
         return None
 
 
-def at(value: object, *path: str) -> Any:
+def lookup(value: object, *path: str) -> Any:
     """Return the value at a path in a document that may have any shape."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
-def first(document: Mapping[str, Any], *names: str) -> Any:
+def first_present(document: Mapping[str, Any], *names: str) -> Any:
     return next((document[name] for name in names if document.get(name) is not None), 0)
 
 
-def texts(content: object) -> str:
+def text_of(content: object) -> str:
     """Return the text of what MCP and model providers call content: a text, or a list of parts with texts."""
     if isinstance(content, str):
         return content
-    return "\n".join(str(part["text"]) for part in some_list(content) if isinstance(at(part, "text"), str))
+    return "\n".join(str(part["text"]) for part in as_list(content) if isinstance(lookup(part, "text"), str))
 
 
-def some_list(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
