@@ -26,7 +26,7 @@ from duetime.app import build
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.validation import NewSchedule
-from duetime.engine.worker.thread_shares import Part
+from duetime.engine.worker.shares import Part
 from duetime.engine.worker.threads import STALLED
 from duetime.settings import Settings
 from duetime.testing import SettableClock

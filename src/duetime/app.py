@@ -24,9 +24,9 @@ from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.redaction import is_secret_name, remember_secrets, secrets_in
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
-from duetime.engine.store_revocations import Revocation, Revocations
+from duetime.engine.store_interfaces import Revocation, Revocations
 from duetime.engine.validation import Limits
-from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
 from duetime.kinds.jobs.build import make_folder
 from duetime.kinds.jobs.kind import JobKind

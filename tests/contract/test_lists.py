@@ -13,7 +13,7 @@ from duetime.engine.outcome import Failed, Retry
 from duetime.engine.policy import changes
 from duetime.engine.queries import Queries
 from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
-from duetime.engine.store_stats import BOUNDS, tally_of
+from duetime.engine.store_interfaces import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
 from duetime.stores import search
 from duetime.stores.base import BaseStore

@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
-from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
 from duetime.engine.result import Err
+from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.stores.base import BaseStore
 from tests.contract.conftest import Opener
 from tests.support.drafts import T0, every

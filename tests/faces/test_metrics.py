@@ -14,7 +14,7 @@ from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Failed
-from duetime.engine.store_stats import UNKNOWN, Living, Tally
+from duetime.engine.store_interfaces import UNKNOWN, Living, Tally
 from duetime.engine.validation import NewSchedule
 from duetime.http.metrics import SLACK, Tallies
 from tests.support.api import Api, serving_api

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.errors import StoreUnavailable
-from duetime.engine.external_schedules import Remote
+from duetime.engine.store_interfaces import Remote
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, real_topic
 from duetime.mcp.upcoming import list_upcoming
 from tests.support.backends import Backend, kept_at_qstash, kept_here

@@ -16,9 +16,9 @@ import pytest
 from duetime.app import App, build
 from duetime.engine.clock import instant_of
 from duetime.engine.errors import StoreUnavailable
-from duetime.engine.external_schedules import Remote
 from duetime.engine.kind import Caller
 from duetime.engine.result import Err
+from duetime.engine.store_interfaces import Remote
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.client import Account

@@ -18,7 +18,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Run, ScheduleId
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
-from duetime.engine.store_stats import Trace
+from duetime.engine.store_interfaces import Trace
 from duetime.kinds.jobs.registry import Task
 from tests.support.browsing import (
     Browser,

@@ -18,7 +18,7 @@ from duetime.engine.model import ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import zones
 from duetime.engine.triggers import IntervalTrigger, serialization
-from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.threads import Engine
 from duetime.engine.worker.worker import WorkerOptions
 from duetime.stores.sqlite.store import SqliteStore, translated

@@ -14,7 +14,7 @@ from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import RecordedAndClaimed, RunQuery
 from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.thread_shares import ThreadShares
+from duetime.engine.worker.shares import ThreadShares
 from duetime.engine.worker.worker import LONGEST_SLEEP, Worker, WorkerOptions
 from duetime.testing import SettableClock
 from tests.faults.conftest import RealStore

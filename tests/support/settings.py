@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from duetime.engine.ownership import ONLY_LOCAL
+from duetime.engine.model import ONLY_LOCAL
 from duetime.settings import FILE
 from duetime.settings.trust import TrustedFiles, read_found
 

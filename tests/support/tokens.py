@@ -9,7 +9,7 @@ from typing import Any
 import jwt
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.store_revocations import Revocations
+from duetime.engine.store_interfaces import Revocations
 from duetime.security.revocations import FileRevocations, StoreRevocations
 from duetime.security.tokens import Tokens
 

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from duetime.engine.kind import LOCAL, ThreadUse
-from duetime.engine.worker.claim_shares import ClaimShares
-from duetime.engine.worker.thread_shares import ThreadShares
+from duetime.engine.worker.shares import ClaimShares, ThreadShares
 
 USES = {"job": ThreadUse.SHARED, "prompt": ThreadUse.CAPPED, "notification": ThreadUse.RESERVED}
 

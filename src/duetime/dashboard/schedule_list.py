@@ -15,7 +15,7 @@ from duetime.engine.model import Schedule, ScheduleId, ScheduleState
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import COUNTED, ScheduleQuery
-from duetime.engine.store_stats import Trace
+from duetime.engine.store_interfaces import Trace
 from duetime.rest.errors import refuse, taken
 from duetime.service.presenters import View, schedule_shape
 

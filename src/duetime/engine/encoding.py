@@ -1,4 +1,4 @@
-"""Encoding of task results, errors and agent output as text that every store and interface can handle."""
+"""Encoding of results, errors and agent output as text for every store and interface, and escaping for terminals."""
 
 from __future__ import annotations
 
@@ -167,3 +167,20 @@ def _described(value: Any) -> str:
     except Exception:  # `repr` may be the task author's code
         text = f"<{type(value).__name__} without a readable form>"
     return clean_text(text[:LIMIT])
+
+
+# Control characters (including terminal escapes), line separators, marks that change the reading direction, and
+# invisible characters, with which text can be hidden in text.
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def clean(text: object) -> str:
+    """Return one line in which nothing moves the cursor, changes a color or is hidden."""
+    return UNSAFE.sub(escape, str(text))
+
+
+def escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode()

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from duetime.engine import ownership
+from duetime.engine import model
 from duetime.engine.clock import Instant
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.claim import Claim
@@ -62,7 +62,7 @@ class StopSignal:
         return self._event.wait(timeout)
 
 
-LOCAL = ownership.LOCAL
+LOCAL = model.LOCAL
 """The user of this machine: the owner of what is created without a token, and the holder of what it takes."""
 
 

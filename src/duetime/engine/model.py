@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple, NewType
 
@@ -181,3 +182,17 @@ def lane_of(kind: str, *, at_most_once: bool = False, suspect: bool = False) -> 
 def run_holder(run: int, fence: int) -> str:
     """Return the holder that a run's own token stands for: this attempt of the run, and no later one."""
     return f"run_{run:08d}_{fence}"
+
+
+# Owners: who may use the agents and channels that the operator set up. For all others these do not exist.
+
+LOCAL = "local"
+"""The user of this machine: the owner of what is created without a token, and the holder of what it takes."""
+EVERYBODY = "*"
+"""Stands for all owners."""
+ONLY_LOCAL = (LOCAL,)
+
+
+def is_open_to(owners: Collection[str], owner: str) -> bool:
+    """Return whether an owner is among the `owners` that a settings table names."""
+    return owner in owners or EVERYBODY in owners

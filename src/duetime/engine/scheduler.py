@@ -9,9 +9,8 @@ from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState, status_of
+from duetime.engine.model import LOCAL, Run, RunStatus, Schedule, ScheduleState, status_of
 from duetime.engine.outcome import Alert
-from duetime.engine.ownership import LOCAL
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.create import Draft

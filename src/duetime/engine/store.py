@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.external_schedules import Remotes
 from duetime.engine.fair_share import Turns
 from duetime.engine.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.engine.policy.changes import Change, Decision
@@ -21,8 +20,7 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.result import Result
-from duetime.engine.store_revocations import Revocations
-from duetime.engine.store_stats import Figures
+from duetime.engine.store_interfaces import Figures, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.usage import Cap, Left, Used
 

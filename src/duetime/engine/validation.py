@@ -16,9 +16,9 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.model import Definition, Schedule, ScheduleId
 from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.claim import LEAD
 from duetime.engine.policy.create import Draft
-from duetime.engine.policy.feasibility import check_can_run
-from duetime.engine.policy.options import Policy, make_policy, policy_for_ending, policy_to_json
+from duetime.engine.policy.options import CatchUp, Policy, make_policy, policy_for_ending, policy_to_json
 from duetime.engine.triggers import (
     IntervalTrigger,
     OnceTrigger,
@@ -285,3 +285,18 @@ def fingerprint(new: NewSchedule) -> str:
     parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
     text = json.dumps(parts, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def check_can_run(policy: Policy, trigger: Trigger) -> None:
+    """Raise InvalidInput, naming the field, where no occurrence could ever start.
+
+    Work that runs at most once is never claimed ahead of its instant, so each of its runs starts a moment late:
+    where nothing late may run and no lateness is tolerated, nothing runs.
+    """
+    tolerated = policy.grace + trigger.jitter
+    if policy.at_most_once and policy.catch_up == CatchUp.SKIP and tolerated < LEAD:
+        raise InvalidInput(
+            f"grace: work that runs at most once starts a moment after its time, so with catch_up skip and a grace of"
+            f" {policy.grace / SECOND:g} s it would never run; allow a grace of a second or more, or another catch_up",
+            field="grace",
+        )

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.worker.lease import ExchangeAge
 from duetime.service.presenters import is_alive
 
 OK = "ok"

@@ -22,8 +22,8 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import LIVE, Run, RunId, lane_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery, Store
-from duetime.engine.store_stats import BOUNDS, UNKNOWN, Living, Tally, tally_of
-from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.store_interfaces import BOUNDS, UNKNOWN, Living, Tally, tally_of
+from duetime.engine.worker.lease import ExchangeAge
 from duetime.service.presenters import is_alive
 from duetime.service.services import Call
 

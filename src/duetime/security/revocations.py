@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
-from duetime.engine.store_revocations import Revocation, Revocations
+from duetime.engine.store_interfaces import Revocation, Revocations
 from duetime.security.private_files import create_private, make_private
 
 KNOWN_FOR = 1.0

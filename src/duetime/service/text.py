@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.engine.text_escaping import UNSAFE, clean
+from duetime.engine.encoding import UNSAFE, clean
 
 __all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "plural", "relative", "span"]
 

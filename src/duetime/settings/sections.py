@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from duetime.engine.ownership import ONLY_LOCAL
+from duetime.engine.model import ONLY_LOCAL
 from duetime.engine.topics import ALERTS
 
 LOCAL = "local"

@@ -7,8 +7,8 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from duetime.engine.external_schedules import Remote
 from duetime.engine.model import Attempt, Definition, Progress, Run, WorkerRow
+from duetime.engine.store_interfaces import Remote
 
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _WHOLE_ROW = re.compile(r"\b([sprwam])\.\*")

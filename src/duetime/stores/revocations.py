@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from duetime.engine.clock import HOUR, Instant
-from duetime.engine.store_revocations import Revocation, Revocations
+from duetime.engine.store_interfaces import Revocation, Revocations
 
 FORGOTTEN = 500
 """Most expired records that one call of `revoke` deletes."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import RunId, ScheduleId
-from duetime.engine.store_stats import BOUNDS, MOST, UNKNOWN, Figures, Living, Tally, Trace
+from duetime.engine.store_interfaces import BOUNDS, MOST, UNKNOWN, Figures, Living, Tally, Trace
 from duetime.stores.search import LIVE, marks
 
 _LATE = "CASE WHEN attempt <= 1 THEN started - due END"

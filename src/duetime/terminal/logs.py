@@ -12,8 +12,8 @@ import threading
 from typing import Final
 
 from duetime.engine.clock import Clock, SystemClock
+from duetime.engine.encoding import clean
 from duetime.engine.redaction import redacted
-from duetime.engine.text_escaping import clean
 
 LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INDENT = "    "

@@ -15,7 +15,7 @@ from duetime.dashboard.filters import local_words
 from duetime.dashboard.timeline.axis import Window
 from duetime.dashboard.timeline.bins import Density, Row
 from duetime.engine.clock import Instant
-from duetime.engine.store_stats import Trace
+from duetime.engine.store_interfaces import Trace
 from duetime.service.text import plural, span
 
 KINDS: Final = ("job", "prompt", "notification", "request")

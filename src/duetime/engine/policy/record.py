@@ -10,11 +10,10 @@ from typing import NamedTuple, assert_never
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.policy.backoff import backoff
 from duetime.engine.policy.finish import HeldRun, Reader, end_run
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.policy.rows import earliest_start, run_entry
+from duetime.engine.policy.rows import backoff, earliest_start, run_entry
 from duetime.engine.policy.writes import Writes
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})

@@ -7,10 +7,9 @@ from datetime import date
 from typing import NamedTuple
 
 from duetime.engine.clock import SECOND, Instant, datetime_of
-from duetime.engine.times.format import format_local
 from duetime.engine.times.grammar import ClockWords, DateWords, coming_date, read_clock, read_date, shifted
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
-from duetime.engine.times.zones import known_zone
+from duetime.engine.times.zones import format_local, known_zone
 
 _EPOCH_DAY = date(1970, 1, 1)
 _MERIDIEM = re.compile(r"\b([ap])\.m\.?(?![a-z])")

@@ -1,4 +1,4 @@
-"""Names of time zones: only IANA names are accepted, and the error for another one suggests similar names."""
+"""Time zones by name, and formatting of instants in them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import UnknownZone
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
@@ -62,3 +63,27 @@ def _names() -> dict[str, str]:
     full = {name.lower(): name for name in sorted(available_timezones()) if not _UNUSABLE.fullmatch(name)}
     cities = {name.rpartition("/")[2].lower(): name for name in sorted(full.values()) if "/" in name}
     return cities | full
+
+
+_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def format_local(instant: Instant, zone: str) -> str:
+    """Format as `Feb 10, 2026 3:00 PM PST`: for people, always with the year and the zone's abbreviation."""
+    local = datetime_of(instant).astimezone(known_zone(zone))
+    hour = local.hour % 12 or 12
+    half = "AM" if local.hour < 12 else "PM"
+    month = _MONTH_NAMES[local.month - 1]
+    return f"{month} {local.day}, {local.year} {hour}:{local.minute:02d} {half} {local.tzname()}"
+
+
+def clock_local(instant: Instant, zone: str) -> str:
+    """Format as `Feb 10, 2026 15:00 PST`: on the 24-hour clock, like other texts about schedules."""
+    local = datetime_of(instant).astimezone(known_zone(zone))
+    month, clock = _MONTH_NAMES[local.month - 1], f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+    return f"{month} {local.day}, {local.year} {clock} {local.tzname()}"
+
+
+def iso_local(instant: Instant, zone: str) -> str:
+    """Format as ISO 8601 with offset; microseconds only if there are any."""
+    return datetime_of(instant).astimezone(known_zone(zone)).isoformat()

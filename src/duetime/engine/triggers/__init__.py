@@ -1,14 +1,12 @@
 """Triggers, which say when a schedule is due: once, at intervals, by cron or by recurrence rule, in a time zone."""
 
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.base import Trigger
+from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger
 from duetime.engine.triggers.build import build_trigger
 from duetime.engine.triggers.cron import CronTrigger
-from duetime.engine.triggers.describe import describe
+from duetime.engine.triggers.describe import describe, warnings_for
 from duetime.engine.triggers.rrule import RRuleTrigger
 from duetime.engine.triggers.serialization import trigger_from_dict, trigger_from_json, trigger_to_json
-from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
-from duetime.engine.triggers.warnings import warnings_for
 
 __all__ = [
     "CronTrigger",

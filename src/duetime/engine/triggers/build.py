@@ -12,12 +12,11 @@ from duetime.engine.errors import InvalidTrigger, UnreadableTime
 from duetime.engine.times import LONGEST_DURATION, iso_local, read_time
 from duetime.engine.times.wall_clock import DAY_SECONDS, wall_clock
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.base import Trigger
+from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger
 from duetime.engine.triggers.cron import CronTrigger, malformed
 from duetime.engine.triggers.rrule import RRuleTrigger
 from duetime.engine.triggers.rrule_parser import normal_rule
 from duetime.engine.triggers.serialization import Common, read_dst, unknown_type
-from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
 
 # Validation of single configuration fields; every error names its field.
 

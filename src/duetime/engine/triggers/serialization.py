@@ -10,11 +10,10 @@ from typing import Final, TypedDict
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.base import Trigger, instant_from
+from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger, instant_from
 from duetime.engine.triggers.cron import CronTrigger, Dst
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
 from duetime.engine.triggers.rrule_parser import normal_rule
-from duetime.engine.triggers.simple import IntervalTrigger, OnceTrigger
 
 
 class Common(TypedDict):

@@ -1,4 +1,4 @@
-"""Liveness: a worker's own lease, and the detection of dead workers by their heartbeats."""
+"""Liveness: a worker's lease, the age of its last exchange, and the detection of dead workers by their heartbeats."""
 
 from __future__ import annotations
 
@@ -91,3 +91,31 @@ class FailureDetector:
         """Restart observation after a failed read: the store was unavailable to the others as well."""
         self._seen.clear()
         self._first = -REVIVAL
+
+
+class ExchangeAge:
+    """The age of the last exchange, written by the worker's thread and read by the health check and metrics."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: float | None = None
+        self.limit = 5.0
+        """Seconds beyond which the worker counts as stuck; the engine derives it from its lease."""
+
+    def completed(self) -> None:
+        self._last = self._clock.monotonic()
+
+    def forget(self) -> None:
+        """Clear the age, because no worker runs in this process any more."""
+        self._last = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The age in seconds, or None if no worker runs in this process."""
+        last = self._last
+        return None if last is None else max(0.0, self._clock.monotonic() - last)
+
+    @property
+    def too_old(self) -> bool:
+        seconds = self.seconds
+        return seconds is not None and seconds > self.limit

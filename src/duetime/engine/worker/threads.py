@@ -11,11 +11,10 @@ from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.store import Store
 from duetime.engine.times import zones
-from duetime.engine.worker.exchange_age import ExchangeAge
+from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.pool import Pool
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.store_clock import StoreClock
-from duetime.engine.worker.timer import Timer
+from duetime.engine.worker.timer import StoreClock, Timer
 from duetime.engine.worker.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")

@@ -15,12 +15,12 @@ from duetime.engine.policy.claim import LEAD, Claim
 from duetime.engine.policy.evaluation import Answers, Question, evaluate
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.store import ClaimRequest, Store
-from duetime.engine.worker.claim_shares import ClaimShares, numbers
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
-from duetime.engine.worker.store_clock import is_real
+from duetime.engine.worker.shares import ClaimShares, numbers
 from duetime.engine.worker.suspects import Suspects
+from duetime.engine.worker.timer import is_real
 
 log = logging.getLogger("duetime.worker")
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.ownership import is_open_to
+from duetime.engine.model import is_open_to
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Outcome
-from duetime.engine.ownership import LOCAL
 from duetime.engine.policy.follow_ups import Message, Messenger
 from duetime.settings.sections import INBOX
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
+from duetime.engine.model import is_open_to
 from duetime.engine.outcome import Outcome
-from duetime.engine.ownership import is_open_to
 from duetime.engine.topics import ALERTS
 from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.registry import Channel, ChannelSpec, make_channel, problem_of_name

@@ -14,7 +14,7 @@ from duetime.engine.model import RunId, RunStatus
 from duetime.engine.policy.claim import Claim
 from duetime.engine.redaction import without_password
 from duetime.engine.store import Store
-from duetime.engine.store_revocations import Revocations
+from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
 from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres

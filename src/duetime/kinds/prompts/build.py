@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.ownership import EVERYBODY, ONLY_LOCAL, is_open_to
+from duetime.engine.model import EVERYBODY, ONLY_LOCAL, is_open_to
 from duetime.engine.usage import MICRO, Used
 from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent

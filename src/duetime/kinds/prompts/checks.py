@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule
-from duetime.engine.ownership import is_open_to
+from duetime.engine.model import Schedule, is_open_to
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents

@@ -11,9 +11,8 @@ from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
-from duetime.engine.model import Definition, Schedule
+from duetime.engine.model import EVERYBODY, Definition, Schedule, is_open_to
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned
-from duetime.engine.ownership import EVERYBODY, is_open_to
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.usage import MICRO, Used
 from duetime.engine.validation import Changes

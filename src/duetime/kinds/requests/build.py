@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from duetime.engine.clock import Clock
 from duetime.engine.outcome import Outcome
-from duetime.engine.store_revocations import Revocations
+from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.wire import Outgoing, Requester
 from duetime.service.kind_spec import BuildContext

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from duetime.engine.clock import Clock, SystemClock
 from duetime.engine.errors import DuetimeError, StoreUnavailable
-from duetime.engine.store_revocations import Revocations
+from duetime.engine.store_interfaces import Revocations
 
 KNOWN_FOR = 1.0
 """Seconds for which the number of rotations is cached; another node's rotation takes effect here up to this late."""

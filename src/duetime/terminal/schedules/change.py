@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from duetime.app import App
-from duetime.engine.external_schedules import RemoteKind
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.store_interfaces import RemoteKind
 from duetime.kinds.notifications import cli_remote
 from duetime.kinds.notifications.remote import PLACE
 from duetime.service.calls import LOCAL, Refused

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from duetime.app import App
-from duetime.engine.external_schedules import Remote, RemoteKind
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.store_interfaces import Remote, RemoteKind
 from duetime.kinds.notifications.remote import PLACE
 from duetime.kinds.notifications.service import KIND as NOTIFICATION
 from duetime.service.calls import LOCAL, Refused, taken

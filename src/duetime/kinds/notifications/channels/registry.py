@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from duetime.engine.model import ONLY_LOCAL
 from duetime.engine.outcome import Outcome
-from duetime.engine.ownership import ONLY_LOCAL
 from duetime.engine.topics import is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.webhook import HttpChannel

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
 from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
+from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.validation import NewSchedule, fingerprint
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_topic
 from duetime.kinds.notifications.qstash.errors import Refused, Unheard

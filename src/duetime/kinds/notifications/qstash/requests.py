@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.external_schedules import Remote, RemoteKind
 from duetime.engine.queries import could_be_an_id
+from duetime.engine.store_interfaces import Remote, RemoteKind
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, publish_call
 from duetime.kinds.notifications.delivery import Parcel
 from duetime.kinds.notifications.qstash.records import cron_of, fields_of

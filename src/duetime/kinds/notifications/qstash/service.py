@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.external_schedules import Remote, RemoteKind, RemoteState
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.queries import could_be_an_id, expected
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
 from duetime.kinds.notifications.qstash.client import Account, problem_with
 from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker

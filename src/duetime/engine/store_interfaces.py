@@ -1,0 +1,194 @@
+"""Interfaces of a store besides schedules and runs: external schedules, revocations, statistics of the whole store."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import Run, RunId, ScheduleId
+from duetime.engine.result import Result
+
+
+class RemoteKind(StrEnum):
+    SCHEDULE = "schedule"
+    MESSAGE = "message"
+
+
+class RemoteState(StrEnum):
+    ASKED = "asked"  # a request to the service is in progress, or its process died meanwhile
+    UNSURE = "unsure"  # the request failed as far as is known, but the service may have it all the same
+    THERE = "there"  # the service has confirmed it
+    PAUSED = "paused"
+
+
+class Remote(NamedTuple):
+    """Written before the service is called, so that a request whose response was lost can be repeated unchanged."""
+
+    id: str
+    owner: str
+    kind: str
+    topic: str
+    trigger: str
+    payload: str
+    at: Instant | None
+    """When a one-off fires; None for a recurring one."""
+    remote: str | None
+    """The service's own id for it, once known."""
+    state: str
+    key: str
+    fingerprint: str
+    created: Instant
+    updated: Instant
+
+
+class Mark(NamedTuple):
+    """The fields of a record that differ after a change."""
+
+    id: str
+    state: str
+    updated: Instant
+    at: Instant | None
+    trigger: str
+
+
+class Remotes(Protocol):
+    """The part of a store that keeps these records. A starred method (*) is one write transaction."""
+
+    def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
+        """* Insert it, or return what its owner's key created. `limit` caps what an owner has, local and remote."""
+
+    def repeat_remote(self, owner: str, fingerprint: str, since: Instant, now: Instant) -> Remote | None:
+        """* Claim an unsure record with the same arguments, to repeat its request; nobody else gets it meanwhile."""
+
+    def update_remote(self, remote: Remote) -> None:
+        """* Update its time, its remote id and its state."""
+
+    def forget_remote(self, id: str) -> None:
+        """* Delete it, which frees its key."""
+
+    def remote(self, id: str) -> Remote | None: ...
+
+    def remote_by_key(self, owner: str, key: str) -> Remote | None: ...
+
+    def remotes(self, owner: str, now: Instant, topic: str | None = None) -> list[Remote]:
+        """Return an owner's records in order of creation, without one-offs whose time has passed."""
+
+    def remote_marks(self, owner: str, topic: str, now: Instant) -> list[Mark]:
+        """Return the marks of these records; cheap, for callers that poll several times a second."""
+
+
+class Revocation(NamedTuple):
+    """The id of a token, session or link that is no longer valid."""
+
+    id: str
+    at: Instant
+    expires: Instant
+    """When it would have expired anyway: from then on this record is not needed."""
+
+
+class Revocations(Protocol):
+    """A starred method (*) is one write transaction."""
+
+    def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
+        """* Record them and return the ids that were not revoked before; delete those that expired before `now`."""
+
+    def revoked(self, first: str, second: str) -> list[str]:
+        """Return which of two ids are revoked."""
+
+    def signing_generation(self, owner: str) -> int:
+        """Return the generation of an owner's signing key, which every rotation raises."""
+
+    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
+        """* Rotate and return the generation, greater than `least`; None after `limit` rotations within an hour."""
+
+
+BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+"""Histogram bounds in ascending seconds: a delay or duration counts under the first bound it does not exceed."""
+UNKNOWN: Final = -1
+"""In place of a bound: the run has not begun, has not ended, or is not at its first attempt."""
+MOST: Final = 10_000
+"""Maximum that is counted here: a store may hold millions, and somebody asks every few seconds."""
+
+
+class Tally(NamedTuple):
+    """A number of runs that are alike, counted together."""
+
+    kind: str
+    status: str
+    begun: int
+    """1: the run has been started."""
+    late: int
+    took: int
+    """Positions in BOUNDS; its length where the last bound was exceeded."""
+    number: int
+    """Number of occurrences: a row may stand for a range of missed ones."""
+    late_for: int
+    took_for: int
+    """Sums in microseconds."""
+
+
+class Living(NamedTuple):
+    """A run that may still change."""
+
+    id: RunId
+    kind: str
+    status: str
+    begun: int
+
+
+class Trace(NamedTuple):
+    """The fields of a run that a small chart of its schedule's history needs."""
+
+    schedule: ScheduleId
+    due: Instant
+    status: str
+    started: Instant | None
+    finished: Instant | None
+
+
+class Figures(Protocol):
+    """The part of a store that counts. The cost of every method is bounded, however much is stored."""
+
+    def schema(self) -> int:
+        """Return the store's schema version, which may be newer than what this code knows."""
+
+    def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
+        """Return the public ids of schedules; of deleted ones too, as long as their runs are kept."""
+
+    def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
+        """Return the latest runs of each of at most a few hundred schedules, the latest first, in one query."""
+
+    def newest_run(self) -> RunId:
+        """Return the highest run id; 0 if there is none."""
+
+    def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
+        """Tally the runs with ids in (above, upto] except those in `but`, which are at most MOST."""
+
+    def living(self) -> list[Living]:
+        """Return runs that may still change, at most MOST."""
+
+    def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
+        """Return the number of due entries by lane; at most MOST of each."""
+
+
+def tally_of(run: Run) -> Tally:
+    """Tally one run as a store would count it."""
+    late = run.started - run.due if run.started is not None and run.attempt <= 1 else None
+    took = run.finished - run.started if run.started is not None and run.finished is not None else None
+    return Tally(
+        run.kind,
+        run.status,
+        int(run.started is not None),
+        _position(late),
+        _position(took),
+        abs(run.number),
+        max(0, late or 0),
+        max(0, took or 0),
+    )
+
+
+def _position(microseconds: int | None) -> int:
+    return UNKNOWN if microseconds is None else bisect_left(BOUNDS, microseconds / SECOND)
