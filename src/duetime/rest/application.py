@@ -15,6 +15,7 @@ from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
 from duetime.service.kind_spec import load
 from duetime.service.owner_limits import OwnerLimits
+from duetime.service.shapes import EXTENDED
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ABOUT = (
@@ -52,6 +53,8 @@ class Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         described = super().openapi()
         components = described["components"]
+        for extended, base in EXTENDED.items():
+            _describe_inherited(components["schemas"][extended], components["schemas"][base])
         components["schemas"]["Problem"] = Problem.model_json_schema()
         components["securitySchemes"] = _SCHEMES
         described["security"] = [{"token": []}, {"session": [], "proof": []}]
@@ -59,6 +62,13 @@ class Described(FastAPI):
             if "get" in methods:
                 methods["get"]["security"] = [{"token": []}, {"session": []}]
         return described
+
+
+def _describe_inherited(schema: dict[str, Any], base: dict[str, Any]) -> None:
+    """Copy descriptions of fields from the schema that this one extends: only a class's own source is read for them."""
+    for name, field in base["properties"].items():
+        if "description" in field:
+            schema["properties"][name].setdefault("description", field["description"])
 
 
 def api(context: ApiContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:

@@ -11,10 +11,11 @@ from duetime.engine.model import Run, RunStatus, ScheduleId
 from duetime.engine.store import RunQuery
 from duetime.rest.dependencies import Caller, page_of, problems, router
 from duetime.rest.requests import Asked, DeadAsked, RunsAsked, owner_of, time_of, zone_of
-from duetime.rest.responses import RunShape, RunsShape, RunWithAttempts
+from duetime.rest.responses import RunsShape
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import attempt_view, run_shapes
 from duetime.service.services import Call
+from duetime.service.shapes import RunShape, RunWithAttempts
 
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]

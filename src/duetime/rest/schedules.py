@@ -30,11 +30,12 @@ from duetime.rest.requests import (
     time_of,
     zone_of,
 )
-from duetime.rest.responses import CreatedShape, PreviewShape, RunShape, RunsShape, ScheduleShape, SchedulesShape
+from duetime.rest.responses import RunsShape, SchedulesShape
 from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.services import Call
+from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id of a schedule.", max_length=200)]

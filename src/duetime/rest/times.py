@@ -9,9 +9,10 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.rest.dependencies import Caller, json_only, problems, router
 from duetime.rest.requests import PreviewGiven, UpcomingAsked, config_of, owner_of, time_of, zone_of
-from duetime.rest.responses import PreviewShape, UpcomingShape
+from duetime.rest.responses import UpcomingShape
 from duetime.service.errors import unwrap
 from duetime.service.presenters import preview_view
+from duetime.service.shapes import PreviewShape
 
 routes = router("times")
 

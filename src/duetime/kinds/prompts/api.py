@@ -18,10 +18,11 @@ from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.mcp.inbox import await_handover, is_under_way
 from duetime.rest.dependencies import Caller, Threads, json_only, problems, router
 from duetime.rest.requests import Anything, Given, Json, Text
-from duetime.rest.responses import AgentsShape, RunShape
+from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run, found_run
 from duetime.service.errors import Refused, refuse, unwrap
 from duetime.service.services import Call
+from duetime.service.shapes import RunShape
 
 routes = router()
 
