@@ -21,8 +21,6 @@ TO_BE_REMOVED = {
     "dashboard/schedule_form.py",
     "dashboard/timeline/charts.py",
     "mcp/server.py",
-    "rest/requests.py",
-    "rest/runs.py",
     "service/calendar.py",
     "terminal/context.py",
     "terminal/errors.py",
