@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from duetime.mcp.prompts import RECIPES
-from duetime.mcp.server import FAMILIES, resources_of, tools_of
+from duetime.kinds import load_specs
+from duetime.mcp.catalog import catalog_of, family_of, tools_of
+from duetime.mcp.prompts import Recipe
+from duetime.mcp.resource import Resource
 from duetime.mcp.tool import Schema, Tool
 from reference.markdown import code, page, table
 from reference.schemas import Field, fields
@@ -27,12 +29,13 @@ _RECIPES = "Ready-made asks that a client can offer to its user (MCP prompts). A
 
 
 def tools_page() -> str:
-    tools = tools_of(FAMILIES)
-    parts = [_ABOUT, _hints(tools)]
-    for family in (*FAMILIES, ""):
-        parts.append(f"## {family.capitalize() or 'All families'}")
-        parts += [part for tool in tools if tool.family == family for part in _tool(tool)]
-    return page("MCP tools", *parts, *_resources(), *_recipes())
+    specs = load_specs().values()
+    catalog = catalog_of(specs)
+    sections = [(family_of(spec).capitalize(), tools_of(spec)) for spec in specs if family_of(spec)]
+    parts = [_ABOUT, _hints(catalog.tools)]
+    for heading, tools in [*sections, ("All families", catalog.tools[-1:])]:
+        parts += [f"## {heading}", *(part for tool in tools for part in _tool(tool))]
+    return page("MCP tools", *parts, *_resources(catalog.resources), *_recipes(catalog.recipes))
 
 
 def _hints(tools: Iterable[Tool]) -> str:
@@ -73,15 +76,14 @@ def _result(schema: Schema) -> str:
     return table(["result", "type", "meaning"], (field.row() for field in fields(schema, nulls=True)))
 
 
-def _resources() -> list[str]:
-    found = resources_of(FAMILIES)
+def _resources(found: Iterable[Resource]) -> list[str]:
     rows = ((code(each.uri), "yes" if each.digest else "", each.description) for each in found)
     return ["## Resources", _RESOURCES, table(["resource", "watched", "what it holds"], rows)]
 
 
-def _recipes() -> list[str]:
+def _recipes(found: Iterable[Recipe]) -> list[str]:
     rows = (
         (code(each.name), each.description, "; ".join(f"{code(name)}: {said}" for name, said in each.arguments.items()))
-        for each in RECIPES
+        for each in found
     )
     return ["## Prompts", _RECIPES, table(["prompt", "what it asks for", "arguments"], rows)]

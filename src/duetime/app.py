@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
     from duetime.engine.worker.threads import Engine
     from duetime.kinds.notifications.qstash.service import QStashNotifications
-    from duetime.mcp.server import McpFace
-    from duetime.mcp.subscriptions import Watcher
+    from duetime.mcp.server import McpServer
     from duetime.security.tokens import Tokens
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import Call
@@ -293,20 +292,14 @@ def _limits(settings: Settings) -> Limits:
 # The MCP server, the tokens and the HTTP application.
 
 
-def mcp_face(
-    families: Sequence[str], identify: Callable[[], Call], limits: OwnerLimits | None = None
-) -> tuple[McpFace, Watcher]:
+def mcp_server(families: Sequence[str], identify: Callable[[], Call], limits: OwnerLimits | None = None) -> McpServer:
     """Build the MCP server. The SDK takes a second to import, so it is imported here, for commands that use MCP."""
     from importlib.metadata import version
 
-    from duetime.mcp.prompts import RECIPES
-    from duetime.mcp.server import McpFace, check_families, resources_of, tools_of
-    from duetime.mcp.subscriptions import Watcher
+    from duetime.mcp.catalog import catalog_of
+    from duetime.mcp.server import McpServer
 
-    chosen = check_families(families)
-    resources = resources_of(chosen)
-    watcher = Watcher(resources, None if limits is None else limits.shares)
-    return McpFace(tools_of(chosen), resources, RECIPES, identify, watcher, version("duetime"), limits), watcher
+    return McpServer(catalog_of(load_specs().values(), families), identify, version("duetime"), limits)
 
 
 def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
@@ -364,6 +357,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.limits import owner_shares
     from duetime.http.metrics import Metrics
     from duetime.http.sessions import Proofs, Sessions
+    from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api_routes
     from duetime.rest.dependencies import ApiContext
     from duetime.service.owner_limits import OwnerLimits
@@ -372,7 +366,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     services, trusting = app.services, tokens is None
     identify = partial(local_call if tokens is None else by_token, services)
     limits = OwnerLimits(owner_shares(app.settings))
-    face, watcher = mcp_face(app.settings.tools, identify, limits)
+    server = mcp_server(app.settings.tools, identify, limits)
     makers = [load(spec.routes) for spec in services.specs.values() if spec.routes]
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
@@ -383,4 +377,6 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     routes = [*api_routes(house, version("duetime"), limits), *watched, *further, *web_routes(house, browsers)]
-    return http_app(face, watcher, tokens, browsers, no_page, (*app.settings.hosts, *hosts), routes, limits)
+    routes.append(mcp_route(server, limits.shares))
+    names = (*app.settings.hosts, *hosts)
+    return http_app(tokens, browsers, no_page, routes, partial(running, server), names, limits)

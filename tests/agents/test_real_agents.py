@@ -11,9 +11,10 @@ import pytest
 from mcp import Client
 
 from duetime.engine.usage import Left
+from duetime.kinds import load_specs
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.transcript import without_prefix
-from duetime.mcp.server import FAMILIES, tools_of
+from duetime.mcp.catalog import catalog_of
 from tests.agents.installed import MADE, add_server, agent_named, environment, settings
 from tests.support.agents import ERAS, Served, call, over_http, serving, talk
 from tests.support.model_server import ModelServer, Request, Script, fail, say, silence
@@ -129,7 +130,7 @@ def test_it_offers_no_other_tools(
         given = agent_request(Access(served.url, served.token), patience=90.0)
         succeeded(agent_named(name, node, home, model, folder=folder).wake(given))
         offered = every_tool(model.conversation[0])
-    own = {each.name for each in tools_of(FAMILIES)}
+    own = {each.name for each in catalog_of(load_specs().values()).tools}
     assert own == {without_prefix(each) for each in offered} & own
     assert sorted(each for each in offered if without_prefix(each) not in own) == FURTHER[name][has_folder]
 

@@ -270,6 +270,8 @@ def test_what_fires_next_shows_them_too(ann: Agent) -> None:
     ann("pause_schedule", schedule_id=schedule)
     assert [row["id"] for row in list_upcoming(ann.call, {"count": 2}).structured["upcoming"]] == [message]
     assert list_upcoming(ann.call, {"until": "2026-02-10T15:30:00+01:00"}).structured["upcoming"] == []
+    whole_day = list_upcoming(ann.call, {"until": "2026-02-10"}).structured["upcoming"]
+    assert [row["id"] for row in whole_day] == [message], "a day without a time is included whole"
 
 
 def test_what_time_it_is(ann: Agent) -> None:

@@ -17,9 +17,10 @@ from duetime.engine.kind import Caller, Work
 from duetime.engine.outcome import Failed, Outcome
 from duetime.engine.result import Err, Result
 from duetime.engine.validation import NewSchedule
+from duetime.kinds import load_specs
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.notifications.local import INBOX_WARNING
-from duetime.mcp.server import check_families, resources_of, tools_of
+from duetime.kinds.notifications.local import INBOX_WARNING, LocalNotifications
+from duetime.mcp.catalog import catalog_of
 from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.notifying import RESOURCES, START, TOOLS, Agent
@@ -552,6 +553,7 @@ def working(tmp_path: Path) -> Iterator[App]:
 def unwilling(tmp_path: Path) -> Iterator[tuple[App, Unwilling]]:
     app = build(Settings(db=str(tmp_path / "due.db"), timezone="UTC"), tasks=False)
     kind = Unwilling()
+    kind.service = LocalNotifications(app.scheduler)
     assert isinstance(app.kinds, dict)
     app.kinds["notification"] = kind
     engine = app.engine()
@@ -787,11 +789,12 @@ def test_the_digest_differs_after_everything_that_happens_on_the_topic(simulatio
 
 
 def test_the_family_is_there_and_can_be_switched_off() -> None:
-    names = [tool.name for tool in tools_of(check_families(["notifications"]))]
-    assert names == [*TOOLS, "list_upcoming"]
+    specs = load_specs().values()
+    catalog = catalog_of(specs, ["notifications"])
+    assert [tool.name for tool in catalog.tools] == [*TOOLS, "list_upcoming"]
     assert len(TOOLS) == 8
-    assert {resource.uri for resource in resources_of(["notifications"])} == set(RESOURCES)
-    assert "delete_schedule" not in {tool.name for tool in tools_of(["jobs"])}
+    assert {resource.uri for resource in catalog.resources} == set(RESOURCES)
+    assert "delete_schedule" not in {tool.name for tool in catalog_of(specs, ["jobs"]).tools}
 
 
 @pytest.mark.parametrize("name", list(TOOLS))

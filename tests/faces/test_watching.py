@@ -68,7 +68,7 @@ class Content:
 
     @property
     def resource(self) -> Resource:
-        return Resource("numbers://{name}", "", "Numbers", "Numbers", lambda call, hole: {}, self.digest)
+        return Resource("numbers://{name}", "Numbers", "Numbers", lambda call, hole: {}, self.digest)
 
 
 @pytest.fixture

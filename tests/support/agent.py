@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from duetime.engine.kind import Caller
+from duetime.kinds import load_specs
 from duetime.mcp.arguments import checked
+from duetime.mcp.catalog import catalog_of
 from duetime.mcp.resource import Resource
-from duetime.mcp.server import FAMILIES, resources_of, tools_of
 from duetime.mcp.tool import Reply
 from duetime.service.services import Call, Services
 
-TOOLS = {tool.name: tool for tool in tools_of(FAMILIES)}
-RESOURCES = resources_of(FAMILIES)
+CATALOG = catalog_of(load_specs().values())
+TOOLS = {tool.name: tool for tool in CATALOG.tools}
+RESOURCES = CATALOG.resources
 
 
 class Agent:

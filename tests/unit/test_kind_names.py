@@ -20,7 +20,6 @@ TO_BE_REMOVED = {
     "dashboard/runs.py",
     "dashboard/schedule_form.py",
     "dashboard/timeline/charts.py",
-    "mcp/server.py",
     "service/calendar.py",
     "terminal/context.py",
     "terminal/errors.py",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from duetime.mcp.tool import Tool
+from duetime.service.text import listed
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
+    """An MCP prompt; the name keeps it apart from other meanings of the word."""
+
     name: str
     title: str
     description: str
@@ -15,40 +20,31 @@ class Recipe:
     text: Callable[[Mapping[str, str]], str]
 
 
-def _quoted(arguments: Mapping[str, str], name: str, otherwise: str) -> str:
+def quoted(arguments: Mapping[str, str], name: str, otherwise: str = "ask me.") -> str:
     """Wrap user input in a tag, so that it is data within the prompt and not part of its wording."""
     value = arguments.get(name, "").strip()
     return f"\n\n<{name}>\n{value}\n</{name}>\n\n" if value else f" {otherwise} "
 
 
-RECIPES = [
-    Recipe(
-        "remind_me",
-        "Remind me",
-        "Send me a message at a time.",
-        {"what": "What to be reminded of.", "when": "When, in your own words."},
-        lambda given: (
-            "Schedule a notification for me with schedule_notification (or schedule_cron_notification if it repeats)."
-            f" What:{_quoted(given, 'what', 'ask me.')}When:{_quoted(given, 'when', 'ask me.')}"
-            "Use my time zone, ask for the topic if you do not know it, and tell me the local time that was understood."
+def general_recipes(tools: Sequence[Tool]) -> list[Recipe]:
+    """Return the prompts about the schedules of all kinds."""
+    lists = listed([tool.name for tool in tools if tool.lists_schedules])
+    return [
+        Recipe(
+            "what_is_scheduled",
+            "What is scheduled?",
+            "Everything that fires next.",
+            {},
+            lambda _: "Call list_upcoming and tell me in local time what fires next, by day. Say so if nothing does.",
         ),
-    ),
-    Recipe(
-        "what_is_scheduled",
-        "What is scheduled?",
-        "Everything that fires next.",
-        {},
-        lambda given: "Call list_upcoming and tell me in local time what fires next, by day. Say so if nothing does.",
-    ),
-    Recipe(
-        "stop_this",
-        "Stop something",
-        "Find a schedule and cancel it.",
-        {"what": "What should stop."},
-        lambda given: (
-            f"Find what I mean with list_upcoming, list_jobs, schedule_list and list_scheduled_notifications:"
-            f"{_quoted(given, 'what', 'ask me.')}"
-            "Show me the one that you found and ask before you cancel or delete it."
+        Recipe(
+            "stop_this",
+            "Stop something",
+            "Find a schedule and cancel it.",
+            {"what": "What should stop."},
+            lambda given: (
+                f"Find what I mean with {lists}:{quoted(given, 'what')}"
+                "Show me the one that you found and ask before you cancel or delete it."
+            ),
         ),
-    ),
-]
+    ]

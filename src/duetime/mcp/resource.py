@@ -15,7 +15,6 @@ class Resource:
     """A resource. `uri` may contain one placeholder `{name}`, whose unquoted value is passed to `read` and `digest`."""
 
     uri: str
-    family: str
     title: str
     description: str
     read: Callable[[Call, str], dict[str, Any] | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,19 +13,14 @@ import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
-from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.kinds.jobs import mcp as job_mcp
-from duetime.kinds.notifications.mcp import resources as notification_resources
-from duetime.kinds.notifications.mcp import tools as notification_tools
-from duetime.kinds.prompts.mcp import resources as prompt_resources
-from duetime.kinds.prompts.mcp import tools as prompt_tools
-from duetime.kinds.prompts.mcp.inbox import await_handover
-from duetime.mcp import upcoming
+from duetime.engine.errors import DuetimeError
 from duetime.mcp.arguments import checked
+from duetime.mcp.catalog import Catalog
 from duetime.mcp.prompts import Recipe
 from duetime.mcp.resource import Resource
 from duetime.mcp.subscriptions import Watcher
 from duetime.mcp.tool import Reply, Tool, ToolProblem
+from duetime.service.handover import await_handover
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
 from duetime.service.services import Call
 
@@ -38,39 +33,24 @@ Identify = Callable[[], Call]
 """Returns the caller, determined by the transport: from the token of the request, or the local owner."""
 
 AWAY = "The store cannot be reached just now; try again in a moment."
-INSTRUCTIONS = (
-    "Duetime makes things happen later. Jobs run registered functions (schedule_job), prompts wake an agent with "
-    "instructions (schedule), notifications reach a person's phone (schedule_notification, "
-    "schedule_cron_notification). Pass the user's `timezone` (IANA) whenever you know it: without it, times are read "
-    "in the zone of the caller's token or of the server. After scheduling, tell the user the local time that the "
-    "answer shows, and any warnings it carries. A due prompt waits until an agent calls take_prompt; prompt_result "
-    "tells what came of one."
-)
 
 
-class McpFace:
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        resources: Sequence[Resource],
-        recipes: Sequence[Recipe],
-        identify: Identify,
-        watcher: Watcher,
-        version: str,
-        limits: OwnerLimits | None = None,
-    ) -> None:
+class McpServer:
+    """Answers MCP clients over any transport; `sdk` is the server of the SDK, which speaks the protocol."""
+
+    def __init__(self, catalog: Catalog, identify: Identify, version: str, limits: OwnerLimits | None = None) -> None:
         self._limits = limits
-        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
-        self._resources = list(resources)
-        self._recipes = {recipe.name: recipe for recipe in recipes}
+        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in catalog.tools}
+        self._resources = catalog.resources
+        self._recipes = {recipe.name: recipe for recipe in catalog.recipes}
         self._identify = identify
-        self._watcher = watcher
-        self._listed = types.ListToolsResult(tools=[_tool(tool) for tool in tools])
-        self.server: Server[Any] = Server(
+        self.watcher = Watcher(catalog.resources, None if limits is None else limits.shares)
+        self._listed = types.ListToolsResult(tools=[_tool(tool) for tool in catalog.tools])
+        self.sdk: Server[Any] = Server(
             "duetime",
             version=version,
             title="Duetime",
-            instructions=INSTRUCTIONS,
+            instructions=catalog.instructions,
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -114,32 +94,16 @@ class McpFace:
     # -- resources ----------------------------------------------------------------------------------------------
 
     async def _list_resources(self, ctx: Context, params: object) -> types.ListResourcesResult:
-        fixed = [each for each in self._resources if not each.is_template]
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    uri=each.uri,
-                    name=each.title,
-                    description=each.description,
-                    mime_type="application/json",
-                )
-                for each in fixed
-            ]
-        )
+        fixed = [types.Resource(uri=each.uri, **_about(each)) for each in self._resources if not each.is_template]
+        return types.ListResourcesResult(resources=fixed)
 
     async def _list_templates(self, ctx: Context, params: object) -> types.ListResourceTemplatesResult:
-        holed = [each for each in self._resources if each.is_template]
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    uri_template=each.uri,
-                    name=each.title,
-                    description=each.description,
-                    mime_type="application/json",
-                )
-                for each in holed
-            ]
-        )
+        templates = [
+            types.ResourceTemplate(uri_template=each.uri, **_about(each))
+            for each in self._resources
+            if each.is_template
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
@@ -158,43 +122,30 @@ class McpFace:
 
     def _content(self, call: Call, uri: str) -> dict[str, Any] | None:
         for each in self._resources:
-            hole = each.match(uri)
-            if hole is not None:
-                return each.read(call, hole)
+            value = each.match(uri)
+            if value is not None:
+                return each.read(call, value)
         return None
 
     # -- subscriptions ------------------------------------------------------------------------------------------
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        await self._watcher.subscribe(ctx.session, self._identify(), str(params.uri))
+        await self.watcher.subscribe(ctx.session, self._identify(), str(params.uri))
         return types.EmptyResult()
 
     async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        self._watcher.unsubscribe(ctx.session, str(params.uri))
+        self.watcher.unsubscribe(ctx.session, str(params.uri))
         return types.EmptyResult()
 
     async def _listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        return await self._watcher.listen(ctx, self._identify(), params)
+        return await self.watcher.listen(ctx, self._identify(), params)
 
     # -- prompts ------------------------------------------------------------------------------------------------
 
     async def _list_prompts(self, ctx: Context, params: object) -> types.ListPromptsResult:
-        return types.ListPromptsResult(
-            prompts=[
-                types.Prompt(
-                    name=recipe.name,
-                    title=recipe.title,
-                    description=recipe.description,
-                    arguments=[
-                        types.PromptArgument(name=name, description=words, required=False)
-                        for name, words in recipe.arguments.items()
-                    ],
-                )
-                for recipe in self._recipes.values()
-            ]
-        )
+        return types.ListPromptsResult(prompts=[_prompt(recipe) for recipe in self._recipes.values()])
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         recipe = self._recipes.get(params.name)
@@ -232,12 +183,12 @@ def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.Ca
 
 def _result(reply: Reply) -> types.CallToolResult:
     structured = dict(reply.structured)
-    words = _json(structured) if reply.text is None else reply.text
-    return types.CallToolResult(content=[types.TextContent(type="text", text=words)], structured_content=structured)
+    text = _json(structured) if reply.text is None else reply.text
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=structured)
 
 
-def _problem(words: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=words)], is_error=True)
+def _problem(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 def _json(content: object) -> str:
@@ -261,32 +212,13 @@ def _tool(tool: Tool) -> types.Tool:
     )
 
 
-# -- families of tools, and which of them are enabled ----------------------------------------------------------------
-
-_TOOLS: dict[str, list[Tool]] = {
-    "jobs": job_mcp.TOOLS,
-    "prompts": prompt_tools.TOOLS,
-    "notifications": notification_tools.TOOLS,
-}
-_RESOURCES: dict[str, list[Resource]] = {
-    "jobs": job_mcp.RESOURCES,
-    "prompts": prompt_resources.RESOURCES,
-    "notifications": notification_resources.RESOURCES,
-}
-FAMILIES = tuple(_TOOLS)
+def _about(resource: Resource) -> dict[str, Any]:
+    return {"name": resource.title, "description": resource.description, "mime_type": "application/json"}
 
 
-def check_families(names: Sequence[str]) -> tuple[str, ...]:
-    """Check the names and return them, or all families if none is named."""
-    for name in names:
-        if name not in FAMILIES:
-            raise InvalidInput(f"tools: there is no family {name!r}; there are {', '.join(FAMILIES)}", field="tools")
-    return tuple(names) or FAMILIES
-
-
-def tools_of(families: Sequence[str]) -> list[Tool]:
-    return [tool for name in families for tool in _TOOLS[name]] + upcoming.TOOLS
-
-
-def resources_of(families: Sequence[str]) -> list[Resource]:
-    return [resource for name in families for resource in _RESOURCES[name]]
+def _prompt(recipe: Recipe) -> types.Prompt:
+    arguments = [
+        types.PromptArgument(name=name, description=description, required=False)
+        for name, description in recipe.arguments.items()
+    ]
+    return types.Prompt(name=recipe.name, title=recipe.title, description=recipe.description, arguments=arguments)

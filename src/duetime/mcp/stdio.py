@@ -15,8 +15,7 @@ import mcp_types as types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from duetime.mcp.server import McpFace
-from duetime.mcp.subscriptions import Watcher
+from duetime.mcp.server import McpServer
 
 # -- stdin and stdout reserved for the protocol from the start of the process ----------------------------------------
 
@@ -53,17 +52,17 @@ _FIRST = re.compile(r'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d
 _LAST = re.compile(r',\s*"id"\s*:\s*(\d{1,18}|"[\w-]{1,100}")\s*\}\s*\Z')
 
 
-def serve_stdio(face: McpFace, watcher: Watcher, wire: Wire) -> None:
+def serve_stdio(server: McpServer, wire: Wire) -> None:
     """Serve until the client closes its side."""
-    anyio.run(_serve, face, watcher, wire)
+    anyio.run(_serve, server, wire)
 
 
-async def _serve(face: McpFace, watcher: Watcher, wire: Wire) -> None:
+async def _serve(server: McpServer, wire: Wire) -> None:
     lines = _Lines(anyio.wrap_file(wire.read))
     streams = stdio_server(lines, anyio.wrap_file(wire.write))  # type: ignore[arg-type]  # it only iterates over it
-    async with streams as (read, write), watcher.running():
+    async with streams as (read, write), server.watcher.running():
         answering: Any = _Answering(read, write, lines)
-        await face.server.run(answering, write, face.server.create_initialization_options())
+        await server.sdk.run(answering, write, server.sdk.create_initialization_options())
 
 
 class _Lines:

@@ -26,7 +26,6 @@ class ToolProblem(Exception):
 @dataclass(frozen=True, slots=True)
 class Tool:
     name: str
-    family: str
     title: str
     description: str
     input: Schema
@@ -36,6 +35,7 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    lists_schedules: bool = False
     is_early: Callable[[Call, Arguments], bool] | None = None
     """Returns whether the call must wait before it can be answered; it is checked again until it returns False."""
 

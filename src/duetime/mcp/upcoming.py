@@ -23,21 +23,22 @@ def list_upcoming(call: Call, given: Arguments) -> Reply:
 
 
 def _until(call: Call, given: Arguments, zone: str) -> Instant | None:
+    """Return the end of the range: a day without a time is included whole."""
     if "until" not in given:
         return None
     try:
-        return read_time(given["until"], zone=zone, now=call.scheduler.clock.now()).instant
+        return read_time(given["until"], zone=zone, now=call.scheduler.clock.now()).last(zone)
     except DuetimeError as error:
         raise ToolProblem(f"until: {error.message} Try 'tomorrow 18:00' or 2026-02-10T18:00:00.") from error
 
 
-TOOLS = [
-    Tool(
+def upcoming_tool(kinds: str) -> Tool:
+    """Return the tool. `kinds` names what can be scheduled, such as "jobs and prompts"."""
+    return Tool(
         name="list_upcoming",
-        family="",
         title="What fires next",
         description=(
-            "Everything of the caller's that fires next, in time order, over jobs, prompts and notifications: use it "
+            f"Everything of the caller's that fires next, in time order, over {kinds}: use it "
             "to answer 'what is scheduled?'. Of a schedule that repeats, the next three times are shown; reads_as says "
             "its rule. Each row has its kind and id; the id is what the tools of that kind take."
         ),
@@ -59,5 +60,5 @@ TOOLS = [
         answer=list_upcoming,
         read_only=True,
         idempotent=True,
+        lists_schedules=True,
     )
-]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.encoding import UNSAFE, clean
 
-__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "plural", "relative", "span"]
+__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "listed", "plural", "relative", "span"]
 
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
@@ -57,6 +58,11 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
         result = next((text for text in texts if isinstance(text, str) and text), result)
     said = error or report or result
     return "" if said is None else compact(said)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def plural(number: int, noun: str) -> str:

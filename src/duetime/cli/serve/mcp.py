@@ -54,7 +54,7 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     """Serve until the input ends. Imports are here, after signals are handled, because the SDK takes a second."""
     from functools import partial
 
-    from duetime.app import build, mcp_face
+    from duetime.app import build, mcp_server
     from duetime.engine.worker.standby import Standby
     from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN
     from duetime.mcp.stdio import serve_stdio
@@ -66,12 +66,12 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     room = build(settings)
     stand_in = Standby(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
     leaving.tidies(room, stand_in)
-    face, watcher = mcp_face(settings.tools, _identify(room, stand_in))
+    server = mcp_server(settings.tools, _identify(room, stand_in))
     gc.freeze()
     gc.enable()
     if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
         stand_in.start()
-    serve_stdio(face, watcher, wire)
+    serve_stdio(server, wire)
 
 
 def _with_nothing_of_the_folder(settings: Settings) -> Settings:

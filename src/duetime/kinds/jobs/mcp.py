@@ -44,8 +44,6 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
 
-FAMILY = "jobs"
-
 
 def _failed(err: Err) -> Reply:
     """Return an error as a result; raise store errors, whose messages may name files, for the operator's log."""
@@ -224,7 +222,6 @@ TRIGGER_CONFIG: Schema = {
 TOOLS = [
     Tool(
         name="schedule_job",
-        family=FAMILY,
         title="Schedule a job",
         description=(
             "Create a scheduled job that runs a registered task once, at intervals, by cron or by a recurrence rule. "
@@ -265,7 +262,6 @@ TOOLS = [
     ),
     Tool(
         name="list_jobs",
-        family=FAMILY,
         title="List jobs",
         description=(
             "List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is "
@@ -290,10 +286,10 @@ TOOLS = [
         answer=list_jobs,
         read_only=True,
         idempotent=True,
+        lists_schedules=True,
     ),
     Tool(
         name="cancel_job",
-        family=FAMILY,
         title="Cancel a job",
         description=(
             "Cancel a job for good: it will not run again, and a run in progress is asked to stop. Ask the user which "
@@ -309,7 +305,6 @@ TOOLS = [
     ),
     Tool(
         name="job_status",
-        family=FAMILY,
         title="Show a job",
         description="Status, next run, last error and the latest runs of one job: use it to tell whether a job worked.",
         input=object_schema({"job_id": JOB_ID, "timezone": ZONE}, ("job_id",)),
@@ -328,7 +323,6 @@ TOOLS = [
     ),
     Tool(
         name="list_tasks",
-        family=FAMILY,
         title="List tasks",
         description="The registered tasks that schedule_job can run, with their descriptions and argument schemas.",
         input=object_schema({}),
@@ -344,7 +338,6 @@ TOOLS = [
     ),
     Tool(
         name="preview_schedule",
-        family=FAMILY,
         title="Preview a trigger",
         description=(
             "What a trigger means, without creating anything: plain English, the next instants in UTC and local time, "
@@ -393,7 +386,6 @@ def _digest(call: Call, job_id: str) -> object:
 RESOURCES = [
     Resource(
         uri="jobs://{job_id}",
-        family=FAMILY,
         title="A job",
         description="One job with its latest runs, as job_status shows it. Subscribe to hear of every change and run.",
         read=_read,

@@ -13,6 +13,7 @@ SPEC = KindSpec(
     family="notifications",
     tools="duetime.kinds.notifications.mcp.tools:TOOLS",
     resources="duetime.kinds.notifications.mcp.resources:RESOURCES",
+    recipes="duetime.kinds.notifications.mcp.resources:RECIPES",
     instructions="notifications reach a person's phone (schedule_notification, schedule_cron_notification)",
     api="duetime.kinds.notifications.api:routes",
     commands=(

@@ -15,12 +15,12 @@ from duetime.engine.policy.checkout import not_yours
 from duetime.kinds.prompts.agent import Reply, Spent
 from duetime.kinds.prompts.inbox import finish_later
 from duetime.kinds.prompts.kind import PromptKind
-from duetime.kinds.prompts.mcp.inbox import await_handover, is_under_way
 from duetime.rest.dependencies import Caller, Threads, json_only, problems, router
 from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run, found_run
 from duetime.service.errors import Refused, refuse, unwrap
+from duetime.service.handover import await_handover, is_own_run
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape
 
@@ -83,7 +83,7 @@ async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishG
     """The answer of an agent that said it would come later: with the token of the run, for that run alone; or with one
     of its owner's, also for what was taken with it."""
     run_in_thread = partial(threads.run, call.caller.owner)
-    await await_handover(partial(run_in_thread, partial(is_under_way, call, id)))
+    await await_handover(partial(run_in_thread, partial(is_own_run, call, id)))
     return await run_in_thread(partial(_finished, call, id, body))
 
 

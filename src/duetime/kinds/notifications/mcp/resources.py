@@ -1,4 +1,7 @@
-"""Resources: `cron://examples`, `timezones://valid`, and `schedules://{topic}`, to which clients can subscribe."""
+"""Resources: `cron://examples`, `timezones://valid`, and `schedules://{topic}`, to which clients can subscribe.
+
+There is also the MCP prompt by which a person asks for a reminder.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from duetime.engine.result import Err
 from duetime.engine.topics import is_topic
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
+from duetime.mcp.prompts import Recipe, quoted
 from duetime.mcp.resource import Resource
 from duetime.service.services import Call
 
-FAMILY = "notifications"
 EXAMPLES = {
     "* * * * *": "every minute",
     "*/15 * * * *": "every 15 minutes",
@@ -81,21 +84,18 @@ def _digest(call: Call, topic: str) -> object:
 RESOURCES = [
     Resource(
         uri="cron://examples",
-        family=FAMILY,
         title="Cron examples",
         description="Cron expressions with what they mean, and the format of the five fields.",
         read=_cron_examples,
     ),
     Resource(
         uri="timezones://valid",
-        family=FAMILY,
         title="Time zones",
         description="All IANA time zones that `timezone` takes, with their regions.",
         read=_zones,
     ),
     Resource(
         uri="schedules://{topic}",
-        family=FAMILY,
         title="Scheduled notifications of a topic",
         description=(
             "The caller's recurring and coming notifications on a topic, as list_scheduled_notifications shows them. "
@@ -104,4 +104,18 @@ RESOURCES = [
         read=_read,
         digest=_digest,
     ),
+]
+
+RECIPES = [
+    Recipe(
+        "remind_me",
+        "Remind me",
+        "Send me a message at a time.",
+        {"what": "What to be reminded of.", "when": "When, in your own words."},
+        lambda given: (
+            "Schedule a notification for me with schedule_notification (or schedule_cron_notification if it repeats)."
+            f" What:{quoted(given, 'what')}When:{quoted(given, 'when')}"
+            "Use my time zone, ask for the topic if you do not know it, and tell me the local time that was understood."
+        ),
+    )
 ]

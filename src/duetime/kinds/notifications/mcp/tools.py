@@ -6,14 +6,12 @@ from duetime.kinds.notifications.mcp import handlers, text
 from duetime.mcp.schemas import ZONE
 from duetime.mcp.tool import Tool, object_schema, optional, result_schema
 
-FAMILY = "notifications"
 _MADE = ("success",)
 _CHANGED = ("success", "schedule_id")
 
 TOOLS = [
     Tool(
         name="send_push_notification",
-        family=FAMILY,
         title="Send a notification now",
         description=(
             "Send a push notification to a person right now. For later use schedule_notification, for again and again "
@@ -46,7 +44,6 @@ TOOLS = [
     ),
     Tool(
         name="schedule_notification",
-        family=FAMILY,
         title="Schedule a notification",
         description=(
             "Send a push notification to a person once, at a later time: use it for reminders. Give exactly one of "
@@ -83,7 +80,6 @@ TOOLS = [
     ),
     Tool(
         name="schedule_cron_notification",
-        family=FAMILY,
         title="Schedule a recurring notification",
         description=(
             "Send a push notification to a person again and again, by a cron expression in the person's time zone: use "
@@ -119,7 +115,6 @@ TOOLS = [
     ),
     Tool(
         name="list_scheduled_notifications",
-        family=FAMILY,
         title="List scheduled notifications",
         description=(
             "The caller's notifications that are still to come: schedules recur (paused ones are shown too), messages "
@@ -139,10 +134,10 @@ TOOLS = [
         answer=handlers.list_scheduled_notifications,
         read_only=True,
         idempotent=True,
+        lists_schedules=True,
     ),
     Tool(
         name="pause_schedule",
-        family=FAMILY,
         title="Pause a recurring notification",
         description=(
             "Stop a recurring notification from firing until resume_schedule is called; nothing is lost. Use it for "
@@ -156,7 +151,6 @@ TOOLS = [
     ),
     Tool(
         name="resume_schedule",
-        family=FAMILY,
         title="Resume a recurring notification",
         description=(
             "Let a paused recurring notification fire again, from its next time on. Resuming one that is not paused "
@@ -169,7 +163,6 @@ TOOLS = [
     ),
     Tool(
         name="delete_schedule",
-        family=FAMILY,
         title="Delete a scheduled notification",
         description=(
             "Delete a scheduled notification by its ID.\n\n"
@@ -188,7 +181,6 @@ TOOLS = [
     ),
     Tool(
         name="get_current_time",
-        family=FAMILY,
         title="What time is it?",
         description=(
             "The current date and time in a time zone: call it before you compute a datetime or a date for "

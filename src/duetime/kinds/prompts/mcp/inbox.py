@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-import anyio
-
 from duetime.engine.encoding import encode, shorten_error
-from duetime.engine.model import RunStatus, run_holder
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
 from duetime.kinds.prompts.mcp.text import (
@@ -22,12 +17,11 @@ from duetime.kinds.prompts.mcp.text import (
     zone_in,
 )
 from duetime.mcp.tool import Arguments, Reply
+from duetime.service.handover import is_own_run
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 
 NOTHING = "Nothing is due."
-_LOOKS, _LOOK = 50, 0.1
-"""How many times, and after how many seconds each, to check again whether a run was handed over."""
 
 
 @refusing
@@ -66,7 +60,7 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
         outcome = Completed(encode(given["result"]))
     ended = call.scheduler.finish(call.caller, number, outcome, KIND)
     if isinstance(ended, Err) and ended.code in ("not_yours", "not_found"):
-        if is_under_way(call, number):
+        if is_own_run(call, number):
             words = "is your own and ends with your last message; finish_prompt is for what you took"
             raise Refusal(f"Run {number} {words}.")
         raise Refusal(f"Run {number} is not yours to finish.")
@@ -74,24 +68,7 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
     return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")
 
 
-async def await_handover(is_under_way: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until a run is handed over: an agent that promised a later result may have it before the promise is stored.
-    Call this before finishing: the handover may come between a refusal and a check after it. No thread is blocked."""
-    for _ in range(_LOOKS):
-        if not await is_under_way():
-            break
-        await anyio.sleep(_LOOK)
-
-
 def is_finish_early(call: Call, given: Arguments) -> bool:
     """Return whether the run to finish was not handed over yet. Invalid arguments are refused by the tool itself."""
     number = given.get("run_id")
-    return type(number) is int and is_under_way(call, number)
-
-
-def is_under_way(call: Call, number: int) -> bool:
-    """Return whether this is the run that the caller's own token is for, and a worker still has it."""
-    run = call.scheduler.run(call.caller, number)
-    if run is None or run.status != RunStatus.RUNNING:
-        return False
-    return call.caller.holder == run_holder(run.id, run.fence)
+    return type(number) is int and is_own_run(call, number)

@@ -8,7 +8,7 @@ from duetime.engine.model import Run
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
-from duetime.kinds.prompts.mcp.text import FAMILY, KIND
+from duetime.kinds.prompts.mcp.text import KIND
 from duetime.mcp.resource import Resource
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
@@ -49,7 +49,6 @@ def _read_run(call: Call, hole: str) -> dict[str, Any] | None:
 RESOURCES = [
     Resource(
         uri="prompts://due",
-        family=FAMILY,
         title="Due prompts",
         description=(
             "The caller's prompts that are due and wait for an agent, oldest first, each with the beginning of its "
@@ -60,7 +59,6 @@ RESOURCES = [
     ),
     Resource(
         uri="prompts://runs/{run_id}",
-        family=FAMILY,
         title="A run of a prompt",
         description=(
             "One run of a scheduled prompt: its prompt (null where it was edited since), when it was due, its status, "

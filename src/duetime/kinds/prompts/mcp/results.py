@@ -10,7 +10,6 @@ from duetime.engine.model import LIVE, Definition, Run
 from duetime.engine.policy.follow_ups import result_text
 from duetime.engine.result import Err
 from duetime.kinds.prompts.mcp.text import (
-    FAMILY,
     KIND,
     TASK_ID,
     TIME,
@@ -164,7 +163,6 @@ _STATUSES = (
 
 RESULT_TOOL = Tool(
     name="prompt_result",
-    family=FAMILY,
     title="What came of a prompt",
     description=(
         "What became of a scheduled prompt: whether its latest run is done, failed, under way or waits for an "

@@ -24,7 +24,6 @@ from duetime.service.text import UNSAFE
 
 T = TypeVar("T")
 
-FAMILY = "prompts"
 KIND = "prompt"
 TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}

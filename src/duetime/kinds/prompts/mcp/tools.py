@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.kinds.prompts.mcp.inbox import finish_prompt, is_finish_early, take_prompt
 from duetime.kinds.prompts.mcp.results import RESULT_TOOL
 from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, schedule_edit, schedule_list
-from duetime.kinds.prompts.mcp.text import FAMILY, TASK_ID, TIME
+from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
 from duetime.mcp.tool import Schema, Tool, number, object_schema, optional, result_schema, text
 
@@ -68,7 +68,6 @@ LEASH: dict[str, Schema] = {
 TOOLS = [
     Tool(
         name="schedule",
-        family=FAMILY,
         title="Schedule a prompt",
         description=(
             "Have an agent do something later: at that time the prompt wakes an agent with your instructions. Use "
@@ -105,7 +104,6 @@ TOOLS = [
     ),
     Tool(
         name="schedule_list",
-        family=FAMILY,
         title="List scheduled prompts",
         description=(
             "The caller's scheduled prompts in the order in which they fire, one row each: number, local time, "
@@ -134,10 +132,10 @@ TOOLS = [
         answer=schedule_list,
         read_only=True,
         idempotent=True,
+        lists_schedules=True,
     ),
     Tool(
         name="schedule_edit",
-        family=FAMILY,
         title="Change a scheduled prompt",
         description=(
             "Change the time, the rule, the text or the agent of a pending prompt; what is not given stays. at moves "
@@ -164,7 +162,6 @@ TOOLS = [
     ),
     Tool(
         name="schedule_cancel",
-        family=FAMILY,
         title="Cancel a scheduled prompt",
         description=(
             "Cancel a pending prompt for good, with all its coming times. Ask the user which one is meant when "
@@ -179,7 +176,6 @@ TOOLS = [
     RESULT_TOOL,
     Tool(
         name="take_prompt",
-        family=FAMILY,
         title="Take a due prompt",
         description=(
             "Take the oldest prompt that is due and waits for an agent, and do what it says. It is yours alone "
@@ -205,7 +201,6 @@ TOOLS = [
     ),
     Tool(
         name="finish_prompt",
-        family=FAMILY,
         title="Finish a taken prompt",
         description=(
             "Say what became of a prompt that you took: result if it is done, or error if it could not be done, "

@@ -1,4 +1,4 @@
-"""Limit on MCP sessions (older protocol) per owner: a new one beyond it ends the least recently used one.
+"""MCP over HTTP, with a limit on sessions (older protocol) per owner: a new one ends the least recently used one.
 
 The SDK has only a common limit, so one owner could prevent all others from opening a session.
 """
@@ -6,15 +6,21 @@ The SDK has only a common limit, so one owner could prevent all others from open
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
+from duetime.http.app import MAX_REQUEST_BYTES
 from duetime.http.connection_limits import OWNER
+from duetime.mcp.server import McpServer
 from duetime.service.owner_limits import Shares
 
 SESSION_ID: Final = "mcp-session-id"
@@ -27,6 +33,21 @@ _ENDED: Final = (
 )
 _TOO_MANY_STREAMS: Final = "So many streams of this owner are open that no further one is; close some first."
 _NOT_FOUND, _REFUSED = -32600, -32000
+
+
+def mcp_route(server: McpServer, shares: Shares) -> Mount:
+    """Return the route of `/mcp`. It comes last: it is mounted at the root, so that `/mcp` needs no redirect."""
+    # The server's own middleware checks Host and Origin for every route; the SDK would check only its own.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.sdk.streamable_http_app(transport_security=unchecked, max_request_body_size=MAX_REQUEST_BYTES)
+    return Mount("/", app=OwnedSessions(app, shares))
+
+
+@asynccontextmanager
+async def running(server: McpServer) -> AsyncIterator[None]:
+    """Keep the sessions and subscriptions of a server going while the HTTP application runs."""
+    async with server.sdk.session_manager.run(), server.watcher.running():
+        yield
 
 
 class OwnedSessions:
@@ -106,8 +127,8 @@ class OwnedSessions:
             self._streams = +self._streams
 
 
-def _error(status: int, code: int, words: str) -> Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": words}}
+def _error(status: int, code: int, message: str) -> Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return JSONResponse(error, status, {"Retry-After": "1"} if status == 429 else None)
 
 

@@ -1,0 +1,69 @@
+"""What the MCP server offers: the tools, resources, prompts and instructions of the enabled families of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from duetime.engine.errors import InvalidInput
+from duetime.mcp.prompts import Recipe, general_recipes
+from duetime.mcp.resource import Resource
+from duetime.mcp.tool import Tool
+from duetime.mcp.upcoming import upcoming_tool
+from duetime.service.kind_spec import KindSpec, load
+from duetime.service.text import listed
+
+_PURPOSE = "Duetime makes things happen later."
+_TIMES = (
+    "Pass the user's `timezone` (IANA) whenever you know it: without it, times are read in the zone of the caller's "
+    "token or of the server. After scheduling, tell the user the local time that the answer shows, and any warnings it "
+    "carries."
+)
+
+
+class Catalog(NamedTuple):
+    tools: list[Tool]
+    resources: list[Resource]
+    recipes: list[Recipe]
+    instructions: str
+
+
+def family_of(spec: KindSpec) -> str:
+    """Return the name by which the tools of a kind are switched on; it is empty if the kind has none."""
+    return spec.family or (spec.plural if spec.payload else "")
+
+
+def families_of(specs: Iterable[KindSpec]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(family_of, specs))))
+
+
+def tools_of(spec: KindSpec) -> list[Tool]:
+    return _loaded([spec.tools])
+
+
+def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = ()) -> Catalog:
+    """Load what the kinds of these families bring, or those of all families if none is named."""
+    specs = list(specs)
+    known = families_of(specs)
+    for name in families:
+        if name not in known:
+            raise InvalidInput(f"tools: there is no family {name!r}; there are {', '.join(known)}", field="tools")
+    chosen = [spec for name in families or known for spec in specs if family_of(spec) == name]
+    upcoming = upcoming_tool(listed([spec.plural for spec in specs if family_of(spec)]))
+    tools = [tool for spec in chosen for tool in tools_of(spec)]
+    return Catalog(
+        tools=[*tools, upcoming],
+        resources=_loaded(spec.resources for spec in chosen),
+        recipes=[*_loaded(spec.recipes for spec in chosen), *general_recipes([upcoming, *tools])],
+        instructions=_instructions(chosen),
+    )
+
+
+def _loaded(paths: Iterable[str]) -> list[Any]:
+    return [each for path in paths if path for each in load(path)]
+
+
+def _instructions(specs: Sequence[KindSpec]) -> str:
+    kinds = ", ".join(spec.instructions for spec in specs if spec.instructions)
+    sentences = [_PURPOSE, f"{kinds[:1].upper()}{kinds[1:]}." if kinds else "", _TIMES]
+    return " ".join(filter(None, [*sentences, *(spec.further_instructions for spec in specs)]))
