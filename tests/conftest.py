@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support import postgres
+
+pytest_plugins = ["tests.support.fixtures"]
 
 for name in list(os.environ):
     # What points this machine's own agents at their models and services is none of the tests' business.
@@ -49,29 +52,30 @@ def private_postgres() -> Iterator[postgres.PostgresServer]:
 
 
 LONG = (
-    "test_builtin_agents.py",
-    "test_xss.py",
-    "test_dashboard.py",
-    "test_xss_doors.py",
-    "test_mcp_hostile.py",
-    "test_mcp_tools.py",
-    "test_qstash_trouble.py",
-    "test_docs.py",
-    "test_mcp_subscriptions.py",
-    "test_deliveries.py",
-    "test_mcp_ownership.py",
-    "test_serve.py",
-    "test_prompt_tools.py",
-    "test_deaths.py",
-    "test_api_schema.py",
-    "test_heartbeats.py",
-    "test_stdio.py",
-    "test_calendar.py",
-    "test_postgres_alone.py",
-    "test_slots.py",
+    "e2e/test_builtin_agents.py",
+    "e2e/test_xss.py",
+    "e2e/test_dashboard.py",
+    "e2e/test_xss_doors.py",
+    "e2e/test_mcp_hostile.py",
+    "e2e/test_mcp_tools.py",
+    "kinds/notifications/test_qstash_faults.py",
+    "project/test_docs.py",
+    "e2e/test_mcp_subscriptions.py",
+    "faults/test_deliveries.py",
+    "e2e/test_mcp_ownership.py",
+    "e2e/test_serve.py",
+    "kinds/prompts/test_tools.py",
+    "faults/test_deaths.py",
+    "rest/test_schema.py",
+    "e2e/test_heartbeats.py",
+    "e2e/test_stdio.py",
+    "service/test_calendar.py",
+    "stores/test_postgres.py",
+    "faults/test_slots.py",
 )
 """Files that take longest. Files are spread over several processes, and one of these at the end keeps all waiting."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    order = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path, len(LONG)))

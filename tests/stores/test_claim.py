@@ -13,7 +13,7 @@ from duetime.engine.outcome import Failed, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.store import ClaimRequest
 from duetime.stores.base import BaseStore
-from tests.contract.conftest import Opener
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, value_of
 from tests.support.shell import write

@@ -20,7 +20,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
-from tests.contract.conftest import Opener
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create, create_one, the_run, value_of
 

@@ -1,4 +1,4 @@
-"""The command line, called in this process; a server with its dashboard, in one as well."""
+"""Fixtures that tests of several packages use: the command line, servers and stages, all in this process."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from duetime.engine.policy.changes import Edit
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
-from tests.contract.conftest import Engine, Opener
+from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
 

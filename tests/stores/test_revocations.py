@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from duetime.engine.clock import DAY, HOUR, Instant
 from duetime.engine.store_interfaces import Revocation
 from duetime.stores.base import BaseStore
-from tests.contract.conftest import Opener
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0
 
 

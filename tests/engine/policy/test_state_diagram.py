@@ -24,7 +24,7 @@ from duetime.testing import Simulation
 
 pytestmark = pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
 
-DIAGRAM = Path(__file__).parents[2] / "docs" / "state-diagram.md"
+DIAGRAM = Path(__file__).parents[3] / "docs" / "state-diagram.md"
 START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 Moves = set[tuple[str, str]]

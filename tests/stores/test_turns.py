@@ -19,8 +19,8 @@ from duetime.stores.postgres.transaction import SQL as POSTGRES_SQL
 from duetime.stores.queries import load_migrations
 from duetime.stores.sqlite.store import SQL as SQLITE_SQL
 from duetime.stores.sqlite.store import SqliteStore
-from tests.contract.conftest import Engine, Opener
-from tests.contract.test_keeping import set_schema
+from tests.stores.conftest import Engine, Opener
+from tests.stores.test_maintenance import set_schema
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
 from tests.support.shell import write

@@ -12,7 +12,7 @@ from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
 from duetime.stores.base import BaseStore
-from tests.contract.conftest import Opener
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the, the_run, value_of
 from tests.support.shell import write

@@ -18,7 +18,7 @@ from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.queries import load_migrations, load_queries
 from duetime.stores.sqlite.store import SqliteStore
-from tests.contract.conftest import Engine, Opener
+from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the_run, value_of
 from tests.support.shell import write

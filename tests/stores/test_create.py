@@ -12,7 +12,7 @@ from duetime.engine.model import ScheduleState
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.base import BaseStore
-from tests.contract.conftest import Opener
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import create, the, value_of
 

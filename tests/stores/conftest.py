@@ -1,4 +1,4 @@
-"""Every test of this folder runs on every store, and what must always hold is checked at its end."""
+"""Fixtures that run a test on every store and check at its end what must always hold."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
 from duetime.engine.result import Err
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.stores.base import BaseStore
-from tests.contract.conftest import Opener
+from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every
 from tests.support.hand import create_one
 from tests.support.shell import write
