@@ -35,7 +35,6 @@ from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.access import load_tokens, runs_under_way
-from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
 from duetime.service.services import Services
@@ -347,7 +346,8 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     """
     from importlib.metadata import version
 
-    from duetime.dashboard.login import no_page, sign_in_page
+    from duetime.dashboard.login import not_found_page, sign_in_page
+    from duetime.dashboard.request import DashboardContext
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import http_app
     from duetime.http.auth import by_token
@@ -371,12 +371,12 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
-    agents, channels = services.kind(PromptKind).describe_agents, services.kind(NotificationKind).describe_channels
-    house = ApiContext(services, identify, trusting, agents, channels)
+    house = ApiContext(services, identify, trusting)
     metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
     watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
-    routes = [*api_routes(house, version("duetime"), limits), *watched, *further, *web_routes(house, browsers)]
+    pages = web_routes(DashboardContext(services, identify, trusting), browsers)
+    routes = [*api_routes(house, version("duetime"), limits), *watched, *further, *pages]
     routes.append(mcp_route(server, limits.shares))
     names = (*app.settings.hosts, *hosts)
-    return http_app(tokens, browsers, no_page, routes, partial(running, server), names, limits)
+    return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits)

@@ -131,7 +131,7 @@ def test_a_form_that_is_sent_twice_makes_one_schedule(served: Site) -> None:
 
 def test_who_is_usual_is_named_and_what_is_not_as_usual_is_seen(served: Site, local: Browser) -> None:
     assert "The usual one: inbox" in local.text("/new?kind=prompt")
-    opened = '<details open>\n    <summary><h2 id="how-words">'
+    opened = '<details open>\n    <summary><h2 id="how-heading">'
     for policy, open_ in (({}, False), ({"max_attempts": 4}, True)):
         schedule = made(served, "how", policy=policy)
         assert (opened in local.get(page_of(schedule, "edit")).body.decode()) == open_

@@ -158,11 +158,12 @@ def test_the_wheel_holds_the_pages(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
-        names = {name for name in opened.namelist() if "dashboard/" in name}
-    folder = ROOT / "src" / "duetime" / "dashboard"
-    files = [path for kind in ("templates", "static") for path in (folder / kind).iterdir()]
-    assert len(files) > 10
-    assert {f"duetime/dashboard/{path.parent.name}/{path.name}" for path in files} <= names
+        names = set(opened.namelist())
+    source = ROOT / "src"
+    folders = [source / "duetime" / "dashboard" / "static", *(source / "duetime").rglob("templates")]
+    files = [path for folder in folders for path in folder.iterdir()]
+    assert len(folders) > 5 and len(files) > 20
+    assert {path.relative_to(source).as_posix() for path in files} <= names
 
 
 # -- what strangers wrote ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard.queries import Most
+from duetime.dashboard.queries import ReadLimits
 from duetime.dashboard.timeline import page as timeline
 from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
 from duetime.dashboard.timeline.bins import Density, Row
@@ -159,7 +159,7 @@ def test_what_had_to_be_left_out_is_said(served: Site, monkeypatch: pytest.Monke
         browser.send(page_of(schedule, "run"), {})
     whole = browser.text("/timeline")
     assert "fire first" not in whole and "the past begins" not in whole
-    monkeypatch.setattr(timeline, "Most", lambda: Most(schedules=1, runs=1))
+    monkeypatch.setattr(timeline, "ReadLimits", lambda: ReadLimits(schedules=1, runs=1))
     cut = browser.text("/timeline")
     assert "shown are those that fire first" in cut
     assert re.search(r"So much has run that the past begins \w+day \d\d:\d\d", cut)
@@ -185,8 +185,8 @@ def test_a_line_says_what_it_shows(served: Site) -> None:
     density.add_coming([schedule], now)
     [row] = density.rows.values()
     marks = strip(row, view, now)
-    assert sum(int(mark.words.rpartition(": ")[2].split()[0]) for mark in marks) == row.total
-    assert [mark.words.endswith(f"{row.total} jobs") for mark in marks] == [True]
+    assert sum(int(mark.label.rpartition(": ")[2].split()[0]) for mark in marks) == row.total
+    assert [mark.label.endswith(f"{row.total} jobs") for mark in marks] == [True]
     assert marks[0].x + marks[0].width <= 100
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.routing import Mount, Route
 
-from duetime.dashboard.form_fields import payload, payload_values
+from duetime.dashboard.kind_forms import form_of
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
@@ -272,11 +272,12 @@ def test_given_anew_they_may_go_anywhere(stage: Stage) -> None:
 
 def test_the_form_of_the_dashboard_does_not_send_them_elsewhere_either() -> None:
     stored = {"method": "POST", **REQUEST}
-    shown = json.loads(payload_values("request", stored)["payload"])
+    form = form_of("request")
+    shown = json.loads(form.values("request", stored)["payload"])
     assert "headers" not in shown
-    assert payload("request", {"payload": json.dumps(shown)}, stored) == stored
+    assert form.payload("request", {"payload": json.dumps(shown)}, stored) == stored
     moved = {**shown, "url": "https://evil.example.org/"}
     with pytest.raises(InvalidInput, match="anew"):
-        payload("request", {"payload": json.dumps(moved)}, stored)
+        form.payload("request", {"payload": json.dumps(moved)}, stored)
     bare = {"method": "POST", "url": moved["url"], "headers": {"Authorization": "Bearer another-one"}}
-    assert payload("request", {"payload": json.dumps(bare)}, stored) == bare
+    assert form.payload("request", {"payload": json.dumps(bare)}, stored) == bare

@@ -73,7 +73,7 @@ def instant_from(iso: str) -> Instant:
     return instant_of(datetime.fromisoformat(iso))
 
 
-def day_words(moment: datetime, today: datetime) -> str:
+def day_name(moment: datetime, today: datetime) -> str:
     days = (moment.date() - today.date()).days
     if days in (-1, 0, 1):
         return ("Yesterday", "Today", "Tomorrow")[days + 1]
@@ -81,15 +81,15 @@ def day_words(moment: datetime, today: datetime) -> str:
     return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]}{year}"
 
 
-def clock_words(moment: datetime) -> str:
+def clock_time(moment: datetime) -> str:
     return moment.strftime("%H:%M:%S" if moment.second else "%H:%M")
 
 
-def local_words(instant: Instant, zone: str, now: Instant) -> str:
+def local_time(instant: Instant, zone: str, now: Instant) -> str:
     """Format as `Today 15:30` or `Mon 16 Nov 09:00`: short, with an unambiguous day."""
     there = known_zone(zone)
     moment, today = datetime_of(instant).astimezone(there), datetime_of(now).astimezone(there)
-    return f"{day_words(moment, today)} {clock_words(moment)}"
+    return f"{day_name(moment, today)} {clock_time(moment)}"
 
 
 @pass_context
@@ -97,7 +97,7 @@ def when(context: Context, iso: str | None) -> Markup:
     """Render an instant in the viewer's zone."""
     if iso is None:
         return Markup('<span class="faint">never</span>')
-    return _time(iso, local_words(instant_from(iso), context["zone"], context["now"]), context)
+    return _time(iso, local_time(instant_from(iso), context["zone"], context["now"]), context)
 
 
 @pass_context
@@ -113,10 +113,10 @@ def countdown(context: Context, iso: str) -> Markup:
     return _time(iso, ahead(instant_from(iso), context["now"]), context, "ticks countdown")
 
 
-def _time(iso: str, words: str, context: Context, classes: str = "") -> Markup:
+def _time(iso: str, text: str, context: Context, classes: str = "") -> Markup:
     full = datetime_of(instant_from(iso)).astimezone(known_zone(context["zone"]))
     title = f"{full:%Y-%m-%d %H:%M:%S} {full.tzname()}"
-    return Markup('<time datetime="{}" title="{}" class="{}">{}</time>').format(iso, title, classes, words)
+    return Markup('<time datetime="{}" title="{}" class="{}">{}</time>').format(iso, title, classes, text)
 
 
 @pass_context
@@ -132,7 +132,7 @@ def there(context: Context, iso: str | None, zone: str | None) -> Markup:
     if theirs.utcoffset() == own.utcoffset():
         return Markup("")
     day = "" if theirs.date() == own.date() else f"{_DAYS[theirs.weekday()]} "
-    return Markup('<span class="there">{}{} {}</span>').format(day, clock_words(theirs), zone)
+    return Markup('<span class="there">{}{} {}</span>').format(day, clock_time(theirs), zone)
 
 
 def took(started: str | None, finished: str | None) -> str:

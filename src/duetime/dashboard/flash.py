@@ -32,7 +32,7 @@ MANY = {
 
 
 class Notice(NamedTuple):
-    words: str
+    message: str
     partly: bool = False
 
 
@@ -45,11 +45,11 @@ def notice_of(request: Request) -> Notice | None:
         return Notice(DONE[word]) if word in DONE else None
     if word not in MANY:
         return None
-    told = f"{plural(number, 'item')} {MANY[word]}"
+    done = f"{plural(number, 'item')} {MANY[word]}"
     if not failed:
-        return Notice(f"{told}.")
+        return Notice(f"{done}.")
     return Notice(
-        f"{told}; {plural(failed, 'item')} could not be: over already, gone, or changed meanwhile.", partly=True
+        f"{done}; {plural(failed, 'item')} could not be: over already, gone, or changed meanwhile.", partly=True
     )
 
 

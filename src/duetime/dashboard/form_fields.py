@@ -1,21 +1,18 @@
-"""The fields of the schedule form: conversion of stored values to editable text, and back."""
+"""The fields of the schedule form that all kinds share: conversion of stored values to editable text, and back."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
 from duetime.dashboard.request import Form
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.scheduler import Scheduler
-from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
-
-Values = dict[str, str]
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _UNIT_SECONDS: Final = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
@@ -44,21 +41,11 @@ POLICY: Final = (
     "deliver_to",
     "notify_on",
 )
-PAYLOAD: Final[dict[str, tuple[str, ...]]] = {
-    "job": ("task", "args", "kwargs"),
-    "prompt": ("prompt", "agent"),
-    "notification": ("message", "topic", "title", "priority", "tags", "click"),
-    "request": ("payload",),
-}
-KINDS: Final = ("job", "prompt", "notification")
-"""Kinds that can be created here; requests are created by programs."""
-_HELD_BACK: Final = ("headers", "about")
-"""Parts of a request that are never shown. Unless given anew they are kept, and its destination may not change."""
 
 
 def read(form: Form, kind: str) -> Values:
-    names = ("name", "timezone", *TRIGGER, *PAYLOAD.get(kind, ()), *POLICY)
-    return {name: form.one(name) for name in names}
+    names = ("name", "timezone", *TRIGGER, *form_of(kind).fields, *POLICY)
+    return {name: form.get(name) for name in names}
 
 
 # -- trigger --------------------------------------------------------------------------------------------------------
@@ -76,13 +63,13 @@ def timing(values: Values) -> Timing:
         raise InvalidInput("when: choose one of once, every, cron and rule", field="when")
     shared: dict[str, Any] = {name: values[name] for name in ("start", "end") if values[name].strip()}
     if values["jitter"].strip():
-        shared["jitter"] = _number(values, "jitter")
+        shared["jitter"] = number_of(values, "jitter")
     return Timing(kind, make(values) | shared)
 
 
 def _interval(values: Values) -> dict[str, Any]:
     unit = values["unit"] if values["unit"] in UNITS else "minutes"
-    return {unit: _number(values, "every")} | _given(values, "anchor")
+    return {unit: number_of(values, "every")} | _given(values, "anchor")
 
 
 _TIMINGS: Final[dict[str, Callable[[Values], dict[str, Any]]]] = {
@@ -97,104 +84,18 @@ def _given(values: Values, name: str) -> dict[str, Any]:
     return {name: values[name]} if values[name].strip() else {}
 
 
-def _number(values: Values, name: str) -> float:
-    try:
-        number = float(values[name].strip())
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InvalidInput(f"{name}: must be a number such as 15", field=name)
-    return int(number) if number.is_integer() else number
-
-
 def timing_values(trigger: str) -> Values:
     """Convert a stored trigger to form values."""
     shape = trigger_shape(trigger)
-    values = {name: _text(shape.get(name)) for name in TRIGGER}
-    values |= {"when": shape["type"], "unit": "minutes", "jitter": _text(shape.get("jitter") or None)}
+    values = {name: text_of(shape.get(name)) for name in TRIGGER}
+    values |= {"when": shape["type"], "unit": "minutes", "jitter": text_of(shape.get("jitter") or None)}
     seconds = shape.get("seconds")
     if isinstance(seconds, int | float) and seconds > 0:
         unit = next((name for name, size in _UNIT_SECONDS.items() if seconds % size == 0), "seconds")
-        values |= {"every": _text(seconds if unit == "seconds" else int(seconds) // _UNIT_SECONDS[unit]), "unit": unit}
-    return values
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-# -- payload --------------------------------------------------------------------------------------------------------
-
-
-def payload(kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored payload with the values of the form; parts that the form does not show are kept."""
-    if kind == "request":
-        return _request(_json(values, "payload", dict), stored)
-    said = _PAYLOADS[kind](values)
-    shown = masked_payload(kind, dict(stored))
-    return _restored(kind, {name: value for name, value in (shown | said).items() if value is not None}, {**stored})
-
-
-def _request(given: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in given}
-    changed = _restored("request", given, {**stored}) | held
-    if any(held.values()):
-        refuse_other_places("request", changed, stored)
-    return changed
-
-
-def _restored(kind: str, given: Any, stored: dict[str, Any]) -> dict[str, Any]:
-    restored: dict[str, Any] = unmasked_payload(kind, given, stored)
-    return restored
-
-
-def _job(values: Values) -> dict[str, Any]:
-    return {"task": values["task"], "args": _json(values, "args", list), "kwargs": _json(values, "kwargs", dict)}
-
-
-def _notification(values: Values) -> dict[str, Any]:
-    tags = [tag for tag in (part.strip() for part in values["tags"].split(",")) if tag]
-    return {
-        "message": values["message"],
-        "topic": values["topic"].strip(),
-        "title": values["title"] or None,
-        "priority": int(_number(values, "priority")) if values["priority"] else None,
-        "tags": tags or None,
-        "click": values["click"].strip() or None,
-    }
-
-
-_PAYLOADS: Final[dict[str, Callable[[Values], dict[str, Any]]]] = {
-    "job": _job,
-    "prompt": lambda values: {"prompt": values["prompt"], "agent": values["agent"] or None},
-    "notification": _notification,
-}
-
-
-def _json(values: Values, name: str, wanted: type[Any]) -> Any:
-    text = values[name].strip()
-    example = '["hello", 3]' if wanted is list else '{"words": 50}'
-    try:
-        value = json.loads(text) if text else wanted()
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, wanted):
-        raise InvalidInput(f"{name}: must be JSON such as {example}", field=name)
-    return value
-
-
-def payload_values(kind: str, stored: Mapping[str, Any]) -> Values:
-    shown = masked_payload(kind, dict(stored))
-    if kind == "request":
-        seen = {name: value for name, value in shown.items() if name not in _HELD_BACK}
-        return {"payload": json.dumps(seen, indent=2, ensure_ascii=False)}
-    values = {name: _text(shown.get(name)) for name in PAYLOAD.get(kind, ())}
-    if kind == "job":
         values |= {
-            name: json.dumps(shown[name], ensure_ascii=False) if shown.get(name) else "" for name in ("args", "kwargs")
+            "every": text_of(seconds if unit == "seconds" else int(seconds) // _UNIT_SECONDS[unit]),
+            "unit": unit,
         }
-    if kind == "notification":
-        values["tags"] = ", ".join(str(tag) for tag in shown.get("tags") or ())
     return values
 
 
@@ -225,17 +126,17 @@ def _policy_value(values: Values, name: str) -> Any:
         return None
     if name == "at_most_once":
         return True
-    return text if name in ("catch_up", "overlap", "deliver_to", "notify_on") else _number(values, name)
+    return text if name in ("catch_up", "overlap", "deliver_to", "notify_on") else number_of(values, name)
 
 
 def policy_values(stored: str, usual: View) -> Values:
     """Convert a stored policy to form values; defaults are left empty."""
     shape = policy_shape(stored) or {}
-    return {name: "" if shape.get(name) == usual.get(name) else _said(shape.get(name)) for name in POLICY}
+    return {name: "" if shape.get(name) == usual.get(name) else _field_value(shape.get(name)) for name in POLICY}
 
 
-def _said(value: Any) -> str:
-    return "on" if value is True else _text(value)
+def _field_value(value: Any) -> str:
+    return "on" if value is True else text_of(value)
 
 
 # -- all fields -----------------------------------------------------------------------------------------------------
@@ -247,7 +148,7 @@ def values_of(schedule: Schedule, usual: View) -> Values:
         "name": definition.name,
         "timezone": str(trigger_shape(definition.trigger).get("timezone", "")),
         **timing_values(definition.trigger),
-        **payload_values(definition.kind, json.loads(definition.payload)),
+        **form_of(definition.kind).values(definition.kind, json.loads(definition.payload)),
         **policy_values(definition.policy, usual),
     }
 

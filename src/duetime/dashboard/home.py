@@ -6,19 +6,19 @@ from typing import Final
 
 from starlette.responses import Response
 
-from duetime.dashboard.queries import Most, coming_row, runs, seen_in
+from duetime.dashboard.queries import ReadLimits, coming_row, occurrences_in, runs
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart
 from duetime.engine.clock import DAY, MINUTE
 from duetime.engine.model import RunId, RunStatus
 from duetime.engine.store import RunQuery
-from duetime.rest.errors import taken
+from duetime.service.errors import unwrap
 from duetime.service.presenters import View, run_shapes, worker_shape
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 56
-AROUND: Final = Most(schedules=500, runs=500, all_until=False)
+AROUND: Final = ReadLimits(schedules=500, runs=500, all_until=False)
 """Lower limits than on the timeline, because this page is reloaded whenever something happens."""
 SOON: Final = 9
 LIVE: Final = 12
@@ -27,7 +27,7 @@ LOOKED_BACK: Final = 100
 """Latest runs to group by schedule and status, so that a frequent schedule does not hide the others."""
 TROUBLE: Final = 5
 LOOKED_AT: Final = 40
-"""Runs that failed for good or were lost, to group by schedule and status."""
+"""Runs that failed for good, were lost or were missed, to group by schedule and status."""
 LATELY: Final = 20_000
 """Latest runs, of all owners, to search for missed ones."""
 NEWS: Final = 7 * DAY
@@ -36,40 +36,42 @@ COUNTED: Final = 99
 WORKERS: Final = 20
 
 
-def now_page(visit: PageRequest) -> Response:
-    live = runs(visit, status="live", limit=LIVE + 1)
-    dead = taken(visit.scheduler.runs(visit.caller, RunQuery(status="dead", limit=LOOKED_AT, count_to=COUNTED)))
-    view = window(HORIZON, visit.zone, visit.now)
-    seen = seen_in(visit, view, AROUND)
-    workers = visit.scheduler.workers() if visit.operates else []
-    return visit.page(
-        "now.html",
+def home_page(request: PageRequest) -> Response:
+    live = runs(request, status="live", limit=LIVE + 1)
+    dead = unwrap(request.scheduler.runs(request.caller, RunQuery(status="dead", limit=LOOKED_AT, count_to=COUNTED)))
+    view = window(HORIZON, request.zone, request.now)
+    seen = occurrences_in(request, view, AROUND)
+    workers = request.scheduler.workers() if request.sees_workers else []
+    return request.render(
+        "home.html",
         live=live[:LIVE],
         more_live=len(live) > LIVE,
-        trouble=_by_schedule(run_shapes(visit.scheduler, dead.items, visit.zone, brief=True) + _missed(visit), TROUBLE),
+        trouble=_by_schedule(
+            run_shapes(request.scheduler, dead.items, request.zone, brief=True) + _missed(request), TROUBLE
+        ),
         failed=f"{dead.total}" if dead.total_exact else f"{COUNTED}+",
         coming=[
-            coming_row(visit, each.progress.next, each)
-            for each in visit.scheduler.coming(visit.caller, None, SOON)
+            coming_row(request, each.progress.next, each)
+            for each in request.scheduler.coming(request.caller, None, SOON)
             if each.progress.next is not None
         ],
-        latest=_by_schedule(runs(visit, limit=LOOKED_BACK), LATEST),
+        latest=_by_schedule(runs(request, limit=LOOKED_BACK), LATEST),
         horizon=view,
-        chart=chart(seen.density, HORIZON_HEIGHT, visit.now),
+        chart=chart(seen.density, HORIZON_HEIGHT, request.now),
         in_an_hour=sum(each.total() for each in seen.density.totals()[0]),
         more_coming=seen.more_schedules,
         about=seen.density.about,
-        here=view.place(visit.now),
-        workers=[worker_shape(each, visit.now, visit.zone) for each in workers[:WORKERS]],
+        here=view.place(request.now),
+        workers=[worker_shape(each, request.now, request.zone) for each in workers[:WORKERS]],
     )
 
 
-def _missed(visit: PageRequest) -> list[View]:
-    lately = RunId(max(0, visit.scheduler.store.newest_run() - LATELY))
-    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=TROUBLE, count_to=0)
-    found = taken(visit.scheduler.runs(visit.caller, query)).items
-    fresh = [run for run in found if (run.last or run.due) > visit.now - NEWS]
-    return run_shapes(visit.scheduler, fresh, visit.zone, brief=True)
+def _missed(request: PageRequest) -> list[View]:
+    lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
+    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=LOOKED_AT, count_to=0)
+    found = unwrap(request.scheduler.runs(request.caller, query)).items
+    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
+    return run_shapes(request.scheduler, fresh, request.zone, brief=True)
 
 
 def _by_schedule(found: list[View], most: int) -> list[tuple[View, int]]:

@@ -17,6 +17,7 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.http.browser_sessions import Browsers, cookie_name, is_own, is_page
 from duetime.http.sessions import SESSION_LIFE, Sessions
 from duetime.security.claims import InvalidToken
+from duetime.service.errors import STORE_MESSAGE
 
 LONGEST = 4096
 
@@ -25,13 +26,13 @@ SessionFor = Callable[[str], str]
 
 def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
     """Render the sign-in page at the requested address, which is where signing in leads."""
-    goal = _asked_for(scope) if goal is None else goal
+    goal = _requested_page(scope) if goal is None else goal
     answer = render(scope, "sign_in.html", status, problem=problem, goal=goal)
     answer.headers["WWW-Authenticate"] = 'Bearer realm="duetime"'
     return answer
 
 
-def _asked_for(scope: Scope) -> str:
+def _requested_page(scope: Scope) -> str:
     if scope["method"] != "GET":
         return "/"
     query = scope["query_string"].decode("ascii", "replace")
@@ -45,12 +46,12 @@ def _goal(given: str) -> str:
     return given if fits else "/"
 
 
-def no_page(scope: Scope, status: int) -> Response:
+def not_found_page(scope: Scope, status: int) -> Response:
     """Render the page for an unknown address. The caller is not identified here, so it is the same for everyone."""
-    return render(scope, "no_page.html", status)
+    return render(scope, "not_found.html", status)
 
 
-class Signing:
+class SignIn:
     def __init__(self, browsers: Browsers) -> None:
         self._browsers = browsers
 
@@ -70,19 +71,18 @@ class Signing:
         form = form_of(request.headers.get("content-type", ""), await request.body())
         if sessions is None or form is None or not is_own(request.headers):
             return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
-        goal = _goal(form.one("goal"))
-        given = form.one("token").strip().removeprefix("Bearer ").strip()
+        goal = _goal(form.get("goal"))
+        given = form.get("token").strip().removeprefix("Bearer ").strip()
         return await run_in_threadpool(self._enter, request, _any(sessions), given, goal)
 
     def _enter(self, request: Request, session_for: SessionFor, given: str, goal: str) -> Response:
         try:
             token = session_for(given[:LONGEST])
         except InvalidToken as problem:
-            words = f"{problem.message[:1].upper()}{problem.message[1:]}."
-            return sign_in_page(request.scope, words, goal=goal)
+            message = f"{problem.message[:1].upper()}{problem.message[1:]}."
+            return sign_in_page(request.scope, message, goal=goal)
         except (StoreUnavailable, StoreUnusable):
-            words = "The store cannot be reached just now; try again in a moment."
-            return sign_in_page(request.scope, words, 503, goal=goal)
+            return sign_in_page(request.scope, STORE_MESSAGE, 503, goal=goal)
         answer = _go(goal)
         answer.set_cookie(
             cookie_name(request.headers),
@@ -104,12 +104,12 @@ def _any(sessions: Sessions) -> SessionFor:
     return session_for
 
 
-def sign_out(visit: PageRequest, _form: Form) -> Response:
+def sign_out(request: PageRequest, _form: Form) -> Response:
     """Revoke the session and delete its cookie."""
-    if visit.browsers.sessions is not None and visit.session is not None:
-        visit.browsers.sessions.end(visit.session)
+    if request.browsers.sessions is not None and request.session is not None:
+        request.browsers.sessions.end(request.session)
     answer = _go("/login")
-    answer.delete_cookie(cookie_name(Headers(scope=visit.request.scope)), httponly=True, samesite="strict")
+    answer.delete_cookie(cookie_name(Headers(scope=request.http.scope)), httponly=True, samesite="strict")
     return answer
 
 

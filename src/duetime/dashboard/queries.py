@@ -11,13 +11,13 @@ from duetime.dashboard.timeline.bins import Density
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule
 from duetime.engine.store import RunQuery
-from duetime.rest.errors import refuse, taken
+from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, coming_shape, run_shapes, trigger_shape
 
 _PAGE: Final = 1000
 
 
-class Most(NamedTuple):
+class ReadLimits(NamedTuple):
     """Limits on what is read. Beyond them, only the schedules that fire first and the latest runs count."""
 
     schedules: int = 10_000
@@ -27,35 +27,35 @@ class Most(NamedTuple):
     than reading the first few and dropping what lies beyond."""
 
 
-def schedule_at(visit: PageRequest) -> Schedule:
-    schedule = visit.scheduler.find(visit.caller, visit.request.path_params["id"])
+def schedule_at(request: PageRequest) -> Schedule:
+    schedule = request.scheduler.find(request.caller, request.http.path_params["id"])
     if schedule is None:
         raise refuse("not_found", "There is no such schedule; it may have been deleted.")
     return schedule
 
 
-def remains_at(visit: PageRequest) -> Schedule:
+def schedule_or_tombstone(request: PageRequest) -> Schedule:
     """Return the schedule, even if it was deleted: its history stays with its owner."""
-    number = visit.scheduler.number_of(visit.caller, visit.request.path_params["id"])
-    remains = None if number is None else visit.scheduler.store.get(number)
+    number = request.scheduler.number_of(request.caller, request.http.path_params["id"])
+    remains = None if number is None else request.scheduler.store.get(number)
     if remains is None:
         raise refuse("not_found", "There is no such schedule.")
     return remains
 
 
-def runs(visit: PageRequest, **asked: Any) -> list[View]:
+def runs(request: PageRequest, **asked: Any) -> list[View]:
     """Return views of runs, without counting the total."""
-    page = taken(visit.scheduler.runs(visit.caller, RunQuery(**{"count_to": 0, **asked})))
-    return run_shapes(visit.scheduler, page.items, visit.zone, brief=True)
+    page = unwrap(request.scheduler.runs(request.caller, RunQuery(**{"count_to": 0, **asked})))
+    return run_shapes(request.scheduler, page.items, request.zone, brief=True)
 
 
-def coming_row(visit: PageRequest, instant: Instant, schedule: Schedule) -> View:
-    row = coming_shape(instant, schedule, visit.zone)
+def coming_row(request: PageRequest, instant: Instant, schedule: Schedule) -> View:
+    row = coming_shape(instant, schedule, request.zone)
     trigger = trigger_shape(schedule.definition.trigger)
     return row | {"owner": schedule.definition.owner, "timezone": trigger.get("timezone")}
 
 
-class Seen(NamedTuple):
+class Found(NamedTuple):
     """The occurrences in a window, and what was left out."""
 
     density: Density
@@ -63,22 +63,22 @@ class Seen(NamedTuple):
     past_from: Instant | None
 
 
-def seen_in(visit: PageRequest, window: Window, most: Most, owner: str | None = None) -> Seen:
+def occurrences_in(request: PageRequest, window: Window, most: ReadLimits, owner: str | None = None) -> Found:
     density = Density(window)
     schedules = []
-    if window.end > visit.now:
+    if window.end > request.now:
         until = window.end if most.all_until else None
-        schedules = visit.scheduler.coming(visit.caller, until, most.schedules + 1, owner)
-        density.add_coming(schedules[: most.schedules], visit.now)
+        schedules = request.scheduler.coming(request.caller, until, most.schedules + 1, owner)
+        density.add_coming(schedules[: most.schedules], request.now)
     past_from = None
-    if window.start < visit.now:
-        found, past_from = _past(visit, window, most.runs, owner)
-        density.add_past(found, visit.scheduler.store.public_ids([run.schedule for run in found]))
+    if window.start < request.now:
+        found, past_from = _past(request, window, most.runs, owner)
+        density.add_past(found, request.scheduler.store.public_ids([run.schedule for run in found]))
     more = len(schedules) > most.schedules and (schedules[-1].progress.next or 0) < window.end
-    return Seen(density, more, past_from)
+    return Found(density, more, past_from)
 
 
-def _past(visit: PageRequest, window: Window, most: int, owner: str | None) -> tuple[list[Run], Instant | None]:
+def _past(request: PageRequest, window: Window, most: int, owner: str | None) -> tuple[list[Run], Instant | None]:
     """Return the latest runs back to the start of the window. If there are too many, also return where they start.
 
     Runs are read in the order of their creation, which is nearly that of their due instants.
@@ -86,7 +86,7 @@ def _past(visit: PageRequest, window: Window, most: int, owner: str | None) -> t
     query = RunQuery(owner=owner, limit=min(most, _PAGE), count_to=0)
     found: list[Run] = []
     while len(found) < most:
-        page = taken(visit.scheduler.runs(visit.caller, query))
+        page = unwrap(request.scheduler.runs(request.caller, query))
         found += page.items
         if page.cursor is None or page.items[-1].due < window.start:
             return _inside(found, window), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -22,24 +22,33 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times.zones import known_zone
 from duetime.http.browser_sessions import SESSION, Browsers
-from duetime.rest.dependencies import ApiContext
-from duetime.rest.errors import Refused, answer_of, refuse
-from duetime.service.services import Call
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
+from duetime.service.kind_spec import load
+from duetime.service.services import Call, Services
 
 ZONE_COOKIE = "duetime_zone"
-FIELD = "csrf"
-"""The form field that holds the CSRF token."""
-BACK = "back"
+CSRF_FIELD = "csrf"
+LIST_FIELD = "back"
 """The form field that holds the filters and the page of the list that a change returns to."""
 MOST_FIELDS = 2000
 LONGEST_PARAMETER = 500
 FORM = "application/x-www-form-urlencoded"
 
 
+class DashboardContext(NamedTuple):
+    """What the pages need from the application."""
+
+    services: Services
+    identify: Callable[[], Call]
+    """Returns the caller of the current request."""
+    trusting: bool = False
+    """Whether there is no authentication: every caller counts as the user who runs the server."""
+
+
 @dataclass(frozen=True)
 class PageRequest:
-    request: Request
-    house: ApiContext
+    http: Request
+    context: DashboardContext
     browsers: Browsers
     call: Call
 
@@ -52,9 +61,9 @@ class PageRequest:
         return self.call.caller
 
     @property
-    def operates(self) -> bool:
+    def sees_workers(self) -> bool:
         """Whether workers are shown as well."""
-        return self.caller.operator or self.house.trusting
+        return self.caller.operator or self.context.trusting
 
     @cached_property
     def now(self) -> Instant:
@@ -64,52 +73,67 @@ class PageRequest:
     def zone(self) -> str:
         """The browser's time zone, once a script has set the cookie."""
         try:
-            return known_zone(self.request.cookies[ZONE_COOKIE]).key
+            return known_zone(self.http.cookies[ZONE_COOKIE]).key
         except (KeyError, DuetimeError):
             return self.call.zone
 
     @property
     def session(self) -> str | None:
         """The session id; None if a program authenticated with a token."""
-        session: str | None = self.request.scope.get(SESSION)
+        session: str | None = self.http.scope.get(SESSION)
         return session
 
-    def asked(self, name: str) -> str:
+    def parameter(self, name: str) -> str:
         """Return a query parameter, cleaned so that any store can search for it; empty if absent."""
-        return clean_text(self.request.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
+        return clean_text(self.http.query_params.get(name, "")[:LONGEST_PARAMETER]).strip()
 
-    def place(self, *names: str) -> str:
+    def encode_parameters(self, *names: str) -> str:
         """Encode these query parameters for a form, so that it leads back to the same list."""
-        return urlencode({name: self.asked(name) for name in names if self.asked(name)})
+        return urlencode({name: self.parameter(name) for name in names if self.parameter(name)})
 
-    def page(self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any) -> Response:
+    def render(
+        self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any
+    ) -> Response:
         """Render a page. `alarms` are by default the warnings of the services, which read the store for them."""
         shared = {
             "now": self.now,
             "zone": self.zone,
-            "path": self.request.url.path,
-            "reloads": self.request.method == "GET",
+            "path": self.http.url.path,
+            "kind_pages": [(page.path, page.label) for page in kind_pages(self.call.services)],
+            "reloads": self.http.method == "GET",
             "operator": self.caller.operator,
-            "operates": self.operates,
+            "sees_workers": self.sees_workers,
             "owner": self.caller.owner,
             "signed_in": self.browsers.sessions is not None,
             "proof": self.browsers.proofs.of(self.session or ""),
-            "notice": notice_of(self.request),
+            "notice": notice_of(self.http),
             "alarms": [each.text for each in self.call.services.worker_warnings()] if alarms is None else alarms,
         }
-        return render(self.request.scope, template, status, **{**shared, **values})
+        return render(self.http.scope, template, status, **{**shared, **values})
 
-    def go(self, path: str, **parameters: object) -> Response:
+    def redirect(self, path: str, **parameters: object) -> Response:
         """Redirect after a change, so that reloading the page does not repeat it."""
         query = f"?{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})
+
+
+class KindPage(NamedTuple):
+    """A page that a kind adds to the dashboard, with its label in the navigation."""
+
+    path: str
+    label: str
+    view: Show
+
+
+def kind_pages(services: Services) -> list[KindPage]:
+    return [page for spec in services.specs.values() if spec.pages for page in load(spec.pages)]
 
 
 class Form:
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
 
-    def one(self, name: str) -> str:
+    def get(self, name: str) -> str:
         return next((value for field, value in self._pairs if field == name), "")
 
     def all(self, name: str) -> list[str]:
@@ -118,7 +142,7 @@ class Form:
     def back(self, *names: str) -> dict[str, str]:
         """Return the parameters of the list that the form was sent from, as far as their names are known."""
         try:
-            pairs = parse_qsl(self.one(BACK), max_num_fields=len(names))
+            pairs = parse_qsl(self.get(LIST_FIELD), max_num_fields=len(names))
         except ValueError:
             return {}
         return {name: value[:LONGEST_PARAMETER] for name, value in pairs if name in names}
@@ -132,12 +156,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Pages:
     """Makes endpoints of synchronous functions, which run in a thread pool."""
 
-    def __init__(self, house: ApiContext, browsers: Browsers) -> None:
-        self._house, self._browsers = house, browsers
+    def __init__(self, context: DashboardContext, browsers: Browsers) -> None:
+        self._context, self._browsers = context, browsers
 
     def show(self, view: Show) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            return await run_in_threadpool(answered, view, self._visit(request))
+            return await run_in_threadpool(respond, view, self._page_request(request))
 
         return endpoint
 
@@ -145,21 +169,21 @@ class Pages:
         """Make an endpoint for a change. All changes go through here, so none is made without a valid CSRF token."""
 
         async def endpoint(request: Request) -> Response:
-            visit = self._visit(request)
+            page = self._page_request(request)
             form = form_of(request.headers.get("content-type", ""), await request.body())
-            return await run_in_threadpool(answered, lambda visit: self._acted(visit, form, action), visit)
+            return await run_in_threadpool(respond, lambda page: self._change(page, form, action), page)
 
         return endpoint
 
-    def _acted(self, visit: PageRequest, form: Form | None, action: Act) -> Response:
+    def _change(self, request: PageRequest, form: Form | None, action: Act) -> Response:
         if form is None:
             raise refuse("not_json", "a form was expected here")
-        if visit.session is None or not self._browsers.proofs.fits(visit.session, form.one(FIELD)):
+        if request.session is None or not self._browsers.proofs.fits(request.session, form.get(CSRF_FIELD)):
             raise refuse("foreign", "this form is out of date or came from another site; go back, reload and try again")
-        return action(visit, form)
+        return action(request, form)
 
-    def _visit(self, request: Request) -> PageRequest:
-        return PageRequest(request, self._house, self._browsers, self._house.identify())
+    def _page_request(self, request: Request) -> PageRequest:
+        return PageRequest(request, self._context, self._browsers, self._context.identify())
 
 
 def form_of(content_type: str, body: bytes) -> Form | None:
@@ -172,24 +196,22 @@ def form_of(content_type: str, body: bytes) -> Form | None:
     return Form([(name, value.replace("\r\n", "\n")) for name, value in pairs])
 
 
-def answered(view: Show, visit: PageRequest) -> Response:
+def respond(view: Show, request: PageRequest) -> Response:
     try:
-        return view(visit)
-    except Refused as refused:
-        return refusal_page(visit, refused.err)
+        return view(request)
     except DuetimeError as error:
-        return refusal_page(visit, Err(error.code, error.message))
+        return refusal_page(request, err_of(error))
 
 
-_STATUSES = {"foreign": 403}
-_AWAY = "The store cannot be reached just now; try again in a moment."
-
-
-def refusal_page(visit: PageRequest, err: Err) -> Response:
+def refusal_page(request: PageRequest, err: Err) -> Response:
     """Render an error with the status of the API. An unreachable store is not asked for live workers either."""
-    status = _STATUSES.get(err.code) or answer_of(err).status_code
-    away = status == 503
-    return visit.page("refusal.html", status, alarms=[] if away else None, words=_AWAY if away else err.message)
+    if err.code in STORE_ERRORS:
+        return request.render("refusal.html", status_of(err), alarms=[], message=STORE_MESSAGE)
+    return request.render("refusal.html", status_of(err), message=err.message)
+
+
+def status_of(err: Err) -> int:
+    return 403 if err.code == "foreign" else shown(err.code).status
 
 
 def at(public_id: str, *more: str) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import home, runs, schedule_detail, schedule_form, schedule_list, static_files
-from duetime.dashboard.login import Signing, sign_out
-from duetime.dashboard.request import Act, Pages, Show
+from duetime.dashboard import home, runs, schedule_detail, schedule_form, schedule_list
+from duetime.dashboard.login import SignIn, sign_out
+from duetime.dashboard.request import Act, DashboardContext, Pages, Show, kind_pages
+from duetime.dashboard.templates import serve_static
 from duetime.dashboard.timeline.page import timeline_page
-from duetime.http.browser_sessions import Browsers
-from duetime.rest.dependencies import ApiContext
+from duetime.http.browser_sessions import Browsers, add_page
 
 
-def web_routes(house: ApiContext, browsers: Browsers) -> list[BaseRoute]:
-    pages, signing = Pages(house, browsers), Signing(browsers)
+def web_routes(context: DashboardContext, browsers: Browsers) -> list[BaseRoute]:
+    pages, sign_in = Pages(context, browsers), SignIn(browsers)
 
     def show(path: str, view: Show) -> Route:
         return Route(path, pages.show(view), methods=["GET"])
@@ -21,12 +21,15 @@ def web_routes(house: ApiContext, browsers: Browsers) -> list[BaseRoute]:
     def act(path: str, action: Act) -> Route:
         return Route(path, pages.act(action), methods=["POST"])
 
+    of_kinds = kind_pages(context.services)
+    for page in of_kinds:
+        add_page(page.path)
     return [
-        Route("/login", signing.show, methods=["GET"]),
-        Route("/login", signing.enter, methods=["POST"]),
-        Route("/static/{name}", static_files.serve, methods=["GET"]),
+        Route("/login", sign_in.show, methods=["GET"]),
+        Route("/login", sign_in.enter, methods=["POST"]),
+        Route("/static/{name}", serve_static, methods=["GET"]),
         act("/sign-out", sign_out),
-        show("/", home.now_page),
+        show("/", home.home_page),
         show("/timeline", timeline_page),
         show("/new", schedule_form.new_page),
         act("/new", schedule_form.create),
@@ -35,11 +38,11 @@ def web_routes(house: ApiContext, browsers: Browsers) -> list[BaseRoute]:
         show("/schedules/{id}", schedule_detail.schedule_page),
         show("/schedules/{id}/edit", schedule_form.edit_page),
         act("/schedules/{id}/edit", schedule_form.save),
-        show("/schedules/{id}/{action}", schedule_detail.sure_page),
+        show("/schedules/{id}/{action}", schedule_detail.confirm_page),
         act("/schedules/{id}/{action}", schedule_detail.act),
         show("/runs/{run:int}", runs.run_page),
         act("/runs/{run:int}/{action}", runs.act_on_run),
-        show("/inbox", runs.inbox_page),
-        show("/dead-letters", runs.dead_page),
-        act("/dead-letters", runs.bulk_dead),
+        show("/dead-letters", runs.dead_letters_page),
+        act("/dead-letters", runs.change_dead_letters),
+        *(show(page.path, page.view) for page in of_kinds),
     ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from duetime.dashboard.form_fields import usual_policy
-from duetime.dashboard.queries import remains_at, schedule_at
+from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
 from duetime.dashboard.request import Form, PageRequest, at
-from duetime.dashboard.schedule_list import BULK, Change, pictures_of
+from duetime.dashboard.schedule_list import BULK, Change, sparklines
 from duetime.engine.model import Run, Schedule, ScheduleState
 from duetime.engine.scheduler import Scheduler
-from duetime.rest.errors import refuse, taken
-from duetime.service.masking import MASK
+from duetime.service.errors import refuse, unwrap
+from duetime.service.masking import masking_of
 from duetime.service.presenters import (
     View,
     attempt_view,
@@ -34,50 +34,38 @@ ACTIONS: Final[dict[str, tuple[str, Change]]] = {
     "run": ("fired", Scheduler.run_now),
     "delete": ("deleted", Scheduler.delete),
 }
-ASKED_AGAIN: Final = ("cancel", "delete")
+CONFIRMED: Final = ("cancel", "delete")
 
 
-def schedule_page(visit: PageRequest) -> Response:
-    schedule = remains_at(visit)
+def schedule_page(request: PageRequest) -> Response:
+    schedule = schedule_or_tombstone(request)
     public_id, state = schedule.definition.public_id, schedule.progress.state
-    page = taken(
-        visit.scheduler.history(
-            visit.caller, public_id, limit=HISTORY, cursor=visit.asked("cursor") or None, count_to=0
+    page = unwrap(
+        request.scheduler.history(
+            request.caller, public_id, limit=HISTORY, cursor=request.parameter("cursor") or None, count_to=0
         )
     )
-    shape = schedule_shape(schedule, visit.zone)
-    instants = next_instants(schedule, visit.now, NEXT)
-    return visit.page(
+    shape = schedule_shape(schedule, request.zone)
+    instants = next_instants(schedule, request.now, NEXT)
+    return request.render(
         "schedule.html",
         it=shape,
-        payload=shown_payload(shape["payload"]) or {},
-        policy=_policy(schedule, usual_policy(visit.scheduler, schedule.definition.kind)),
-        next=[instant_view(instant, visit.zone) for instant in instants],
-        warnings=_warnings(visit, schedule) if instants else [],
-        drawn=pictures_of(visit, [schedule])[0],
-        runs=run_rows(visit, page.items),
+        payload=masking_of(schedule.definition.kind).hide_on_page(shape["payload"]) or {},
+        policy=_policy(schedule, usual_policy(request.scheduler, schedule.definition.kind)),
+        next=[instant_view(instant, request.zone) for instant in instants],
+        warnings=_warnings(request, schedule) if instants else [],
+        drawn=sparklines(request, [schedule])[0],
+        runs=run_rows(request, page.items),
         next_page=page.cursor,
-        first_page=bool(visit.asked("cursor")),
+        first_page=bool(request.parameter("cursor")),
         paused=state == ScheduleState.PAUSED,
         over=state in _OVER,
         deleted=state == ScheduleState.DELETED,
     )
 
 
-def _warnings(visit: PageRequest, schedule: Schedule) -> list[str]:
-    return [each.text for each in visit.call.services.schedule_warnings(schedule)]
-
-
-def shown_payload(payload: Any) -> Any:
-    """Redact the values of all headers, since any may be a credential. Other credentials are redacted already."""
-    if not isinstance(payload, dict):
-        return payload
-    shown = dict(payload)
-    if isinstance(payload.get("headers"), dict):
-        shown["headers"] = dict.fromkeys(payload["headers"], MASK)
-    if isinstance(payload.get("about"), dict):
-        shown["about"] = payload["about"] | {"payload": shown_payload(payload["about"].get("payload"))}
-    return shown
+def _warnings(request: PageRequest, schedule: Schedule) -> list[str]:
+    return [each.text for each in request.call.services.schedule_warnings(schedule)]
 
 
 def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
@@ -92,31 +80,31 @@ def _value(value: object) -> str:
     return "\u2013" if value is None else str(value) if isinstance(value, str) else json.dumps(value)
 
 
-def run_rows(visit: PageRequest, found: list[Run]) -> list[View]:
+def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
     """Return views of runs with their earlier attempts, which only retried runs have."""
-    shapes = run_shapes(visit.scheduler, found, visit.zone)
+    shapes = run_shapes(request.scheduler, found, request.zone)
     for run, shape in zip(found, shapes, strict=True):
-        tried = visit.scheduler.attempts(visit.caller, run.id) if run.attempt > 1 or run.deaths else []
-        shape["attempts"] = [attempt_view(each, visit.zone) for each in tried]
+        tried = request.scheduler.attempts(request.caller, run.id) if run.attempt > 1 or run.deaths else []
+        shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
     return shapes
 
 
 # -- actions --------------------------------------------------------------------------------------------------------
 
 
-def sure_page(visit: PageRequest) -> Response:
+def confirm_page(request: PageRequest) -> Response:
     """Render a page that asks for confirmation, which needs no JavaScript."""
-    action = visit.request.path_params["action"]
-    if action not in ASKED_AGAIN:
+    action = request.http.path_params["action"]
+    if action not in CONFIRMED:
         raise refuse("not_found", "There is no such page.")
-    return visit.page("sure.html", it=schedule_shape(schedule_at(visit), visit.zone), action=action)
+    return request.render("confirm.html", it=schedule_shape(schedule_at(request), request.zone), action=action)
 
 
-def act(visit: PageRequest, form: Form) -> Response:
-    action = visit.request.path_params["action"]
+def act(request: PageRequest, form: Form) -> Response:
+    action = request.http.path_params["action"]
     if action not in ACTIONS:
         raise refuse("not_found", "There is no such page.")
-    public_id = schedule_at(visit).definition.public_id
-    word, change = ACTIONS[action]
-    taken(change(visit.scheduler, visit.caller, public_id))
-    return visit.go("/schedules" if action == "delete" else at(public_id), did=word)
+    public_id = schedule_at(request).definition.public_id
+    done, change = ACTIONS[action]
+    unwrap(change(request.scheduler, request.caller, public_id))
+    return request.redirect("/schedules" if action == "delete" else at(public_id), did=done)

@@ -11,18 +11,16 @@ from zoneinfo import available_timezones
 from starlette.responses import Response
 
 from duetime.dashboard import form_fields
-from duetime.dashboard.form_fields import Values
+from duetime.dashboard.kind_forms import Values, form_of, may_create
 from duetime.dashboard.queries import schedule_at
-from duetime.dashboard.request import Form, PageRequest, at
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.dashboard.request import Form, PageRequest, at, status_of
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
-from duetime.kinds.jobs.kind import JobKind
-from duetime.rest.errors import answer_of
+from duetime.service.errors import err_of
 from duetime.service.presenters import View, preview_view, schedule_shape
 
-TITLES: Final = {"job": "Run a task", "prompt": "Wake an agent", "notification": "Tell a person"}
 FIRST: Final[Values] = {
     "when": "once",
     "run_at": "in 1 hour",
@@ -30,91 +28,93 @@ FIRST: Final[Values] = {
     "unit": "minutes",
     "expression": "0 9 * * 1-5",
 }
-LONGEST_NAME: Final = 80
 LONGEST_KEY: Final = 64
 LOOK: Final = "look"
 """The intent that a script sends while the user types: it returns only the preview part of the form."""
 SHOWN: Final = 5
+OVERLAPS: Final = {"skip": "skip", "queue": "wait in line", "allow": "run beside it"}
 
 
-def new_page(visit: PageRequest) -> Response:
-    kind = visit.asked("kind") if visit.asked("kind") in form_fields.KINDS else form_fields.KINDS[0]
+def _titles(request: PageRequest) -> dict[str, str]:
+    """Return what each kind that can be created here is called, by the name of the kind."""
+    specs = request.call.services.specs
+    return {name: spec.title or spec.name for name, spec in specs.items() if may_create(spec)}
+
+
+def _chosen_kind(request: PageRequest, kind: str) -> str:
+    titles = _titles(request)
+    return kind if kind in titles else next(iter(titles))
+
+
+def new_page(request: PageRequest) -> Response:
+    kind = _chosen_kind(request, request.parameter("kind"))
     empty = form_fields.read(Form([]), kind)
-    return _form(visit, kind, empty | FIRST | {"timezone": visit.zone}, key=token_hex(8))
+    return _form(request, kind, empty | FIRST | {"timezone": request.zone}, key=token_hex(8))
 
 
-def create(visit: PageRequest, form: Form) -> Response:
-    kind = form.one("kind") if form.one("kind") in form_fields.KINDS else form_fields.KINDS[0]
-    values, key = form_fields.read(form, kind), form.one("key")[:LONGEST_KEY]
-    if form.one("intent") == LOOK:
-        return _explained(visit, values)
-    if form.one("intent") == "preview":
-        return _form(visit, kind, values, key=key)
+def create(request: PageRequest, form: Form) -> Response:
+    kind = _chosen_kind(request, form.get("kind"))
+    values, key = form_fields.read(form, kind), form.get("key")[:LONGEST_KEY]
+    if form.get("intent") == LOOK:
+        return _explained(request, values)
+    if form.get("intent") == "preview":
+        return _form(request, kind, values, key=key)
     try:
-        made = visit.call.services.create(visit.caller, _new(visit, kind, values, key))
+        made = request.call.services.create(request.caller, _new(request, kind, values, key))
     except DuetimeError as error:
-        made = _err(error)
+        made = err_of(error)
     if isinstance(made, Err):
-        return _form(visit, kind, values, made, key=key)
-    return visit.go(at(made.value.schedule.definition.public_id), did="created")
+        return _form(request, kind, values, made, key=key)
+    return request.redirect(at(made.value.schedule.definition.public_id), did="created")
 
 
-def _new(visit: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
+def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
     """Build the schedule. Its idempotency key is form nonce + fingerprint, so a double submit creates one schedule."""
     timing = form_fields.timing(values)
     new = NewSchedule(
         kind=kind,
-        name=values["name"].strip() or _first_words(values, kind),
+        name=values["name"].strip() or form_of(kind).name_of(values) or kind,
         trigger_type=timing.type,
         trigger_config=timing.config,
-        payload=form_fields.payload(kind, values, {}),
+        payload=form_of(kind).payload(kind, values, {}),
         policy=form_fields.policy(values),
-        timezone=values["timezone"].strip() or visit.zone,
+        timezone=values["timezone"].strip() or request.zone,
     )
     return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
-
-
-def _first_words(values: Values, kind: str) -> str:
-    """Derive a name from the title, or from the text or the task; raise an error if that is empty too."""
-    said = {"job": "task", "prompt": "prompt", "notification": "message"}[kind]
-    words = values.get("title", "").split() or values[said].split()
-    if not words:
-        raise InvalidInput(f"{said}: must not be empty", field=said)
-    return " ".join(words)[:LONGEST_NAME]
 
 
 # -- editing --------------------------------------------------------------------------------------------------------
 
 
-def edit_page(visit: PageRequest) -> Response:
-    schedule = schedule_at(visit)
+def edit_page(request: PageRequest) -> Response:
+    schedule = schedule_at(request)
     kind = schedule.definition.kind
-    return _form(visit, kind, form_fields.values_of(schedule, _usual(visit, kind)), schedule=schedule)
+    return _form(request, kind, form_fields.values_of(schedule, _usual(request, kind)), schedule=schedule)
 
 
-def save(visit: PageRequest, form: Form) -> Response:
-    schedule = schedule_at(visit)
+def save(request: PageRequest, form: Form) -> Response:
+    schedule = schedule_at(request)
     kind, public_id = schedule.definition.kind, schedule.definition.public_id
     values = form_fields.read(form, kind)
-    version = form.one("version")
-    if form.one("intent") == LOOK:
-        return _explained(visit, values)
-    if form.one("intent") == "preview":
-        return _form(visit, kind, values, schedule=schedule, version=version)
+    version = form.get("version")
+    if form.get("intent") == LOOK:
+        return _explained(request, values)
+    if form.get("intent") == "preview":
+        return _form(request, kind, values, schedule=schedule, version=version)
     try:
-        changes = _changes(schedule, values, version, _usual(visit, kind))
+        changes = _changes(schedule, values, version, _usual(request, kind))
         if changes is None:
-            return visit.go(at(public_id), did="unchanged")
-        saved = visit.call.services.edit(visit.caller, schedule, changes)
+            return request.redirect(at(public_id), did="unchanged")
+        saved = request.call.services.edit(request.caller, schedule, changes)
     except DuetimeError as error:
-        saved = _err(error)
+        saved = err_of(error)
     if isinstance(saved, Err):
-        return _form(visit, kind, values, saved, schedule=schedule, version=version)
-    return visit.go(at(public_id), did="saved")
+        return _form(request, kind, values, saved, schedule=schedule, version=version)
+    return request.redirect(at(public_id), did="saved")
 
 
-def _usual(visit: PageRequest, kind: str) -> View:
-    return form_fields.usual_policy(visit.scheduler, kind)
+def _usual(request: PageRequest, kind: str) -> View:
+    return form_fields.usual_policy(request.scheduler, kind)
 
 
 def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> Changes | None:
@@ -127,8 +127,8 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
         timing = form_fields.timing(values)
         zone = values["timezone"].strip() or None
         given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": zone}
-    if kind in form_fields.PAYLOAD and form_fields.differing(before, values, form_fields.PAYLOAD[kind]):
-        given["payload"] = form_fields.payload(kind, values, json.loads(schedule.definition.payload))
+    if form_fields.differing(before, values, form_of(kind).fields):
+        given["payload"] = form_of(kind).payload(kind, values, json.loads(schedule.definition.payload))
     if changed := form_fields.differing(before, values, form_fields.POLICY):
         given["policy"] = form_fields.changed_policy(values, changed, usual)
     fits = version.isascii() and version.isdigit() and len(version) < 19
@@ -139,7 +139,7 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
 
 
 def _form(
-    visit: PageRequest,
+    request: PageRequest,
     kind: str,
     values: Values,
     err: Err | None = None,
@@ -148,58 +148,50 @@ def _form(
     version: str | None = None,
     key: str = "",
 ) -> Response:
-    """Render the form with what was typed, valid or not. What cannot be created here is said before anybody types."""
-    status = 200 if err is None else answer_of(err).status_code
-    foreseen = visit.call.services.hooks(kind).refusal() if schedule is None else None
-    told = err or foreseen
-    owner = visit.caller.owner if schedule is None else schedule.definition.owner
-    return visit.page(
+    """Render the form with what was typed, valid or not. A kind that cannot be created here says so at once."""
+    services, fields = request.call.services, form_of(kind)
+    problem = err or (services.hooks(kind).refusal() if schedule is None else None)
+    owner = request.caller.owner if schedule is None else schedule.definition.owner
+    return request.render(
         "form.html",
-        status,
+        200 if err is None else status_of(err),
         kind=kind,
-        titles=TITLES,
+        titles=_titles(request),
         values=values,
-        problem=None if told is None else told.message,
-        wrong=None if err is None else err.details.get("field"),
-        preview=_preview(visit, values),
-        it=None if schedule is None else schedule_shape(schedule, visit.zone),
+        problem=None if problem is None else problem.message,
+        wrong=None if err is None else fields.input_of(str(err.details.get("field"))),
+        preview=_preview(request, values),
+        it=None if schedule is None else schedule_shape(schedule, request.zone),
         version=version or (str(schedule.definition.version) if schedule is not None else ""),
         key=key,
-        tasks=visit.call.services.kind(JobKind).registry.describe(visit.caller) if kind == "job" else [],
-        agents=visit.house.agents(owner),
-        usual_agent=_usual_agent(visit, owner) if kind == "prompt" else "",
-        channels=visit.house.channels(owner),
+        form_template=fields.template,
+        named_by=fields.named_by_label,
+        own_policy=fields.own_policy,
+        topics=services.delivery_topics(owner),
         zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
         units=form_fields.UNITS,
+        usual=_usual(request, kind),
+        overlaps=OVERLAPS,
         policy_names=form_fields.POLICY,
-        how_is_set=any(values[name] for name in form_fields.POLICY if name != "deliver_to" or kind != "prompt"),
+        how_is_set=any(values[name] for name in form_fields.POLICY if name not in fields.own_policy),
+        **(fields.context(services, request.caller._replace(owner=owner)) if kind in services.kinds else {}),
     )
 
 
-def _usual_agent(visit: PageRequest, owner: str) -> str:
-    """Return the agent of a prompt that names none, as its kind decides."""
-    return visit.scheduler.kinds["prompt"].prepare({"prompt": "who?"}, visit.caller._replace(owner=owner)).subject
-
-
-def _explained(visit: PageRequest, values: Values) -> Response:
-    return visit.page(
-        "preview.html", alarms=(), preview=_preview(visit, values)
+def _explained(request: PageRequest, values: Values) -> Response:
+    return request.render(
+        "preview.html", alarms=(), preview=_preview(request, values)
     )  # no alarms, since this is requested at every pause in typing
 
 
-def _preview(visit: PageRequest, values: Values) -> View:
-    zone = values["timezone"].strip() or visit.zone
+def _preview(request: PageRequest, values: Values) -> View:
+    zone = values["timezone"].strip() or request.zone
     try:
         timing = form_fields.timing(values)
-        shown = visit.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN)
+        shown = request.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN)
     except DuetimeError as error:
-        shown = _err(error)
+        shown = err_of(error)
     if isinstance(shown, Err):
         return {"problem": shown.message}
     view = preview_view(shown.value.english, shown.value.instants, shown.value.warnings, zone)
     return view | {"problem": None}
-
-
-def _err(error: DuetimeError) -> Err:
-    field = getattr(error, "field", None)
-    return Err(error.code, error.message, {} if field is None else {"field": field})

@@ -1,19 +1,24 @@
-"""Renders templates to responses with headers that isolate the page from other sites."""
+"""Renders templates to responses with headers that isolate the page from other sites, and serves static files."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from duetime.dashboard.filters import FILTERS, took, visible
-from duetime.dashboard.static_files import address
+from duetime.dashboard.kind_styles import kind_class
 from duetime.http.middleware import LOOPBACK, host_name
+from duetime.service.kind_spec import known_specs
 
 FOLDER = Path(__file__).parent / "templates"
 POLICY = (
@@ -30,10 +35,27 @@ HEADERS = {
 }
 
 
+class KindTemplates(Mapping[str, BaseLoader]):
+    """The folders `templates` of the kinds that have a form or pages, by the name of the kind."""
+
+    def __getitem__(self, kind: str) -> BaseLoader:
+        spec = known_specs()[kind]
+        found = find_spec((spec.form or spec.pages).partition(":")[0])
+        if found is None or found.origin is None:
+            raise KeyError(kind)
+        return FileSystemLoader(Path(found.origin).parent / "templates")
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, spec in known_specs().items() if spec.form or spec.pages)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @lru_cache(maxsize=1)
 def templates() -> Environment:
     made = Environment(
-        loader=FileSystemLoader(FOLDER),
+        loader=ChoiceLoader([FileSystemLoader(FOLDER), PrefixLoader(KindTemplates())]),
         autoescape=True,
         finalize=visible,
         undefined=StrictUndefined,
@@ -41,7 +63,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= FILTERS
-    made.globals |= {"static": address, "took": took}
+    made.globals |= {"static": static_address, "took": took, "kind_class": kind_class}
     return made
 
 
@@ -60,3 +82,39 @@ def referrer_policy(scope: Scope) -> str:
 def is_https(scope: Scope) -> bool:
     """Check for HTTPS, here or at a proxy. Forging the header only yields a stricter page and an unusable cookie."""
     return scope["scheme"] == "https" or Headers(scope=scope).get("x-forwarded-proto", "") == "https"
+
+
+# -- static files ---------------------------------------------------------------------------------------------------
+
+STATIC_FOLDER = Path(__file__).parent / "static"
+TYPES = {"duetime.css": "text/css", "duetime.js": "text/javascript", "icon.svg": "image/svg+xml"}
+FOREVER = "public, max-age=31536000, immutable"
+
+
+class StaticFile(NamedTuple):
+    body: bytes
+    version: str
+
+
+@lru_cache(maxsize=len(TYPES))
+def read_static(name: str) -> StaticFile:
+    body = (STATIC_FOLDER / name).read_bytes()
+    return StaticFile(body, hashlib.sha256(body).hexdigest()[:12])
+
+
+def static_address(name: str) -> str:
+    """Return the URL with the version of the file, so that browsers may cache it forever."""
+    return f"/static/{name}?v={read_static(name).version}"
+
+
+async def serve_static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in TYPES:
+        return Response("There is no such file.", 404, media_type="text/plain")
+    kept = FOREVER if request.query_params.get("v") == read_static(name).version else "no-cache"
+    headers = {
+        "Cache-Control": kept,
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'",
+    }
+    return Response(read_static(name).body, media_type=TYPES[name], headers=headers)

@@ -20,8 +20,8 @@ from duetime.http.problems import is_api, refusal
 from duetime.http.sessions import NOBODY, Proofs, Sessions
 from duetime.security.claims import Grant, InvalidToken
 
-PAGES: Final = frozenset({"", "timeline", "schedules", "runs", "new", "inbox", "dead-letters", "sign-out"})
-"""First path segments of the pages: a new page does not accept sessions until it is listed here."""
+_pages: Final = {"", "timeline", "schedules", "runs", "new", "dead-letters", "sign-out"}
+"""First path segments of the pages: a new page does not accept sessions until it is listed here, or added."""
 PROOF: Final = "x-csrf-token"
 """The CSRF header that scripts of our pages send with a change; forms have a field instead."""
 SESSION: Final = "duetime.session"
@@ -127,7 +127,12 @@ def _names_a_token(headers: Headers) -> bool:
 
 
 def is_page(path: str) -> bool:
-    return path.startswith("/") and path.split("/", 2)[1] in PAGES
+    return path.startswith("/") and path.split("/", 2)[1] in _pages
+
+
+def add_page(path: str) -> None:
+    """Let a page accept sessions."""
+    _pages.add(path.split("/", 2)[1])
 
 
 def takes_sessions(path: str) -> bool:

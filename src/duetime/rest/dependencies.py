@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple
 
@@ -16,11 +16,6 @@ from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Call, Services
 
 Identify = Callable[[], Call]
-ForOwner = Callable[[str], Sequence[Mapping[str, str]]]
-
-
-def _none(_owner: str) -> Sequence[Mapping[str, str]]:
-    return ()
 
 
 class ApiContext(NamedTuple):
@@ -31,9 +26,6 @@ class ApiContext(NamedTuple):
     """Returns the caller of the current request."""
     trusting: bool = False
     """Whether there is no authentication: every caller counts as the user who runs the server."""
-    agents: ForOwner = _none
-    channels: ForOwner = _none
-    """Agents and channels of an owner, with only name and type: the rest of their settings is private."""
 
 
 async def context_of(request: Request) -> ApiContext:

@@ -14,6 +14,7 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.triggers import OnceTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
 from duetime.service.calendar_rules import Rule, last_of, local_start, rule_of
+from duetime.service.kind_spec import known_specs
 from duetime.service.masking import masking_of
 from duetime.service.presenters import reads_as, shortened
 from duetime.service.text import clean
@@ -144,6 +145,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
 def _description(schedule: Schedule) -> str:
     definition = schedule.definition
     payload = masking_of(definition.kind).hide_brief(json.loads(definition.payload), shortened) or {}
-    text = next((payload[name] for name in ("prompt", "message", "task", "url") if payload.get(name)), "")
+    spec = known_specs().get(definition.kind)
+    text = "" if spec is None else payload.get(spec.text) or ""
     lines = [f"{definition.kind} {definition.public_id}: {reads_as(definition.trigger)}", *str(text).splitlines()]
     return "\n".join(map(clean, lines))[:_LONGEST]

@@ -64,6 +64,8 @@ class KindSpec:
     """Dashboard routes of its own."""
     masking: str = ""
     """Masking of its payloads and results, where hiding values that look like credentials does not suffice."""
+    text: str = ""
+    """Payload field that a person reads, such as "message"."""
     recipient: str = ""
     """Payload field that names who receives the payload: masked values are not restored for another one."""
     colour: int = 0
@@ -156,6 +158,10 @@ class KindHooks:
 
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
         """Return warnings about messages that this kind delivers to an owner's topic."""
+        return []
+
+    def delivery_topics(self, owner: str) -> list[str]:
+        """Return the topics of an owner that this kind delivers messages to, as suggestions for `deliver_to`."""
         return []
 
     def list_notes(self) -> list[str]:

@@ -128,6 +128,9 @@ class Services:
         told = (each for hooks in self._all_hooks() for each in hooks.delivery_warnings(topic, definition.owner))
         return [each._replace(text=f"deliver_to: {each.text}") for each in told]
 
+    def delivery_topics(self, owner: str) -> list[str]:
+        return [topic for hooks in self._all_hooks() for topic in hooks.delivery_topics(owner)]
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def list_notes(self, kind: str | None) -> list[str]:

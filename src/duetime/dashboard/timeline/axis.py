@@ -14,7 +14,7 @@ class Zoom(NamedTuple):
     """How much of the future and of the past is shown, and how wide the bins are, in microseconds."""
 
     name: str
-    words: str
+    label: str
     ahead: int
     behind: int
     step: int
@@ -41,20 +41,20 @@ LETTER: Final = 6.5
 class Tick(NamedTuple):
     at: float
     """Percentage of the whole width."""
-    words: str
+    label: str
     major: bool
 
 
 class Day(NamedTuple):
     start: float
     width: float
-    words: str
+    label: str
     odd: str
     """`23 hours` or `25 hours` when the clocks change, else empty."""
 
-    def has_room(self, pixels: int, words: str) -> bool:
+    def has_room(self, pixels: int, label: str) -> bool:
         """Return whether a label fits below the day, in a drawing of this width."""
-        return LETTER * len(words) + 8 <= pixels * self.width / 100
+        return LETTER * len(label) + 8 <= pixels * self.width / 100
 
 
 class Window(NamedTuple):
@@ -89,8 +89,8 @@ class Window(NamedTuple):
             day = _day_of(edges[-1], self.zone)
             edges.append(_begin_of_day(day + 1, self.zone))
             start, end = edges[-2:]
-            words = _day_words(start, self.zone, now, short=self.zoom.step >= HOUR)
-            days.append(Day(*self._within(start, end), words, _odd(end - start)))
+            label = _day_label(start, self.zone, now, short=self.zoom.step >= HOUR)
+            days.append(Day(*self._within(start, end), label, _odd(end - start)))
         return days
 
     def _within(self, start: Instant, end: Instant) -> tuple[float, float]:
@@ -134,7 +134,7 @@ def _begin_of_day(day: int, zone: str) -> Instant:
     return Instant(wall_clock(zone).first_reach(day * DAY_SECONDS) * SECOND)
 
 
-def _day_words(midnight: Instant, zone: str, now: Instant, *, short: bool) -> str:
+def _day_label(midnight: Instant, zone: str, now: Instant, *, short: bool) -> str:
     days = _day_of(midnight, zone) - _day_of(now, zone)
     if days == 0 or (days in (-1, 1) and not short):
         return ("Yesterday", "Today", "Tomorrow")[days + 1]

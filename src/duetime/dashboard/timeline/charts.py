@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from duetime.dashboard.filters import local_words
+from duetime.dashboard.filters import local_time
+from duetime.dashboard.kind_styles import count_of, in_order, kind_class
 from duetime.dashboard.timeline.axis import Window
 from duetime.dashboard.timeline.bins import Density, Row
 from duetime.engine.clock import Instant
 from duetime.engine.store_interfaces import Trace
 from duetime.service.text import plural, span
 
-KINDS: Final = ("job", "prompt", "notification", "request")
 OUTCOMES: Final = (
     "completed",
     "running",
@@ -43,20 +43,26 @@ class Piece(NamedTuple):
     y: float
     height: float
     name: str
+    style: str
+    """CSS class of a status or of a kind."""
+
+
+def status_class(status: str) -> str:
+    return f"is-{status}"
 
 
 class Bar(NamedTuple):
     x: float
     width: float
     pieces: list[Piece]
-    words: str
+    label: str
     total: int
     start: Instant
 
 
 class Level(NamedTuple):
     y: float
-    words: str
+    label: str
 
 
 class Scale(NamedTuple):
@@ -68,10 +74,10 @@ class Scale(NamedTuple):
         return self.most > FEW
 
     def of(self, number: int) -> float:
-        room = self.height - 4
+        usable = self.height - 4
         if not self.by_powers:
-            return room * number / max(self.most, LOWEST)
-        return room * math.log10(1 + number) / math.log10(1 + self.most)
+            return usable * number / max(self.most, LOWEST)
+        return usable * math.log10(1 + number) / math.log10(1 + self.most)
 
     def levels(self) -> list[Level]:
         """Return a few round numbers, up to the largest count."""
@@ -99,19 +105,20 @@ def chart(density: Density, height: int, now: Instant) -> Chart:
         total = ahead.total() + before.total()
         if total:
             tall = max(LEAST, scale.of(total))
-            parts = [(name, before[name]) for name in OUTCOMES] + [(name, ahead[name]) for name in KINDS]
-            words, pieces = bin_words(view, bin, bin, before, ahead, now), _pieces(parts, total, tall, height)
-            bars.append(Bar(*place(view, bin), pieces, words, total, view.begin_of(bin)))
+            parts = [(name, status_class(name), before[name]) for name in OUTCOMES]
+            parts += [(kind, kind_class(kind), ahead[kind]) for kind in in_order(ahead)]
+            label, pieces = bin_label(view, bin, bin, before, ahead, now), _pieces(parts, total, tall, height)
+            bars.append(Bar(*place(view, bin), pieces, label, total, view.begin_of(bin)))
     return Chart(bars, scale.levels(), height, scale.by_powers)
 
 
-def _pieces(parts: Iterable[tuple[str, int]], total: int, tall: float, height: int) -> list[Piece]:
+def _pieces(parts: Iterable[tuple[str, str, int]], total: int, tall: float, height: int) -> list[Piece]:
     pieces, foot = [], float(height)
-    for name, number in parts:
+    for name, style, number in parts:
         if number:
             share = tall * number / total
             foot -= share
-            pieces.append(Piece(round(foot, 2), round(share, 2), name))
+            pieces.append(Piece(round(foot, 2), round(share, 2), name, style))
     return pieces
 
 
@@ -122,11 +129,11 @@ def place(window: Window, first: int, last: int | None = None) -> tuple[float, f
     return left, round(max(0.1, right - left - GAP), 3)
 
 
-def bin_words(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
-    told = [f"{number:,} {name}" for name, number in before.items()]
-    told += [plural(number, name) for name, number in ahead.items()]
-    begin = local_words(window.begin_of(first), window.zone, now)
-    return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(told)}"
+def bin_label(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
+    counts = [f"{number:,} {name}" for name, number in before.items()]
+    counts += [count_of(number, kind) for kind, number in ahead.items()]
+    begin = local_time(window.begin_of(first), window.zone, now)
+    return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(counts)}"
 
 
 # -- strip of one schedule ------------------------------------------------------------------------------------------
@@ -136,9 +143,10 @@ class Mark(NamedTuple):
     x: float
     width: float
     name: str
+    style: str
     strength: int
     """1 to 4, by the number of occurrences."""
-    words: str
+    label: str
 
 
 @dataclass
@@ -147,7 +155,7 @@ class _Stretch:
 
     first: int
     last: int
-    look: tuple[str, int]
+    look: tuple[str, str, int]
     before: Counter[str]
     ahead: Counter[str]
 
@@ -155,11 +163,12 @@ class _Stretch:
 def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
     """Build the marks of one schedule; adjacent bins that look alike share a mark."""
     nothing = Counter[str]()
+    ahead_look = (row.kind, kind_class(row.kind))
     drawn = [(bin, _worst(seen), seen, nothing) for bin, seen in sorted(row.past.items())]
-    drawn += [(bin, row.kind, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
+    drawn += [(bin, ahead_look, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
     stretches: list[_Stretch] = []
-    for bin, name, before, ahead in drawn:
-        look = (name, _strength(before.total() + ahead.total()))
+    for bin, name_and_style, before, ahead in drawn:
+        look = (*name_and_style, _strength(before.total() + ahead.total()))
         if not stretches or (stretches[-1].last, stretches[-1].look) != (bin - 1, look):
             stretches.append(_Stretch(bin, bin, look, Counter(), Counter()))
         stretch = stretches[-1]
@@ -170,12 +179,15 @@ def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
 
 
 def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:
-    words = bin_words(window, stretch.first, stretch.last, stretch.before, stretch.ahead, now)
-    return Mark(*place(window, stretch.first, stretch.last), *stretch.look, words)
+    label = bin_label(window, stretch.first, stretch.last, stretch.before, stretch.ahead, now)
+    x, width = place(window, stretch.first, stretch.last)
+    return Mark(x, width, *stretch.look, label)
 
 
-def _worst(outcomes: Counter[str]) -> str:
-    return max(outcomes, key=OUTCOMES.index)
+def _worst(outcomes: Counter[str]) -> tuple[str, str]:
+    """Return the worst status and its CSS class."""
+    status = max(outcomes, key=OUTCOMES.index)
+    return status, status_class(status)
 
 
 def _strength(number: int) -> int:
@@ -191,7 +203,7 @@ _SPARK_STEP = 100 / SPARKS
 
 class Spark(NamedTuple):
     bars: list[Bar]
-    words: str
+    label: str
 
 
 def sparks(traces: Sequence[Trace], now: Instant, zone: str) -> Spark:
@@ -202,13 +214,13 @@ def sparks(traces: Sequence[Trace], now: Instant, zone: str) -> Spark:
     first = SPARKS - len(latest)
     bars = [_spark(each, index, longest, now, zone) for index, each in enumerate(latest, first)]
     counts = Counter(each.status for each in latest)
-    told = ", ".join(f"{number} {name}" for name, number in counts.most_common())
-    return Spark(bars, f"Last {plural(len(latest), 'run')}: {told}" if latest else "No runs yet")
+    outcomes = ", ".join(f"{number} {name}" for name, number in counts.most_common())
+    return Spark(bars, f"Last {plural(len(latest), 'run')}: {outcomes}" if latest else "No runs yet")
 
 
 def _spark(trace: Trace, index: int, longest: int, now: Instant, zone: str) -> Bar:
     took = None if trace.started is None or trace.finished is None else trace.finished - trace.started
     tall = LEAST if took is None else LEAST + (SPARK_HEIGHT - LEAST) * math.sqrt(max(0, took) / longest)
-    words = f"{local_words(trace.due, zone, now)}: {trace.status}" + ("" if took is None else f", {span(took)}")
-    piece = Piece(round(SPARK_HEIGHT - tall, 2), round(tall, 2), trace.status)
-    return Bar(round(index * _SPARK_STEP, 3), round(_SPARK_STEP - 0.8, 3), [piece], words, 1, trace.due)
+    label = f"{local_time(trace.due, zone, now)}: {trace.status}" + ("" if took is None else f", {span(took)}")
+    piece = Piece(round(SPARK_HEIGHT - tall, 2), round(tall, 2), trace.status, status_class(trace.status))
+    return Bar(round(index * _SPARK_STEP, 3), round(_SPARK_STEP - 0.8, 3), [piece], label, 1, trace.due)

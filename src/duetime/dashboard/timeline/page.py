@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from duetime.dashboard.queries import Most, seen_in
+from duetime.dashboard.kind_styles import in_order, kind_class, plural_of
+from duetime.dashboard.queries import ReadLimits, occurrences_in
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
-from duetime.dashboard.timeline.charts import KINDS, Bar, Chart, chart, strip
+from duetime.dashboard.timeline.charts import Bar, Chart, chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.times.wall_clock import LAST_SECOND
 from duetime.service.presenters import instant_view
@@ -32,39 +33,40 @@ _SHADES: Final = (
 class Shade(NamedTuple):
     """An entry of the legend."""
 
-    name: str
-    words: str
+    style: str
+    label: str
     number: int
+    ahead: bool = False
 
 
-def timeline_page(visit: PageRequest) -> Response:
-    zoom = ZOOMS.get(visit.asked("span"), ZOOMS[USUAL])
-    view = window(zoom, visit.zone, visit.now, _start(visit))
-    owner = visit.asked("owner") or None
-    seen = seen_in(visit, view, Most(), owner if visit.caller.operator else None)
+def timeline_page(request: PageRequest) -> Response:
+    zoom = ZOOMS.get(request.parameter("span"), ZOOMS[USUAL])
+    view = window(zoom, request.zone, request.now, _start(request))
+    owner = request.parameter("owner") or None
+    seen = occurrences_in(request, view, ReadLimits(), owner if request.caller.operator else None)
     density = seen.density
     rows = density.busiest(ROWS)
-    drawn = chart(density, HEIGHT, visit.now)
+    drawn = chart(density, HEIGHT, request.now)
     ahead, before = density.totals()
-    return visit.page(
+    return request.render(
         "timeline.html",
         zoom=zoom,
         zooms=ZOOMS.values(),
         view=view,
         chart=drawn,
         legend=_legend(sum(ahead, Counter()), sum(before, Counter())),
-        days=view.days(visit.now),
-        rows=[(row, strip(row, view, visit.now)) for row in rows],
+        days=view.days(request.now),
+        rows=[(row, strip(row, view, request.now)) for row in rows],
         left=len(density.rows) - len(rows),
         number=sum(each.total() for each in ahead),
         number_past=sum(each.total() for each in before),
         about=density.about,
-        busiest=max(_ahead(drawn, visit.now) or drawn.bars, key=lambda bar: bar.total, default=None),
+        busiest=max(_ahead(drawn, request.now) or drawn.bars, key=lambda bar: bar.total, default=None),
         more_schedules=seen.more_schedules,
-        past_from=instant_view(seen.past_from, visit.zone),
-        here=view.place(visit.now),
+        past_from=instant_view(seen.past_from, request.zone),
+        here=view.place(request.now),
         starts=_starts(view),
-        moved=_start(visit) is not None,
+        moved=_start(request) is not None,
         inner=_finer(zoom),
         asked_owner=owner or "",
         zoomed=lambda bar: _second(Instant(bar.start + (zoom.step - _whole(_finer(zoom))) // 2)),
@@ -73,8 +75,8 @@ def timeline_page(visit: PageRequest) -> Response:
 
 def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
     """Return legend entries for what is present."""
-    entries = [Shade(names[0], words, sum(before[name] for name in names)) for words, names in _SHADES]
-    entries += [Shade(kind, f"{kind}s ahead", ahead[kind]) for kind in KINDS]
+    entries = [Shade(status_class(names[0]), label, sum(before[name] for name in names)) for label, names in _SHADES]
+    entries += [Shade(kind_class(kind), f"{plural_of(kind)} ahead", ahead[kind], True) for kind in in_order(ahead)]
     return [entry for entry in entries if entry.number]
 
 
@@ -82,9 +84,9 @@ def _ahead(drawn: Chart, now: Instant) -> list[Bar]:
     return [bar for bar in drawn.bars if bar.start >= now]
 
 
-def _start(visit: PageRequest) -> Instant | None:
+def _start(request: PageRequest) -> Instant | None:
     """Parse `from` as whole seconds since 1970; anything else means now."""
-    text = visit.asked("from")
+    text = request.parameter("from")
     fits = text.isascii() and text.isdigit() and len(text) <= 12
     return Instant(min(int(text), LAST_SECOND - 40 * 86_400) * SECOND) if fits else None
 

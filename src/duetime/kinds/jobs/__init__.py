@@ -18,6 +18,8 @@ SPEC = KindSpec(
     commands=(
         Command("job", "duetime.kinds.jobs.cli:app", "Jobs: add, edit, list, show, run, pause, cancel and more."),
     ),
+    form="duetime.kinds.jobs.form:FORM",
+    text="task",
     recipient="task",
     colour=1,
 )

@@ -22,6 +22,9 @@ SPEC = KindSpec(
             "inbox", "duetime.kinds.notifications.inbox_cli:app", "Notifications that arrived in the built-in inbox."
         ),
     ),
+    form="duetime.kinds.notifications.form:FORM",
+    pages="duetime.kinds.notifications.pages:PAGES",
+    text="message",
     recipient="topic",
     colour=3,
 )

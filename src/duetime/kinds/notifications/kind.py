@@ -97,6 +97,9 @@ class NotificationKind(KindHooks):
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
         return [] if self._make_service is None else self.service.warnings(topic, owner)
 
+    def delivery_topics(self, owner: str) -> list[str]:
+        return [each["name"] for each in self.describe_channels(owner)]
+
     def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
         return coming_elsewhere(self.service, caller, until, count, zone) if self._is_kept_elsewhere else NOWHERE
 

@@ -22,6 +22,8 @@ SPEC = KindSpec(
             "prompt", "duetime.kinds.prompts.cli:app", "Prompts for agents: add, edit, list, take, finish and more."
         ),
     ),
+    form="duetime.kinds.prompts.form:FORM",
+    text="prompt",
     recipient="agent",
     colour=2,
 )

@@ -11,5 +11,7 @@ SPEC = KindSpec(
     payload_fields="url, method, headers and so on",
     routes="duetime.kinds.requests.qstash_api.routes:routes",
     masking="duetime.kinds.requests.masking:MASKING",
+    form="duetime.kinds.requests.form:FORM",
+    text="url",
     colour=4,
 )

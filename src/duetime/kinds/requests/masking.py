@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from duetime.kinds.requests.wire import CALLBACKS, body_of
-from duetime.service.masking import PayloadMasking, masked, masked_base64, origin_of
+from duetime.service.masking import MASK, PayloadMasking, masked, masked_base64, origin_of
 
 _BASE64: Final = "body_base64"
 _BODIES = ("body", _BASE64)
@@ -32,6 +32,17 @@ class RequestMasking(PayloadMasking):
     def hide_brief(self, payload: Any, shorten: Callable[[Any], Any]) -> Any:
         """Hide first, since base64 that was cut cannot be decoded."""
         return shorten(self.hide(payload))
+
+    def hide_on_page(self, shown: Any) -> Any:
+        """Hide the values of all headers, since any may be a credential."""
+        if not isinstance(shown, dict):
+            return shown
+        shown = dict(shown)
+        if isinstance(shown.get("headers"), dict):
+            shown["headers"] = dict.fromkeys(shown["headers"], MASK)
+        if isinstance(shown.get("about"), dict):
+            shown["about"] = shown["about"] | {"payload": self.hide_on_page(shown["about"].get("payload"))}
+        return shown
 
     def hide_result(self, result: Any) -> Any:
         if isinstance(result, dict) and isinstance(result.get("body"), str):

@@ -1,0 +1,195 @@
+"""The part of the schedule form that belongs to a kind, and the standard one that is made from a payload model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import Caller
+from duetime.service.kind_spec import KindSpec, known_specs, load
+from duetime.service.masking import masked_payload, unmasked_payload
+from duetime.service.payload_model import PayloadField, fields_of
+from duetime.service.services import Services
+
+Values = dict[str, str]
+"""The texts of a form by the names of its fields."""
+LONGEST_NAME: Final = 80
+
+
+class KindForm:
+    """The fields of a kind's payload in the schedule form. This one has none."""
+
+    fields: tuple[str, ...] = ()
+    template: str = ""
+    """Template of the fields, such as `job/form.html` for a file in the folder `templates` beside the kind's form."""
+    named_by: tuple[str, ...] = ()
+    """Fields that a schedule without a name is named by: the first that is not empty. The last one must not be."""
+    named_by_label: str = "first words"
+    creates: bool = True
+    """Whether schedules of this kind are created in the dashboard as well as edited."""
+    own_policy: tuple[str, ...] = ()
+    """Fields of the policy that the template shows itself."""
+
+    def read(self, values: Values) -> dict[str, Any]:
+        """Return the payload fields; None stands for a field that is left out."""
+        return {name: values[name] or None for name in self.fields}
+
+    def show(self, payload: Mapping[str, Any]) -> Values:
+        """Return the form values of a payload, in which credentials are masked."""
+        return {name: text_of(payload.get(name)) for name in self.fields}
+
+    def context(self, services: Services, caller: Caller) -> dict[str, Any]:
+        """Return what the template needs further. The caller's owner is the one whom the schedule belongs to."""
+        return {}
+
+    def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the stored payload with the values of the form; parts that the form does not show are kept."""
+        shown = masked_payload(kind, dict(stored)) | self.read(values)
+        return restored(kind, {name: value for name, value in shown.items() if value is not None}, stored)
+
+    def values(self, kind: str, stored: Mapping[str, Any]) -> Values:
+        return self.show(masked_payload(kind, dict(stored)))
+
+    def name_of(self, values: Values) -> str:
+        """Return the name of a schedule that was given none; raise InvalidInput if there is nothing to name it by."""
+        texts = (" ".join(values[self.input_of(field)].split()) for field in self.named_by)
+        name = next(filter(None, texts), "")
+        if self.named_by and not name:
+            raise InvalidInput(f"{self.named_by[-1]}: must not be empty", field=self.named_by[-1])
+        return name[:LONGEST_NAME]
+
+    def input_of(self, field: str) -> str:
+        """Return the name of the input for a payload field."""
+        return field
+
+
+def form_of(kind: str) -> KindForm:
+    """Return the form of a kind: its own, the standard one, or one without fields."""
+    spec = known_specs().get(kind)
+    if spec is not None and spec.form:
+        form: KindForm = load(spec.form)
+        return form
+    return KindForm() if spec is None or not spec.payload else StandardForm(spec)
+
+
+def may_create(spec: KindSpec) -> bool:
+    return bool(spec.form or spec.payload) and form_of(spec.name).creates
+
+
+# -- the standard form ------------------------------------------------------------------------------------------------
+
+
+class Input(NamedTuple):
+    """A field of the standard form. `type` is text, number, checkbox or json."""
+
+    name: str
+    label: str
+    hint: str
+    type: str
+
+
+class StandardForm(KindForm):
+    """A form with one input for each field of a payload model."""
+
+    template = "standard_form.html"
+
+    def __init__(self, spec: KindSpec) -> None:
+        self._fields = fields_of(load(spec.payload))
+        self.fields = tuple(_PREFIX + each.name for each in self._fields)
+        texts = [each.name for each in self._fields if each.required and _input_type(each) == "text"]
+        named_by = spec.text or next(iter(texts), "")
+        self.named_by = (named_by,) if named_by else ()
+        self.named_by_label = named_by.replace("_", " ") or "kind"
+
+    def read(self, values: Values) -> dict[str, Any]:
+        return {each.name: _value(each, values[_PREFIX + each.name]) for each in self._fields}
+
+    def show(self, payload: Mapping[str, Any]) -> Values:
+        return {_PREFIX + each.name: _shown(each, payload.get(each.name, each.default)) for each in self._fields}
+
+    def input_of(self, field: str) -> str:
+        return _PREFIX + field if any(each.name == field for each in self._fields) else field
+
+    def context(self, services: Services, caller: Caller) -> dict[str, Any]:
+        return {"inputs": [_input(each) for each in self._fields]}
+
+
+_PREFIX: Final = "payload-"
+"""Begins the names of the standard form's inputs, which might otherwise be those of a trigger or a policy."""
+
+
+_TYPES: Final = {"string": "text", "integer": "number", "number": "number", "boolean": "checkbox"}
+
+
+def _input_type(field: PayloadField) -> str:
+    """Return the input for a type of JSON, or for an optional one; anything else is typed as JSON."""
+    parts = [part for part in field.type.schema.get("anyOf", [field.type.schema]) if part.get("type") != "null"]
+    optional = len(parts) < len(field.type.schema.get("anyOf", parts))
+    found = _TYPES.get(parts[0].get("type", ""), "json") if len(parts) == 1 else "json"
+    return "json" if optional and found == "checkbox" else found
+
+
+def _input(field: PayloadField) -> Input:
+    label = field.name.replace("_", " ")
+    hint = field.description
+    if not field.required and _input_type(field) != "checkbox":
+        hint = f"{hint} May be left empty: {json.dumps(field.default)}.".strip()
+    return Input(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field))
+
+
+def _value(field: PayloadField, text: str) -> Any:
+    """Return the value that was typed; an empty input means the default, and a required text may be empty."""
+    kind, name = _input_type(field), field.name
+    if kind == "checkbox":
+        return bool(text)
+    if not text.strip():
+        return "" if kind == "text" and field.required else None
+    if kind == "text":
+        return text
+    return number_of({name: text}, name) if kind == "number" else json_of({name: text}, name)
+
+
+def _shown(field: PayloadField, value: Any) -> str:
+    if _input_type(field) == "checkbox":
+        return "on" if value else ""
+    return "" if not field.required and value == field.default else text_of(value)
+
+
+# -- conversion of single values --------------------------------------------------------------------------------------
+
+
+def text_of(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def number_of(values: Values, name: str) -> float:
+    """Return a number, whole if it was typed as such."""
+    try:
+        number = float(values[name].strip())
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(f"{name}: must be a number such as 15", field=name)
+    return int(number) if number.is_integer() else number
+
+
+def json_of(values: Values, name: str, wanted: type[Any] | None = None) -> Any:
+    """Return the JSON that was typed, of any type or of the one that is wanted: list or dict."""
+    text = values[name].strip()
+    example = '["hello", 3]' if wanted is list else '{"words": 50}'
+    try:
+        value = json.loads(text) if text or wanted is None else wanted()
+    except (ValueError, RecursionError):
+        value, wanted = None, wanted or dict
+    if wanted is not None and not isinstance(value, wanted):
+        raise InvalidInput(f"{name}: must be JSON such as {example}", field=name)
+    return value
+
+
+def restored(kind: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace masked values by the stored ones."""
+    payload: dict[str, Any] = unmasked_payload(kind, dict(given), dict(stored))
+    return payload

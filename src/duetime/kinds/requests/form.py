@@ -1,0 +1,34 @@
+"""The dashboard's form of a request: its JSON without the parts that are never shown. Programs create requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from duetime.dashboard.kind_forms import KindForm, Values, json_of, restored
+from duetime.service.masking import refuse_other_places
+
+_HELD_BACK: Final = ("headers", "about")
+"""Parts that are never shown. Unless given anew they are kept, and then the destination may not change."""
+
+
+class RequestForm(KindForm):
+    fields = ("payload",)
+    template = "request/form.html"
+    creates = False
+
+    def show(self, payload: Mapping[str, Any]) -> Values:
+        seen = {name: value for name, value in payload.items() if name not in _HELD_BACK}
+        return {"payload": json.dumps(seen, indent=2, ensure_ascii=False)}
+
+    def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
+        given = json_of(values, "payload", dict)
+        held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in given}
+        changed = restored(kind, given, stored) | held
+        if any(held.values()):
+            refuse_other_places(kind, changed, stored)
+        return changed
+
+
+FORM = RequestForm()
