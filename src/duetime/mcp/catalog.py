@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from duetime.engine.errors import InvalidInput
 from duetime.mcp.prompts import Recipe, general_recipes
 from duetime.mcp.resource import Resource
+from duetime.mcp.standard_tools import standard_tools
 from duetime.mcp.tool import Tool
 from duetime.mcp.upcoming import upcoming_tool
 from duetime.service.kind_spec import KindSpec, load
@@ -38,7 +39,10 @@ def families_of(specs: Iterable[KindSpec]) -> tuple[str, ...]:
 
 
 def tools_of(spec: KindSpec) -> list[Tool]:
-    return _loaded([spec.tools])
+    """Return the tools of a kind, which are generated from its payload model if it brings none."""
+    if spec.tools or not spec.payload:
+        return _loaded([spec.tools])
+    return standard_tools(spec)
 
 
 def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = ()) -> Catalog:

@@ -52,8 +52,22 @@ DELIVERY: dict[str, Schema] = {
         )
     ),
 }
+TRIGGER_TYPE = text(
+    "once, interval, cron or rrule. Use once for a single time, interval for 'every N', cron for wall-clock times.",
+    enum=["once", "interval", "cron", "rrule"],
+)
+TRIGGER_CONFIG: Schema = {
+    "type": "object",
+    "description": (
+        'By type. once: {"run_at": "2026-02-05T15:00:00"} (ISO 8601; without offset it is read in the time zone). '
+        'interval: {"hours": 1} (seconds, minutes, hours, days, weeks; their sum). '
+        'cron: {"expression": "0 */2 * * *"} (minute hour day_of_month month day_of_week). '
+        'rrule: {"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T15:00:00"}. '
+        "All take start, end (ISO 8601) and jitter (seconds)."
+    ),
+}
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
-"""Statuses of jobs and prompts."""
+"""Statuses of schedules."""
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
 ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 WARNINGS: Schema = {
@@ -94,3 +108,40 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
 def with_warnings(structured: dict[str, Any], made: Created) -> dict[str, Any]:
     """Add warnings if the new schedule might not fire as meant, or its result might reach nobody."""
     return {**structured, "warnings": made.warning_texts} if made.warnings else structured
+
+
+_ANY = ["string", "number", "boolean", "array", "object", "null"]
+_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def flat_schema(schema: Schema, definitions: Schema | None = None, within: tuple[str, ...] = ()) -> Schema:
+    """Return a schema as clients of MCP understand it: with a type, without title and `$ref`, null in the type list."""
+    definitions = schema.get("$defs", definitions or {})
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name in within:
+            return {"type": "object"}
+        further = {key: value for key, value in schema.items() if key != "$ref"}
+        return flat_schema({**definitions[name], **further}, definitions, (*within, name))
+    if "anyOf" in schema:
+        parts = [flat_schema(part, definitions, within) for part in schema["anyOf"]]
+        some = [part for part in parts if part["type"] != "null"]
+        types = list(dict.fromkeys(name for part in parts for name in _types(part)))
+        described = {"description": schema["description"]} if "description" in schema else {}
+        return {**(some[0] if len(some) == 1 else {}), "type": types, **described}
+    flat = {key: value for key, value in schema.items() if key not in ("title", "default", "$defs", "const")}
+    if "const" in schema:
+        flat["enum"] = [schema["const"]]
+    if "type" not in flat:
+        named = list(dict.fromkeys(_JSON_TYPES[type(choice)] for choice in flat.get("enum", ())))
+        flat["type"] = (named[0] if len(named) == 1 else named) or _ANY
+    for key in ("items", "additionalProperties"):
+        if isinstance(flat.get(key), dict) and flat[key]:
+            flat[key] = flat_schema(flat[key], definitions, within)
+    if "properties" in flat:
+        flat["properties"] = {name: flat_schema(part, definitions, within) for name, part in flat["properties"].items()}
+    return flat
+
+
+def _types(schema: Schema) -> list[str]:
+    return schema["type"] if isinstance(schema["type"], list) else [schema["type"]]

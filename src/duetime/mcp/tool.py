@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from duetime.engine.errors import StoreUnavailable
+from duetime.engine.result import Err
+from duetime.service.errors import STORE_ERRORS
 from duetime.service.services import Call
 
 Schema = dict[str, Any]
@@ -40,6 +43,27 @@ class Tool:
     """Returns whether the call must wait before it can be answered; it is checked again until it returns False."""
 
 
+def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[Call, Arguments], Reply]:
+    """Return a ToolProblem, such as an unknown time zone, as a normal result with the key `error`."""
+
+    def answered(call: Call, given: Arguments) -> Reply:
+        try:
+            return answer(call, given)
+        except ToolProblem as problem:
+            return Reply({"error": str(problem)})
+
+    return answered
+
+
+def error_result(err: Err) -> Reply:
+    """Return an error as a result; raise store errors, whose messages may name files, for the operator's log."""
+    if err.code in STORE_ERRORS:
+        raise StoreUnavailable(err.message)
+    if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
+        return Reply({"error": "timeout_seconds: must be more than 0 and at most 2592000, such as 60"})
+    return Reply({"error": err.message})
+
+
 def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
     """Return the schema of a flat object without unknown properties."""
     return {
@@ -65,4 +89,4 @@ def number(description: str, **more: Any) -> Schema:
 def optional(schema: Schema) -> Schema:
     """Allow null, which means the same as an absent value."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return {**schema, "type": [*kinds, "null"]}
+    return schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}

@@ -2,88 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
-from duetime.engine.errors import StoreUnavailable
-from duetime.engine.model import Run, Schedule, status_of
+from duetime.engine.model import Run, Schedule
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
-from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
-from duetime.engine.validation import NewSchedule
+from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.kind import JobKind
 from duetime.mcp.resource import Resource
-from duetime.mcp.schemas import (
-    DELIVERY,
-    ERROR,
-    KEY,
-    NULLABLE_TIME,
-    POLICY,
-    STATUSES,
-    WARNINGS,
-    ZONE,
-    policy_of,
-    with_owner,
-    with_warnings,
-    zone_of,
+from duetime.mcp.schemas import DELIVERY, ERROR, KEY, POLICY, TRIGGER_CONFIG, TRIGGER_TYPE, ZONE, zone_of
+from duetime.mcp.standard_tools import (
+    CREATED,
+    LIST_INPUT,
+    cancel,
+    create,
+    list_output,
+    list_schedules,
+    summary,
+    summary_schema,
 )
 from duetime.mcp.tool import (
     Arguments,
     Reply,
-    Schema,
     Tool,
-    ToolProblem,
+    error_result,
+    errors_as_results,
     number,
     object_schema,
     optional,
     result_schema,
     text,
 )
-from duetime.service.errors import STORE_ERRORS
-from duetime.service.presenters import instant_view, trigger_shape
+from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-
-
-def _failed(err: Err) -> Reply:
-    """Return an error as a result; raise store errors, whose messages may name files, for the operator's log."""
-    if err.code in STORE_ERRORS:
-        raise StoreUnavailable(err.message)
-    if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
-        return Reply({"error": "timeout_seconds: must be more than 0 and at most 2592000, such as 60"})
-    return Reply({"error": err.message})
-
-
-def _told(answer: Callable[[Call, Arguments], Reply]) -> Callable[[Call, Arguments], Reply]:
-    """Return a ToolProblem, such as an unknown time zone, as a result, like every other error of this family."""
-
-    @wraps(answer)
-    def answered(call: Call, given: Arguments) -> Reply:
-        try:
-            return answer(call, given)
-        except ToolProblem as problem:
-            return Reply({"error": str(problem)})
-
-    return answered
-
-
-def summary(schedule: Schedule, zone: str) -> dict[str, Any]:
-    definition, progress = schedule
-    return {
-        "job_id": definition.public_id,
-        "name": definition.name,
-        "status": status_of(progress),
-        "trigger_type": trigger_shape(definition.trigger)["type"],  # also of a trigger that is no longer valid
-        "next_run": instant_view(progress.next, zone),
-        "run_count": progress.run_count,
-        "last_run": instant_view(progress.last_run, zone),
-        "last_status": progress.last_status,
-    }
 
 
 def detail(schedule: Schedule, zone: str) -> dict[str, Any]:
     definition, progress = schedule
-    short = summary(schedule, zone)
+    short = summary(schedule, zone, "job_id")
     return {
         **{name: short[name] for name in ("job_id", "name", "status", "trigger_type")},
         "created_at": instant_view(definition.created, zone),
@@ -109,60 +65,22 @@ def history_row(run: Run, zone: str) -> dict[str, Any]:
     return row
 
 
-@_told
+@errors_as_results
 def schedule_job(call: Call, given: Arguments) -> Reply:
-    zone = zone_of(call, given)
-    new = NewSchedule(
-        kind="job",
-        name=given["name"],
-        trigger_type=given["trigger_type"],
-        trigger_config=given["trigger_config"],
-        payload={"task": given["task"], "args": given.get("args", []), "kwargs": given.get("kwargs", {})},
-        policy=policy_of(given),
-        timezone=zone,
-        idempotency_key=given.get("idempotency_key"),
-    )
-    made = call.services.create(call.caller, new)
-    if isinstance(made, Err):
-        return _failed(made)
-    view = summary(made.value.schedule, zone)
-    answer = {name: view[name] for name in ("job_id", "name", "next_run", "status")}
-    return Reply(with_warnings(answer, made.value))
+    payload = {"task": given["task"], "args": given.get("args", []), "kwargs": given.get("kwargs", {})}
+    return create(call, given, "job", payload, "job_id")
 
 
-@_told
+@errors_as_results
 def list_jobs(call: Call, given: Arguments) -> Reply:
-    zone = zone_of(call, given)
-    status = given.get("status")
-    if status is not None and status not in STATUSES:
-        return Reply({"error": f"Unknown status: {status}"})
-    query = ScheduleQuery(
-        kind="job", status=status, limit=given.get("limit", 100), cursor=given.get("cursor"), count_to=EVERY_ONE
-    )
-    page = call.scheduler.search(call.caller, query)
-    if isinstance(page, Err):
-        return _failed(page)
-    found = page.value
-    rows = [with_owner(call, summary(item, zone), item.definition.owner) for item in found.items]
-    answer: dict[str, Any] = {"jobs": rows, "total": found.total}
-    return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
+    return list_schedules(call, given, "job", "jobs", "job_id")
 
 
 def cancel_job(call: Call, given: Arguments) -> Reply:
-    job_id = given["job_id"]
-    result = call.scheduler.cancel(call.caller, job_id, "job")
-    if not isinstance(result, Err):
-        return Reply({"cancelled": True, "job_id": job_id})
-    if result.code == "not_found":
-        return Reply({"cancelled": False})
-    if result.code == "not_possible":
-        found = call.scheduler.find(call.caller, job_id, "job")
-        status = "finished" if found is None else status_of(found.progress)
-        return Reply({"cancelled": False, "job_id": job_id, "error": f"Job already {status}: {job_id}"})
-    return _failed(result)
+    return cancel(call, given["job_id"], "job", "job_id")
 
 
-@_told
+@errors_as_results
 def job_status(call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
     found = call.scheduler.find(call.caller, given["job_id"], "job")
@@ -178,14 +96,14 @@ def list_tasks(call: Call, given: Arguments) -> Reply:
     return Reply({"tasks": tasks, "total": len(tasks)})
 
 
-@_told
+@errors_as_results
 def preview_schedule(call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
     shown = call.scheduler.preview(
         given["trigger_type"], given["trigger_config"], timezone=zone, count=given.get("count", 5)
     )
     if isinstance(shown, Err):
-        return _failed(shown)
+        return error_result(shown)
     preview = shown.value
     instants = [{"utc": instant_view(each, "UTC"), "local": instant_view(each, zone)} for each in preview.instants]
     return Reply({"reads_as": preview.english, "next": instants, "timezone": zone, "warnings": preview.warnings})
@@ -194,30 +112,7 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
 # Tool definitions.
 
 JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
-SUMMARY: dict[str, Schema] = {
-    "job_id": {"type": "string"},
-    "name": {"type": "string"},
-    "status": {"type": "string", "description": ", ".join(STATUSES)},
-    "trigger_type": {"type": "string"},
-    "next_run": NULLABLE_TIME,
-    "run_count": {"type": "integer", "description": "Executed occurrences; retries, missed and skipped do not count."},
-    "last_run": NULLABLE_TIME,
-    "last_status": {"type": ["string", "null"], "description": "How the latest run ended."},
-}
-TRIGGER_TYPE = text(
-    "once, interval, cron or rrule. Use once for a single time, interval for 'every N', cron for wall-clock times.",
-    enum=["once", "interval", "cron", "rrule"],
-)
-TRIGGER_CONFIG: Schema = {
-    "type": "object",
-    "description": (
-        'By type. once: {"run_at": "2026-02-05T15:00:00"} (ISO 8601; without offset it is read in the time zone). '
-        'interval: {"hours": 1} (seconds, minutes, hours, days, weeks; their sum). '
-        'cron: {"expression": "0 */2 * * *"} (minute hour day_of_month month day_of_week). '
-        'rrule: {"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T15:00:00"}. '
-        "All take start, end (ISO 8601) and jitter (seconds)."
-    ),
-}
+SUMMARY = summary_schema("job_id")
 
 TOOLS = [
     Tool(
@@ -248,16 +143,7 @@ TOOLS = [
             },
             ("name", "task", "trigger_type", "trigger_config"),
         ),
-        output=result_schema(
-            {
-                "job_id": {"type": "string"},
-                "name": {"type": "string"},
-                "next_run": NULLABLE_TIME,
-                "status": {"type": "string"},
-                "warnings": WARNINGS,
-                "error": ERROR,
-            }
-        ),
+        output=result_schema({"job_id": {"type": "string"}, **CREATED}),
         answer=schedule_job,
     ),
     Tool(
@@ -267,22 +153,8 @@ TOOLS = [
             "List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is "
             "pending; the status failed also matches a recurring job whose latest run failed."
         ),
-        input=object_schema(
-            {
-                "status": optional(text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES))),
-                "limit": optional(number("How many at most; 100 if absent.", minimum=1, maximum=1000)),
-                "cursor": optional(text("next_cursor of the previous page.")),
-                "timezone": ZONE,
-            }
-        ),
-        output=result_schema(
-            {
-                "jobs": {"type": "array", "items": {"type": "object", "properties": SUMMARY}},
-                "total": {"type": "integer", "description": "All that match, not only this page."},
-                "next_cursor": {"type": "string", "description": "Present when there is more."},
-                "error": ERROR,
-            }
-        ),
+        input=object_schema(LIST_INPUT),
+        output=list_output("jobs", SUMMARY),
         answer=list_jobs,
         read_only=True,
         idempotent=True,

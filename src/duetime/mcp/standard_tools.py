@@ -1,0 +1,238 @@
+"""Standard tools: schedule, list and cancel. A kind with a payload model and no tools of its own gets all three."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from duetime.engine.model import Schedule, status_of
+from duetime.engine.result import Err
+from duetime.engine.store import EVERY_ONE, ScheduleQuery
+from duetime.engine.validation import NewSchedule
+from duetime.mcp.schemas import (
+    DELIVERY,
+    ERROR,
+    KEY,
+    NULLABLE_TIME,
+    POLICY,
+    STATUSES,
+    TRIGGER_CONFIG,
+    TRIGGER_TYPE,
+    WARNINGS,
+    ZONE,
+    flat_schema,
+    policy_of,
+    with_owner,
+    with_warnings,
+    zone_of,
+)
+from duetime.mcp.tool import (
+    Arguments,
+    Reply,
+    Schema,
+    Tool,
+    error_result,
+    errors_as_results,
+    number,
+    object_schema,
+    optional,
+    result_schema,
+    text,
+)
+from duetime.service.kind_spec import KindSpec, load
+from duetime.service.payload_model import PayloadField, fields_of
+from duetime.service.presenters import instant_view, trigger_shape
+from duetime.service.services import Call
+
+LIST_INPUT: dict[str, Schema] = {
+    "status": optional(text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES))),
+    "limit": optional(number("How many at most; 100 if absent.", minimum=1, maximum=1000)),
+    "cursor": optional(text("next_cursor of the previous page.")),
+    "timezone": ZONE,
+}
+CREATED: dict[str, Schema] = {
+    "name": {"type": "string"},
+    "next_run": NULLABLE_TIME,
+    "status": {"type": "string"},
+    "warnings": WARNINGS,
+    "error": ERROR,
+}
+
+
+def summary_schema(id_name: str = "id") -> dict[str, Schema]:
+    """Return the schema of `summary`."""
+    counted = "Executed occurrences; retries, missed and skipped do not count."
+    return {
+        id_name: {"type": "string"},
+        "name": {"type": "string"},
+        "status": {"type": "string", "description": ", ".join(STATUSES)},
+        "trigger_type": {"type": "string"},
+        "next_run": NULLABLE_TIME,
+        "run_count": {"type": "integer", "description": counted},
+        "last_run": NULLABLE_TIME,
+        "last_status": {"type": ["string", "null"], "description": "How the latest run ended."},
+    }
+
+
+def summary(schedule: Schedule, zone: str, id_name: str = "id") -> dict[str, Any]:
+    definition, progress = schedule
+    return {
+        id_name: definition.public_id,
+        "name": definition.name,
+        "status": status_of(progress),
+        "trigger_type": trigger_shape(definition.trigger)["type"],  # also of a trigger that is no longer valid
+        "next_run": instant_view(progress.next, zone),
+        "run_count": progress.run_count,
+        "last_run": instant_view(progress.last_run, zone),
+        "last_status": progress.last_status,
+    }
+
+
+def list_output(plural: str, row: Mapping[str, Schema]) -> Schema:
+    """Return the schema of the result of `list_schedules`."""
+    return result_schema(
+        {
+            plural: {"type": "array", "items": {"type": "object", "properties": dict(row)}},
+            "total": {"type": "integer", "description": "All that match, not only this page."},
+            "next_cursor": {"type": "string", "description": "Present when there is more."},
+            "error": ERROR,
+        }
+    )
+
+
+def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
+    """Create a schedule by the arguments that all kinds have in common."""
+    zone = zone_of(call, given)
+    new = NewSchedule(
+        kind=kind,
+        name=given["name"],
+        trigger_type=given["trigger_type"],
+        trigger_config=given["trigger_config"],
+        payload=payload,
+        policy=policy_of(given),
+        timezone=zone,
+        idempotency_key=given.get("idempotency_key"),
+    )
+    made = call.services.create(call.caller, new)
+    if isinstance(made, Err):
+        return error_result(made)
+    view = summary(made.value.schedule, zone, id_name)
+    return Reply(with_warnings({name: view[name] for name in (id_name, "name", "next_run", "status")}, made.value))
+
+
+def list_schedules(call: Call, given: Arguments, kind: str, plural: str, id_name: str = "id") -> Reply:
+    zone, status = zone_of(call, given), given.get("status")
+    if status is not None and status not in STATUSES:
+        return Reply({"error": f"Unknown status: {status}"})
+    limit, cursor = given.get("limit", 100), given.get("cursor")
+    query = ScheduleQuery(kind=kind, status=status, limit=limit, cursor=cursor, count_to=EVERY_ONE)
+    page = call.scheduler.search(call.caller, query)
+    if isinstance(page, Err):
+        return error_result(page)
+    found = page.value
+    rows = [with_owner(call, summary(item, zone, id_name), item.definition.owner) for item in found.items]
+    answer: dict[str, Any] = {plural: rows, "total": found.total}
+    return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
+
+
+def cancel(call: Call, public_id: str, kind: str, id_name: str = "id") -> Reply:
+    result = call.scheduler.cancel(call.caller, public_id, kind)
+    if not isinstance(result, Err):
+        return Reply({"cancelled": True, id_name: public_id})
+    if result.code == "not_found":
+        return Reply({"cancelled": False})
+    if result.code == "not_possible":
+        found = call.scheduler.find(call.caller, public_id, kind)
+        status = "finished" if found is None else status_of(found.progress)
+        error = f"{kind.capitalize()} already {status}: {public_id}"
+        return Reply({"cancelled": False, id_name: public_id, "error": error})
+    return error_result(result)
+
+
+# -- the tools of a payload model -------------------------------------------------------------------------------------
+
+
+class Argument(NamedTuple):
+    """A payload field as an argument. Its name differs where the tool has an argument of that name already."""
+
+    name: str
+    field: PayloadField
+
+
+def standard_tools(spec: KindSpec) -> list[Tool]:
+    """Return schedule, list and cancel of a kind. Its payload fields are arguments beside those that all kinds have."""
+    kind, plural = spec.name, spec.plural
+    create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", f"cancel_{kind}"
+    when = {"name": text("Human-readable name."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
+    options = {
+        "max_runs": optional(number("Ends it after so many runs; without it there is no end.")),
+        "timezone": ZONE,
+        **POLICY,
+        **DELIVERY,
+        "idempotency_key": KEY,
+    }
+    arguments = [
+        Argument(f"{kind}_{field.name}" if field.name in when | options else field.name, field)
+        for field in fields_of(load(spec.payload))
+    ]
+    flat = {each.name: flat_schema(each.field.schema) for each in arguments}
+    inputs = {each.name: flat[each.name] if each.field.required else optional(flat[each.name]) for each in arguments}
+    required = (*when, *(each.name for each in arguments if each.field.required))
+    schedule_id = text(f"The id that {create_name} returned; {list_name} shows it too.")
+    return [
+        Tool(
+            name=create_name,
+            title=f"Schedule a {kind}",
+            description=(
+                f"{spec.title or f'Schedule a {kind}'}: once, at intervals, by cron or by a recurrence rule. "
+                f"Returns the id that {cancel_name} takes. Afterwards tell the user the local time that "
+                f"next_run shows, and any warnings. Each call creates a new {kind} unless an idempotency_key is given."
+            ),
+            input=object_schema({**when, **inputs, **options}, required),
+            output=result_schema({"id": {"type": "string"}, **CREATED}),
+            answer=errors_as_results(partial(_schedule, kind, arguments)),
+        ),
+        Tool(
+            name=list_name,
+            title=f"List {plural}",
+            description=(
+                f"List the caller's scheduled {plural}, newest last, optionally by status. One that recurs is pending "
+                "between two runs; the status failed also matches one whose latest run failed."
+            ),
+            input=object_schema(LIST_INPUT),
+            output=list_output(plural, summary_schema()),
+            answer=errors_as_results(lambda call, given: list_schedules(call, given, kind, plural)),
+            read_only=True,
+            idempotent=True,
+            lists_schedules=True,
+        ),
+        Tool(
+            name=cancel_name,
+            title=f"Cancel a {kind}",
+            description=(
+                f"Cancel a {kind} for good: it will not run again, and a run in progress is asked to stop. Ask the "
+                f"user which one is meant when several could be; {list_name} shows the ids. Cancelling twice is no "
+                "error."
+            ),
+            input=object_schema({"id": schedule_id}, ("id",)),
+            output=result_schema(
+                {"cancelled": {"type": "boolean"}, "id": {"type": "string"}, "error": ERROR}, ("cancelled",)
+            ),
+            answer=partial(_cancel, kind, list_name),
+            destructive=True,
+            idempotent=True,
+        ),
+    ]
+
+
+def _schedule(kind: str, arguments: list[Argument], call: Call, given: Arguments) -> Reply:
+    given_fields = [each for each in arguments if each.name in given or each.field.required]
+    return create(call, given, kind, {each.field.name: given.get(each.name) for each in given_fields})
+
+
+def _cancel(kind: str, list_name: str, call: Call, given: Arguments) -> Reply:
+    reply = cancel(call, given["id"], kind)
+    if reply.structured["cancelled"] or "error" in reply.structured:
+        return reply
+    return Reply({"cancelled": False, "error": f"No {kind} has the id {given['id']}; {list_name} shows the ids."})
