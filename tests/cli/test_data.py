@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import stat
 import subprocess
@@ -20,7 +19,7 @@ from duetime.app import build
 from duetime.cli.main import COMMANDS
 from duetime.engine.clock import DAY, Instant
 from duetime.settings import Settings
-from tests.support.cli import Cli, environment
+from tests.support.cli import Cli, environment, processor_seconds
 from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
@@ -189,18 +188,9 @@ def test_every_command_has_help_of_one_style_and_takes_json(cli: Cli, words: tup
 def test_commands_start_quickly(cli: Cli, tmp_path: Path) -> None:
     """Measured on the processor, since nothing else is steady; the best of a few."""
     assert cli(*ADD).code == 0
-    best = min(_cpu(tmp_path, "job", "list", "--db", "my.db") for _ in range(5))
-    python = min(_cpu(tmp_path, "--version") for _ in range(3))
+    best = min(processor_seconds(tmp_path, "-m", "duetime", "job", "list", "--db", "my.db") for _ in range(5))
+    python = min(processor_seconds(tmp_path, "-m", "duetime", "--version") for _ in range(3))
     assert best < 0.3 or best < 4 * python
-
-
-def _cpu(folder: Path, *arguments: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "duetime", *arguments], cwd=folder, env=environment(), capture_output=True, check=True
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_a_name_that_only_one_has_is_as_good_as_an_id(cli: Cli) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from duetime.app import App
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Result
@@ -17,6 +16,9 @@ from duetime.terminal import output
 from duetime.terminal.output import ahead, clean, coming
 from duetime.terminal.schedules.kind_view import Words
 from duetime.terminal.schedules.options import When
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 
 def service_of(room: App, words: Words) -> NotificationService | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from duetime.app import App
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store_interfaces import RemoteKind
@@ -21,6 +20,9 @@ from duetime.terminal.schedules.kind_view import Words
 from duetime.terminal.schedules.lookup import found, found_here, kept_elsewhere
 from duetime.terminal.schedules.read import Id
 from duetime.terminal.typer_ext import PlainCommand
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from duetime.app import App
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.policy.options import policy_for_ending
@@ -18,6 +17,9 @@ from duetime.terminal.output import clean, coming, schedule_document
 from duetime.terminal.schedules.kind_view import Words
 from duetime.terminal.schedules.lookup import found_here
 from duetime.terminal.schedules.options import When
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 
 def add_schedule(room: App, new: NewSchedule, warnings: Sequence[str], json_: bool) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from duetime.app import App
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.result import Err
@@ -17,6 +17,9 @@ from duetime.kinds.notifications.service import KIND as NOTIFICATION
 from duetime.service.calls import LOCAL, Refused, taken
 from duetime.terminal.context import again
 from duetime.terminal.schedules.kind_view import Words
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 PAGE = 1000
 MOST_NAMED = 5

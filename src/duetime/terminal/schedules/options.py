@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duetime.app import App
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.times import read_time
 from duetime.engine.times.zones import known_zone
 from duetime.service.calls import trigger_of
 from duetime.terminal.context import Zone, duration
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 Key = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Adding twice with one key adds once.")]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What people call it.")]

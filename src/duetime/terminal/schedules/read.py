@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duetime.app import App
 from duetime.engine.model import Run
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import Page, ScheduleQuery
@@ -22,6 +21,9 @@ from duetime.terminal.schedules.kind_view import Words
 from duetime.terminal.schedules.lookup import PAGE, found_here
 from duetime.terminal.schedules.tables import print_runs, print_schedule, print_schedules
 from duetime.terminal.typer_ext import PlainCommand
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it, or a name that only one has.")]
 Status = Annotated[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from duetime.app import App
+from typing import TYPE_CHECKING
+
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Cause, Progress, Run, Schedule, ScheduleState
@@ -23,6 +24,9 @@ from duetime.terminal.output import (
     span,
 )
 from duetime.terminal.schedules.kind_view import Words
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": READABLE}
 """Run count, last status and a common owner are left out before the texts beside them are cut."""
