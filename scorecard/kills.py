@@ -25,7 +25,7 @@ from duetime.engine.model import RunStatus
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
-from duetime.stores.queries import load_migrations
+from duetime.stores.search import load_migrations
 from duetime.testing import SettableClock
 from scorecard import kill_child
 from scorecard.kill_child import STATEMENT, STATEMENTS, TASK, Order, Scene

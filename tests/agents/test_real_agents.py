@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from duetime.engine.usage import Left
+from duetime.engine.model import Left
 from duetime.kinds import load_specs
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.transcript import without_prefix

@@ -7,7 +7,7 @@ from typing import Any
 from duetime.engine.kind import StopReason
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
-from duetime.engine.worker.suspects import IDLE
+from duetime.engine.worker.poison import IDLE
 from duetime.engine.worker.worker import Worker
 from tests.faults.conftest import RealStore
 from tests.faults.test_worker_steps import CLOCK, dies, due, finish, make_fast, worker_on

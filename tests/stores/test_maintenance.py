@@ -16,7 +16,7 @@ from duetime.engine.policy import changes
 from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
-from duetime.stores.queries import load_migrations, load_queries
+from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.store import SqliteStore
 from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once

@@ -16,7 +16,7 @@ from duetime.engine.store import ClaimRequest
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL as POSTGRES_SQL
-from duetime.stores.queries import load_migrations
+from duetime.stores.search import load_migrations
 from duetime.stores.sqlite.store import SQL as SQLITE_SQL
 from duetime.stores.sqlite.store import SqliteStore
 from tests.stores.conftest import Engine, Opener

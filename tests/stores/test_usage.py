@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from duetime.engine.clock import DAY, Instant
-from duetime.engine.usage import Cap, Left, Used
+from duetime.engine.model import Cap, Left, Used
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0
 

@@ -13,9 +13,8 @@ import pytest
 from duetime.engine.clock import SystemClock
 from duetime.engine.outcome import Completed, Outcome
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.channels.router import ChannelSpec, RoutingCourier
 from duetime.kinds.notifications.delivery import Parcel
-from duetime.kinds.notifications.router import RoutingCourier
 
 FULL: dict[str, Any] = {
     "message": 'Größe: "5 < 6" & \\ {id}\nWater the plants 🌱',

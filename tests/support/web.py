@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from duetime.app import App, build, web
 from duetime.engine.clock import Clock
-from duetime.http.limits import connection_limits
+from duetime.http.connection_limits import connection_limits
 from duetime.http.server import HttpServer, listen
 from duetime.security.tokens import Tokens
 from duetime.settings import Settings

@@ -11,18 +11,29 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.fair_share import Turns
-from duetime.engine.model import LEASE, Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.engine.model import (
+    LEASE,
+    Attempt,
+    Cap,
+    DueEntry,
+    Left,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    Used,
+    WorkerId,
+    WorkerRow,
+)
 from duetime.engine.policy.changes import Change, Decision
-from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.claim import Answers, Claim, Question
 from duetime.engine.policy.create import Draft
-from duetime.engine.policy.evaluation import Answers, Question
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.result import Result
 from duetime.engine.store_interfaces import Figures, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
-from duetime.engine.usage import Cap, Left, Used
 
 T = TypeVar("T")
 

@@ -7,6 +7,7 @@ is closed. If all are authenticated, the owner with the most connections loses i
 from __future__ import annotations
 
 import ipaddress
+import resource
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,36 @@ from typing import Final, Protocol
 
 from starlette.types import Scope
 
-from duetime.http.descriptors import reserve_of, soft_limit
+from duetime.service.owner_limits import Shares
+from duetime.settings import Settings
+
+# Limits on file descriptors: of this process, and those that connections may not use.
+
+TARGET: Final = 4096
+"""As many as a server ever uses; more would only slow down child processes, which close all of theirs."""
+
+
+def raise_soft_limit(target: int = TARGET) -> int:
+    """Raise the soft limit towards the hard one, and return the limit that is then in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = target if hard == resource.RLIM_INFINITY else min(target, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            pass  # some systems have a further limit; the one in force is what counts
+    return soft_limit()
+
+
+def soft_limit() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return TARGET if soft == resource.RLIM_INFINITY else soft
+
+
+def reserve_of(limit: int) -> int:
+    """Return how many descriptors connections may not use: the store, child processes and files need them."""
+    return max(16, min(256, limit // 8))
+
 
 MOST: Final = 1000
 BURST: Final = 4
@@ -147,3 +177,25 @@ class ConnectionTable:
         except ValueError:
             return False
         return any(known in network for network in self._trusted)
+
+
+# The limits of the HTTP server, from the settings.
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    return ConnectionLimits(
+        total=settings.max_connections,
+        per_address=settings.max_connections_per_address,
+        trusted_proxies=settings.trusted_proxies,
+        head_seconds=settings.head_timeout,
+        body_seconds=settings.body_timeout,
+    )
+
+
+def owner_shares(settings: Settings) -> Shares:
+    return Shares(
+        requests=settings.max_requests_at_once,
+        sessions=settings.max_sessions,
+        streams=settings.max_streams,
+        watches=settings.max_watches,
+    )

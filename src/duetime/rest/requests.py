@@ -15,8 +15,7 @@ from duetime.service.kind_spec import known_specs
 from duetime.service.services import Call
 
 MONTH = 30 * DAY / SECOND
-*_first_kinds, _last_kind = known_specs()
-KINDS = f"{', '.join(_first_kinds)} or {_last_kind}"
+KINDS = " or ".join(", ".join(known_specs()).rsplit(", ", 1))
 _DEEPEST = 50
 
 

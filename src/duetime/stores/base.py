@@ -12,11 +12,24 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
-from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.engine.model import (
+    Attempt,
+    Cap,
+    DueEntry,
+    Left,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    Used,
+    WorkerId,
+    WorkerRow,
+    left,
+    reached,
+)
 from duetime.engine.policy.changes import Change, Decision
-from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.claim import Answers, Claim
 from duetime.engine.policy.create import Draft, begin
-from duetime.engine.policy.evaluation import Answers
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
@@ -25,7 +38,6 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndClaimed, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.engine.triggers.step_budget import within_transaction
-from duetime.engine.usage import Cap, Left, Used, left, reached
 from duetime.stores.byte_limits import (
     NeedsCount,
     StorageFull,

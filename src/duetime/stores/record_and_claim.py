@@ -10,9 +10,8 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.fair_share import Head, Turns, deal, deal_rest
 from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
-from duetime.engine.policy.claim import Claim, Entry, plan_claims
+from duetime.engine.policy.claim import Answers, Claim, Entry, Question, plan_claims
 from duetime.engine.policy.create import Draft, begin, quota_reached
-from duetime.engine.policy.evaluation import Answers, Question
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.rate_limit import Budget, hold_back, hour_of

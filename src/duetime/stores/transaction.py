@@ -8,12 +8,11 @@ from typing import Any, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.fair_share import Head
-from duetime.engine.model import Run, RunId, Schedule, ScheduleId, WorkerId
+from duetime.engine.model import Run, RunId, Schedule, ScheduleId, Used, WorkerId
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.writes import Writes
 from duetime.engine.store import ClaimRequest
-from duetime.engine.usage import Used
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import LockedRun

@@ -17,7 +17,7 @@ from duetime.engine.clock import SECOND
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.kinds.notifications.channels.apprise import text_of, type_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.channels.router import ChannelSpec
 from duetime.settings import AgentSettings, ChannelSettings, NotificationSettings
 from tests.support.couriers import FULL, courier, everything_logged, parcel, told
 from tests.support.receiver import Behaviour, Fault, Receiver
@@ -318,7 +318,7 @@ WITHOUT_APPRISE = """
 import sys
 sys.modules["apprise"] = None
 from tests.support.couriers import courier, parcel
-from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.channels.router import ChannelSpec
 with courier(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
     print(made.problems(), made.deliver(parcel(topic="phone")))
 """

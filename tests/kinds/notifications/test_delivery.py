@@ -13,7 +13,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.topics import ALERTS
 from duetime.kinds.notifications.build import courier_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.registry import ChannelSpec
+from duetime.kinds.notifications.channels.router import ChannelSpec
 from duetime.kinds.notifications.delivery import Inbox
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.couriers import courier, parcel, told

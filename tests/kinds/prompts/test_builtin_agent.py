@@ -13,9 +13,8 @@ import pytest
 
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.kind import Caller, StopReason, StopSignal
-from duetime.engine.model import ScheduleState
+from duetime.engine.model import Left, ScheduleState
 from duetime.engine.outcome import Retry
-from duetime.engine.usage import Left
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.builtin import BuiltinAgent
 from duetime.kinds.prompts.agents.model_turn import UNANSWERED, ToolCall, Turn

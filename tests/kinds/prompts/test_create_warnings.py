@@ -15,8 +15,7 @@ from duetime.engine.store import ClaimRequest
 from duetime.kinds.notifications.local import INBOX_WARNING, TOPIC_WARNING
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.kinds.prompts.build import agents_for
-from duetime.kinds.prompts.kind import PromptKind
-from duetime.kinds.prompts.reassign import WAITS
+from duetime.kinds.prompts.kind import WAITS, PromptKind
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, Settings
 from tests.support.agent import Agent
 

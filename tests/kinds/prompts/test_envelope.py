@@ -10,7 +10,7 @@ import pytest
 from duetime.engine.encoding import LIMIT
 from duetime.engine.policy.follow_ups import result_text
 from duetime.kinds.prompts.agent import Reply, Spent
-from duetime.kinds.prompts.envelope import LEAST, kept
+from duetime.kinds.prompts.runner import LEAST, kept
 
 SPENT = Spent(input_tokens=70, output_tokens=30, dollars=0.5)
 

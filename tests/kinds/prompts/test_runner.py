@@ -14,12 +14,11 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.engine.kind import Caller, StopReason, StopSignal, Work
-from duetime.engine.model import run_holder
+from duetime.engine.model import NOTHING, Cap, Left, Used, reached, run_holder
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.times import format_local
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
-from duetime.engine.usage import NOTHING, Cap, Left, Used, reached
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.prompts.agent import Access, AgentRequest, Reply, Spent
 from duetime.kinds.prompts.kind import PromptKind

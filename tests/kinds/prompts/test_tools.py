@@ -17,7 +17,7 @@ from duetime.engine.model import RunStatus
 from duetime.engine.policy.writes import Writes
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.local import INBOX_WARNING
-from duetime.kinds.prompts.reassign import WAITS
+from duetime.kinds.prompts.kind import WAITS
 from duetime.mcp.tool import ToolProblem
 from tests.support.agent import TOOLS, Agent
 from tests.support.stage import PACIFIC, Stage

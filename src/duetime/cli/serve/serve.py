@@ -17,7 +17,7 @@ from duetime.cli.serve.demo import LOG, demo_settings, plant
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.serve.worker import farewell, greet
 from duetime.engine.errors import InvalidInput
-from duetime.http.addresses import url_for
+from duetime.http.server import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.settings import Settings
@@ -72,7 +72,7 @@ def serve(
 
 
 def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
-    from duetime.http.limits import connection_limits
+    from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound:

@@ -16,7 +16,7 @@ from duetime.cli.setup.doctor_machine import machine_checks, store_file_checks, 
 from duetime.cli.setup.doctor_store import store_checks
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.kinds.notifications.checks import delivery_checks
+from duetime.kinds.notifications.build import delivery_checks
 from duetime.kinds.prompts.checks import agent_checks
 from duetime.security.private_files import FILE, VARIABLE
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings

@@ -17,7 +17,7 @@ from duetime.cli.setup import init_choices
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
-from duetime.kinds.notifications.checks import alerts_warning, place_of_alerts
+from duetime.kinds.notifications.build import alerts_warning, place_of_alerts
 from duetime.kinds.prompts.kind import REMINDERS
 from duetime.service.calls import Refused
 from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file

@@ -11,15 +11,13 @@ from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import LOCAL, Kind, StopReason
 from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
-from duetime.engine.policy.claim import LEAD, Claim
-from duetime.engine.policy.evaluation import Answers, Question, evaluate
+from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, evaluate
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.lease import FailureDetector, Lease
-from duetime.engine.worker.poison import Done, count_from, record_and_claim_in_parts
+from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
 from duetime.engine.worker.shares import ClaimShares, numbers
-from duetime.engine.worker.suspects import Suspects
 from duetime.engine.worker.timer import is_real
 
 log = logging.getLogger("duetime.worker")

@@ -22,6 +22,8 @@ from duetime.kinds.notifications.service import NotificationService
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX, QSTASH
+from duetime.terminal.checks import Check
+from duetime.terminal.output import clean
 
 log = logging.getLogger("duetime.delivery")
 
@@ -63,8 +65,7 @@ def courier_of(settings: Settings, clock: Clock) -> Courier:
     if not given.server and not settings.channels:
         return Inbox()
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
-    from duetime.kinds.notifications.channels.registry import ChannelSpec
-    from duetime.kinds.notifications.router import RoutingCourier
+    from duetime.kinds.notifications.channels.router import ChannelSpec, RoutingCourier
 
     server = NtfyServer(given.server, given.prefix, given.token) if given.server else None
     channels = {
@@ -152,3 +153,48 @@ def notes_for_others(scheduler: Scheduler, settings: Settings, courier: Courier,
 def _listed(own: Mapping[Other, str]) -> str:
     shown = [f"{address} ({each.owner})" for each, address in list(own.items())[:_SHOWN]]
     return ", ".join(shown) + ("" if len(own) <= _SHOWN else f" and {len(own) - _SHOWN} more")
+
+
+# Checks of the settings for notifications. Nothing is sent, and no address is shown.
+
+
+def delivery_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
+    courier = courier_of(settings, clock)
+    try:
+        problems = courier.problems()
+    finally:
+        courier.close()
+    for problem in problems:
+        yield Check("fail", "delivery", clean(problem))
+    if not problems:
+        yield Check("ok", "delivery", _where(settings))
+    if warning := alerts_warning(settings):
+        yield Check("warn", "alerts", clean(warning))
+    elif settings.channels:
+        yield Check("ok", "alerts", f"what needs you goes to {clean(place_of_alerts(settings))}")
+
+
+def place_of_alerts(settings: Settings) -> str:
+    topic, server = settings.notifications.alerts, settings.notifications.server
+    if topic in settings.channels:
+        return topic
+    return f"the topic {topic} of the ntfy server" if server and topic != INBOX else "the built-in inbox"
+
+
+def alerts_warning(settings: Settings) -> str | None:
+    """Return a warning if messages reach a person but alerts stay in the inbox, although nobody chose that."""
+    topic, names = settings.notifications.alerts, sorted(settings.channels)
+    if not names or topic in names or topic == INBOX or settings.notifications.server:
+        return None
+    return (
+        f"what needs you (something failed, or a limit is reached) stays in the built-in inbox;"
+        f' alerts = "{names[0]}" below [notifications] sends it there'
+    )
+
+
+def _where(settings: Settings) -> str:
+    server, names = settings.notifications.server, sorted(settings.channels)
+    if not server and not names:
+        return "notifications go to the built-in inbox; set notifications.server or a channel to reach a phone"
+    rest = "an ntfy server" if server else "the built-in inbox"
+    return f"{clean(', '.join(names))}; other topics go to {rest}" if names else f"notifications go to {rest}"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import StopSignal
+from duetime.engine.model import UNLIMITED, Left
 from duetime.engine.outcome import Outcome
-from duetime.engine.usage import UNLIMITED, Left
 from duetime.engine.worker.lease import Lease
 
 

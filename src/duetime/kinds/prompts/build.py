@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import EVERYBODY, ONLY_LOCAL, is_open_to
-from duetime.engine.usage import MICRO, Used
+from duetime.engine.model import EVERYBODY, MICRO, ONLY_LOCAL, Used, is_open_to
 from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf

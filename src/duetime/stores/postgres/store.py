@@ -25,7 +25,7 @@ from duetime.stores.postgres.connections import (
     translated,
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, texts
-from duetime.stores.queries import load_migrations
+from duetime.stores.search import load_migrations
 from duetime.stores.transaction import Taken
 
 

@@ -12,17 +12,27 @@ from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.fair_share import Head
-from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, WorkerId
+from duetime.engine.model import (
+    NO_RUN,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    Used,
+    WorkerId,
+)
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.writes import Writes
 from duetime.engine.store import ClaimRequest
-from duetime.engine.usage import Used
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.postgres.connections import Connection, Cursor
-from duetime.stores.queries import load_queries
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import DEFINITION, DUE, RUN, LockedRun, definition_update, holding_of, run_update, schedule_of
+from duetime.stores.search import load_queries
 from duetime.stores.transaction import FEW, OwnerKey, SharedReads, takes_turns
 
 

@@ -23,7 +23,7 @@ from duetime.engine.model import LEASE, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
-from duetime.stores.queries import load_migrations, load_queries
+from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.transaction import SqliteTransaction
 from duetime.stores.transaction import Transaction
 

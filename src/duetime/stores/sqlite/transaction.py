@@ -10,16 +10,26 @@ import apsw
 
 from duetime.engine.clock import Instant
 from duetime.engine.fair_share import Head
-from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, WorkerId
+from duetime.engine.model import (
+    NO_RUN,
+    Definition,
+    DueEntry,
+    Progress,
+    Run,
+    RunId,
+    Schedule,
+    ScheduleId,
+    Used,
+    WorkerId,
+)
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.writes import Writes
 from duetime.engine.store import ClaimRequest
-from duetime.engine.usage import Used
 from duetime.stores.external_schedules import RemoteRows
-from duetime.stores.queries import load_queries
 from duetime.stores.revocations import RevocationRows
 from duetime.stores.rows import LockedRun, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
+from duetime.stores.search import load_queries
 from duetime.stores.transaction import FEW, OwnerKey, SharedReads, Taken, takes_turns
 
 SQL = load_queries("sqlite")

@@ -17,11 +17,9 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
-from duetime.kinds.notifications.qstash.client import Account, problem_with
-from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker
-from duetime.kinds.notifications.qstash.errors import Refused, Unheard
+from duetime.kinds.notifications.qstash.client import Account, Refused, Unheard, problem_with
+from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker, deleting, finding, pausing, resuming
 from duetime.kinds.notifications.qstash.records import following, message, recurring
-from duetime.kinds.notifications.qstash.requests import deleting, finding, pausing, resuming
 from duetime.kinds.notifications.service import (
     PATIENCE,
     SUBSCRIBE,

@@ -11,10 +11,9 @@ from duetime.engine.clock import SECOND, Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentRequest, Reply
-from duetime.kinds.prompts.agents.mcp_config import mcp_toolset
-from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall, Turn, take_turn
+from duetime.kinds.prompts.agents.environment import mcp_toolset
+from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall, Turn, take_turn, wake_instructions
 from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, model_named
-from duetime.kinds.prompts.agents.system_prompts import wake_instructions
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

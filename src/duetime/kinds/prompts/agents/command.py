@@ -15,8 +15,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import AgentRequest, Reply
-from duetime.kinds.prompts.agents.environment import Secrets, visible
-from duetime.kinds.prompts.agents.mcp_config import MCP_CONFIG, standard_config, write_private
+from duetime.kinds.prompts.agents.environment import MCP_CONFIG, Secrets, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset_named
 from duetime.kinds.prompts.agents.reply import reply_of
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader

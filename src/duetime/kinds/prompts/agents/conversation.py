@@ -14,10 +14,9 @@ from duetime.engine.encoding import clean_text, encode_whole
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
 from duetime.kinds.prompts.agent import Access
-from duetime.kinds.prompts.agents.mcp_config import mcp_toolset
-from duetime.kinds.prompts.agents.model_turn import OnEvent, Turn, take_turn
+from duetime.kinds.prompts.agents.environment import mcp_toolset
+from duetime.kinds.prompts.agents.model_turn import OnEvent, Turn, chat_instructions, take_turn
 from duetime.kinds.prompts.agents.models import failure_of, masked, model_named
-from duetime.kinds.prompts.agents.system_prompts import chat_instructions
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal

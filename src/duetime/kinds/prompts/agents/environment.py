@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.encoding import DEPTH, clean_text
 from duetime.engine.redaction import without_password, without_secrets
+from duetime.kinds.prompts.agent import Access
+
+if TYPE_CHECKING:
+    from pydantic_ai.mcp import MCPToolset
+
 
 ALWAYS = ("PATH", "HOME", "LANG", "USER")
 _ALWAYS_BY_PREFIX = ("LC_", "SSL_CERT_")
@@ -56,3 +64,56 @@ class Secrets:
         if isinstance(value, list):
             return [self.cleaned(inner, depth + 1) for inner in value]
         return value
+
+
+# Connects agents to Duetime's tools over MCP: the toolset of built-in agents and the configuration for programs.
+
+CONNECT = 30.0
+"""Seconds to connect: over stdio a whole interpreter has to start, maybe beside many others."""
+
+
+def mcp_toolset(access: Access) -> MCPToolset[Any]:
+    """Return the tools. A tool's refusal is an answer for the model to read, never the end of the run."""
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai.mcp import MCPToolset
+
+    if access.url is not None:
+        headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
+        return MCPToolset(access.url, id="duetime", headers=headers, tool_error_behavior="failed", init_timeout=CONNECT)
+    program, *arguments = access.command
+    # The server is Duetime itself: it needs to find the same settings, secret and store as this process.
+    env = {**os.environ, **access.env}
+    transport = StdioTransport(program, arguments, env=env, keep_alive=False, log_file=Path(os.devnull))
+    return MCPToolset(transport, id="duetime", tool_error_behavior="failed", init_timeout=CONNECT)
+
+
+# MCP configuration for programs, in the form that most agents share. A token is put into private files or into the
+# environment, never into arguments, which everybody on a machine can see.
+
+SERVER = "duetime"
+MCP_CONFIG = "mcp.json"
+TOKEN_VARIABLE = "DUETIME_TOKEN"  # noqa: S105 - the name of a variable
+"""For programs that take the name of a variable instead of the token."""
+
+
+def headers(access: Access) -> dict[str, str]:
+    return {"Authorization": f"Bearer {access.token}"}
+
+
+def standard_config(access: Access) -> dict[str, Any]:
+    """Return `{"mcpServers": …}`, as Claude Code, Cursor, VS Code and many more read it."""
+    if access.url is not None:
+        server: dict[str, Any] = {"type": "http", "url": access.url, "headers": headers(access)}
+    else:
+        program, *arguments = access.command
+        server = {"type": "stdio", "command": program, "args": arguments, "env": dict(access.env)}
+    return {"mcpServers": {SERVER: server}}
+
+
+def write_private(path: Path, document: Any) -> str:
+    """Write JSON, or a text as it is, to a new file that nobody else can read; return its path."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    text = document if isinstance(document, str) else json.dumps(document)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    return str(path)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents import event_parsers
-from duetime.kinds.prompts.agents.mcp_config import (
+from duetime.kinds.prompts.agents.environment import (
     MCP_CONFIG,
     SERVER,
     TOKEN_VARIABLE,

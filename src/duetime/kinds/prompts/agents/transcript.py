@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duetime.kinds.prompts.agent import Spent
-from duetime.kinds.prompts.agents.mcp_config import SERVER
+from duetime.kinds.prompts.agents.environment import SERVER
 from duetime.processes.output import MOST_KEPT, LineBuffer, OutputBuffer
 
 MOST_CALLS = 100

@@ -13,7 +13,7 @@ from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import ReadTime
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.kind import Doer, PromptKind, doer_of
 from duetime.kinds.prompts.mcp.text import (
     KIND,
     Refusal,
@@ -33,7 +33,6 @@ from duetime.kinds.prompts.mcp.text import (
     zone_in,
 )
 from duetime.kinds.prompts.mcp.times import When, past, range_in, read_ahead, rule_in, trigger_in
-from duetime.kinds.prompts.reassign import Doer, doer_of
 from duetime.mcp.schemas import STATUSES, policy_of, with_owner
 from duetime.mcp.tool import Arguments, Reply
 from duetime.service.presenters import instant_view

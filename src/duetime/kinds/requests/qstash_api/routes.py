@@ -25,10 +25,8 @@ from duetime.kinds.requests.qstash_api.call import (
     raw_destination,
     refusal,
 )
-from duetime.kinds.requests.qstash_api.dlq import DeadLetters
-from duetime.kinds.requests.qstash_api.events import Events
-from duetime.kinds.requests.qstash_api.messages import Messages
-from duetime.kinds.requests.qstash_api.schedules import Schedules
+from duetime.kinds.requests.qstash_api.logs import DeadLetters, Events
+from duetime.kinds.requests.qstash_api.messages import Messages, Schedules
 from duetime.kinds.requests.signing_keys import SigningKeys, TooManyRotations
 from duetime.service.services import Call, Services
 

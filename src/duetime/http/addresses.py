@@ -1,9 +1,0 @@
-"""URL of a server, for modules that only print it: apart from the server itself, which is slow to import."""
-
-from __future__ import annotations
-
-
-def url_for(address: str, port: int) -> str:
-    """Return the URL for a client on this machine; a wildcard address such as 0.0.0.0 becomes loopback."""
-    named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 - compared, not bound
-    return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
