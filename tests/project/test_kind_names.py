@@ -16,11 +16,6 @@ ALLOWED = {
     "stores/search.py": "the conditions of the partial indexes that the migrations created",
 }
 TO_BE_REMOVED = {
-    "dashboard/form_fields.py",
-    "dashboard/runs.py",
-    "dashboard/schedule_form.py",
-    "dashboard/timeline/charts.py",
-    "service/calendar.py",
     "terminal/context.py",
     "terminal/errors.py",
     "terminal/schedules/kind_view.py",

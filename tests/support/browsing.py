@@ -112,7 +112,7 @@ def chosen(page: str, name: str) -> str:
 def filled(browser: Browser, schedule: Schedule) -> dict[str, str]:
     """The edit form of a schedule, as a browser would send it back."""
     page = browser.get(page_of(schedule, "edit")).body.decode()
-    names = set(re.findall(r'<(?:input|textarea|select)[^>]* name="([a-z_]+)"', page))
+    names = set(re.findall(r'<(?:input|textarea|select)[^>]* name="([a-z_-]+)"', page))
     form = {name: chosen(page, name) for name in names - {"csrf", "when", "at_most_once"}}
     when = re.search(r'name="when" value="([a-z]+)"[^>]* checked', page)
     return form | ({"when": when[1]} if when else {})
