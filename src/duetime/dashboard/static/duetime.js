@@ -7,8 +7,8 @@ const form = document.getElementById("schedule-form");
 // -- the viewer's zone --------------------------------------------------------------------------------------------
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const told = new RegExp("(?:^|; )duetime_zone=([^;]*)").exec(document.cookie)?.[1];
-if (zone && told !== zone) {
+const stored = new RegExp("(?:^|; )duetime_zone=([^;]*)").exec(document.cookie)?.[1];
+if (zone && stored !== zone) {
   document.cookie = `duetime_zone=${zone}; path=/; max-age=31536000; samesite=strict`;
   const kept = document.cookie.includes("duetime_zone=");
   if (kept && "reloads" in page.dataset && page.dataset.zone !== zone) location.reload();
@@ -38,8 +38,8 @@ function away(moment, counting) {
 
 function tick() {
   for (const time of document.querySelectorAll("time.ticks")) {
-    const words = away(Date.parse(time.dateTime), time.classList.contains("countdown"));
-    if (time.textContent !== words) time.textContent = words;
+    const text = away(Date.parse(time.dateTime), time.classList.contains("countdown"));
+    if (time.textContent !== text) time.textContent = text;
   }
 }
 setInterval(tick, 1000);
@@ -99,10 +99,10 @@ function soon() {
   if (!due) due = setTimeout(() => { due = 0; refresh(); }, Math.max(PAUSE, SHARE * took));
 }
 
-function say(words, still) {
+function showState(text, still) {
   if (!pulse) return;
   pulse.hidden = false;
-  pulse.textContent = words;
+  pulse.textContent = text;
   pulse.classList.toggle("still", still);
 }
 
@@ -113,13 +113,13 @@ function follow() {
   source.onopen = () => {
     clearInterval(polling);
     polling = setInterval(refresh, BEAT);
-    say("Live", false);
+    showState("Live", false);
     soon(); // what happened since the page was made, and before anybody listened
   };
   source.onerror = () => {
     clearInterval(polling);
     polling = setInterval(refresh, POLL);
-    say("Looking every few seconds", true);
+    showState("Looking every few seconds", true);
     if (source?.readyState === EventSource.CLOSED) { source = null; setTimeout(follow, POLL); }
   };
 }
@@ -159,8 +159,8 @@ async function look() {
   fields.set("intent", "look");
   try {
     const answer = await fetch(form.action, { method: "POST", credentials: "same-origin", body: fields });
-    const words = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
-    if (turn === asked && words) preview.replaceChildren(...words.childNodes);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("preview");
+    if (turn === asked && fresh) preview.replaceChildren(...fresh.childNodes);
   } catch { return; } finally { if (turn === asked) preview.classList.remove("stale"); }
 }
 
