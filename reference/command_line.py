@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from duetime.cli.main import _EXITS, EPILOG, command
+from duetime.cli.main import EPILOG, command
+from duetime.service.errors import ERRORS, FAILED
 from reference.markdown import code, page, table
 
 SHARED = 4
@@ -88,5 +89,5 @@ def _described(each: Command, shared: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _exits() -> Iterator[tuple[str, str]]:
-    for status in sorted(set(_EXITS.values())):
-        yield str(status), ", ".join(code(name) for name, exit_ in _EXITS.items() if exit_ == status)
+    for status in sorted({shown.exit for shown in ERRORS.values()} - {FAILED}):
+        yield str(status), ", ".join(code(name) for name, shown in ERRORS.items() if shown.exit == status)

@@ -15,7 +15,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
-from duetime.service.calls import Refused, taken
+from duetime.service.errors import Refused, unwrap
 from duetime.settings import AgentSettings, Settings
 
 PATIENCE = 20.0
@@ -93,7 +93,7 @@ DAY = timedelta(days=1)
 def _stored(duetime: Duetime, payload: dict[str, Any]) -> str:
     """A prompt with more to it than the three functions know of."""
     new = NewSchedule("prompt", "a prompt", "once", {"run_at": SOON.isoformat()}, payload)
-    return taken(duetime.scheduler.create(duetime.caller, new)).definition.public_id
+    return unwrap(duetime.scheduler.create(duetime.caller, new)).definition.public_id
 
 
 @pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")

@@ -19,8 +19,10 @@ from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.registry import Registry
-from duetime.service.calls import LOCAL, Refused, taken, trigger_of
+from duetime.service.errors import Refused, unwrap
 from duetime.service.presenters import is_alive, run_view, schedule_view
+from duetime.service.services import OPERATOR
+from duetime.service.when import parse_when
 from duetime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class Duetime:
         settings: Settings | None = None,
         registry: Registry | None = None,
         clock: Clock | None = None,
-        owner: str = LOCAL.owner,
+        owner: str = OPERATOR.owner,
     ) -> None:
         chosen = load_settings() if settings is None else settings
         if settings is None and chosen.origin.ignored:
@@ -126,10 +128,10 @@ class Duetime:
         a script is restarted, returns the first schedule instead of creating another.
         """
         task = self._name_of(task)
-        type_, config = trigger_of(at=at, every=every, cron=cron, rrule=rrule)
+        when = parse_when(at=at, every=every, cron=cron, rrule=rrule, timezone=timezone)
         payload = {"task": task, "args": list(args), "kwargs": dict(kwargs or {})}
-        new = NewSchedule("job", name or task, type_, config, payload, policy, timezone, key)
-        made = taken(self.scheduler.create(self.caller, new))
+        new = NewSchedule("job", name or task, when.type, when.config, payload, policy, when.timezone, key)
+        made = unwrap(self.scheduler.create(self.caller, new))
         self._warn_if_idle()
         return self._view(made)
 
@@ -151,29 +153,29 @@ class Duetime:
         return self._view(schedule)
 
     def history(self, id: str, limit: int = 20) -> Views:
-        page = taken(self.scheduler.history(self.caller, id, limit=limit))
+        page = unwrap(self.scheduler.history(self.caller, id, limit=limit))
         return [run_view(run, self.zone) for run in page.items]
 
     def edit(self, id: str, **changes: Any) -> View:
         """Change `name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
         if isinstance(changes.get("next"), datetime):
             changes["next"] = instant_of(changes["next"])
-        return self._view(taken(self.scheduler.edit(self.caller, id, Changes(**changes))))
+        return self._view(unwrap(self.scheduler.edit(self.caller, id, Changes(**changes))))
 
     def pause(self, id: str) -> None:
-        taken(self.scheduler.pause(self.caller, id))
+        unwrap(self.scheduler.pause(self.caller, id))
 
     def resume(self, id: str) -> None:
-        taken(self.scheduler.resume(self.caller, id))
+        unwrap(self.scheduler.resume(self.caller, id))
 
     def cancel(self, id: str) -> None:
-        taken(self.scheduler.cancel(self.caller, id))
+        unwrap(self.scheduler.cancel(self.caller, id))
 
     def delete(self, id: str) -> None:
-        taken(self.scheduler.delete(self.caller, id))
+        unwrap(self.scheduler.delete(self.caller, id))
 
     def run_now(self, id: str) -> View:
-        run: Run = taken(self.scheduler.run_now(self.caller, id))
+        run: Run = unwrap(self.scheduler.run_now(self.caller, id))
         return run_view(run, self.zone)
 
     # -- prompts ------------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class Duetime:
         new = NewSchedule(
             "prompt", prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt}
         )
-        made = taken(self.scheduler.create(self.caller, new))
+        made = unwrap(self.scheduler.create(self.caller, new))
         self._warn_if_idle()
         return _scheduled_task(made)
 
@@ -221,7 +223,7 @@ class Duetime:
         found: Schedules = []
         query = replace(query, limit=_PAGE)
         while True:
-            page = taken(self.scheduler.search(self.caller, query))
+            page = unwrap(self.scheduler.search(self.caller, query))
             found += page.items
             if page.cursor is None:
                 return found
@@ -243,7 +245,7 @@ class Duetime:
 
 
 def replace_owner(owner: str) -> Caller:
-    return LOCAL._replace(owner=owner, operator=owner == LOCAL.owner)
+    return OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner)
 
 
 def _scheduled_task(schedule: Schedule) -> ScheduledTask:

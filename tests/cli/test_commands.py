@@ -12,13 +12,13 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import COMMANDS
+from duetime.cli.main import all_commands
 from duetime.cli.setup.doctor_machine import file_system
 from duetime.engine.clock import HOUR, MINUTE, SECOND
 from duetime.engine.redaction import without_password
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
-from duetime.service.calls import taken
+from duetime.service.errors import unwrap
 from duetime.settings import Settings
 from duetime.terminal.output import clean, span
 from duetime.terminal.schedules import read
@@ -80,7 +80,7 @@ def test_next_takes_the_wall_clock_literally_when_asked(cli: Cli) -> None:
 def test_help_and_version(cli: Cli) -> None:
     assert cli("--version").out.startswith("duetime ")
     assert "Exit codes: 0 done" in cli("--help").out
-    assert all(f"\n  {name} " in cli("--help").out for name in COMMANDS)
+    assert all(f"\n  {name} " in cli("--help").out for name in all_commands())
     bare = cli()
     assert (bare.code, bare.out) == (2, "")
     assert "Commands:" in bare.err
@@ -94,7 +94,7 @@ def test_a_job_from_add_to_delete(cli: Cli) -> None:
     added = cli("job", "add", "report", "--task", "echo", "--arg", "hi", "--cron", "0 9 * * 1-5", "--tz", "Asia/Tokyo")
     assert added.code == 0
     assert "at 09:00 on Monday through Friday (Asia/Tokyo)" in added.out
-    assert "no worker is running" in added.err
+    assert "No worker is running" in added.err
     assert "duetime worker --db my.db" in added.err
     (job,) = cli("job", "list", "--json").document["jobs"]
     id = job["id"]
@@ -177,11 +177,11 @@ def test_a_live_worker_silences_the_warning_and_a_dead_one_does_not(cli: Cli, tm
     app = build(Settings(db=str(tmp_path / "my.db")))
     now = app.clock.now()
     app.store.register("dead:1", ["job"], False, type(now)(now - 10 * MINUTE))
-    assert "no worker is running" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    assert "No worker is running" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
     app.store.register("other:1", ["prompt"], False, now)
-    assert "no worker that is running takes a job" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    assert "No worker that is running takes a job" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
     app.store.register("session:1", ["job"], True, now)
-    assert "as long as some client is open" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
+    assert "only while an agent client is open" in cli("job", "add", "a", "--task", "echo", "--every", "2h").err
     app.store.register("live:1", ["job"], False, now)
     assert cli("job", "add", "a", "--task", "echo", "--every", "2h").err == ""
     app.close()
@@ -347,7 +347,7 @@ def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
     payload = {"message": "water \x1b[31m[b]them[/b]", "topic": "home", "title": "Plants"}
     with Duetime(str(tmp_path / "my.db"), registry=Registry()) as duetime:
         new = NewSchedule("notification", "n", "once", {"run_at": "2100-01-01T00:00:00Z"}, payload)
-        made = taken(duetime.scheduler.create(duetime.caller, new))
+        made = unwrap(duetime.scheduler.create(duetime.caller, new))
         duetime.run_now(made.definition.public_id)
         eventually(lambda: duetime.history(made.definition.public_id)[0]["finished"], 20, "it was sent")
     shown = cli("inbox", "--db", "my.db").out

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 
 import apsw
@@ -16,8 +15,9 @@ from typer.main import get_command
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import COMMANDS
+from duetime.cli.main import all_commands
 from duetime.engine.clock import DAY, Instant
+from duetime.service.kind_spec import load
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, processor_seconds
 from tests.support.settings import write_trusted
@@ -139,7 +139,7 @@ def complete(folder: Path, words: str, number: int) -> list[str]:
 
 
 def test_tab_completes_commands_subcommands_and_options(tmp_path: Path) -> None:
-    assert complete(tmp_path, "duetime ", 1) == list(COMMANDS)
+    assert complete(tmp_path, "duetime ", 1) == list(all_commands())
     assert complete(tmp_path, "duetime jo", 1) == ["job"]
     assert complete(tmp_path, "duetime notify re", 2) == ["resume"]
     assert "--max-attempts" in complete(tmp_path, "duetime job add --max", 3)
@@ -169,8 +169,8 @@ def test_scripts_that_shells_can_read(cli: Cli, shell: str) -> None:
 
 def commands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for name, lazy in COMMANDS.items():
-        command = get_command(import_module(f"duetime.{lazy.module}").app)
+    for name, lazy in all_commands().items():
+        command = get_command(load(lazy.app))
         inner = getattr(command, "commands", None)
         found += [(name, each) for each in inner] if inner else [(name,)]
     return found

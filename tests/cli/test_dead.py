@@ -13,7 +13,7 @@ from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Task
-from duetime.service.calls import LOCAL
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Cli
 from tests.support.ntfy import NtfyReceiver
@@ -70,7 +70,7 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
     ntfy.misbehave = lambda request: None
     again = cli("dead", "retry", str(run))
     assert (again.code, again.out) == (0, "Put back in line: 1 run.\n")
-    assert "no worker is running" in again.err
+    assert "No worker is running" in again.err
     assert cli("dead", "list", "--json").document["total"] == 0
     worked(tmp_path, "completed", 1)
     first, second = ntfy.publications
@@ -134,7 +134,7 @@ def test_what_a_request_hides_is_shown_neither_with_it_nor_with_its_callback(cli
     payload = {"url": "http://127.0.0.1:9/", "failure_callback": "http://127.0.0.1:9/cb", "retries": 0, **hidden}
     with Duetime(str(tmp_path / "my.db")) as duetime:
         new = NewSchedule("request", "hides", "once", {"run_at": "now"}, payload)
-        assert isinstance(duetime.scheduler.create(LOCAL, new), Ok)
+        assert isinstance(duetime.scheduler.create(OPERATOR, new), Ok)
         query = RunQuery(kind="request", status="failed")
         eventually(lambda: duetime.app.store.runs(query).total == 2, 20, "the request and its callback, failed")
     letters = cli("dead", "list", "--json")
@@ -160,7 +160,7 @@ def test_what_failed_is_here_whatever_kind_it_is(cli: Cli, tmp_path: Path) -> No
     assert cli("dead", "list", "--json").document["total"] == 0
     again = cli("dead", "retry", number)
     assert (again.code, again.out) == (0, "Put back in line: 1 run.\n")
-    assert "no worker is running" in again.err
+    assert "No worker is running" in again.err
     assert cli("job", "history", "x", "--json").document["runs"][0]["status"] == "pending"
 
 
@@ -195,7 +195,7 @@ def test_a_run_that_has_begun_is_asked_to_stop(cli: Cli, tmp_path: Path) -> None
     with Duetime(str(tmp_path / "my.db"), settings=settings) as duetime:
         duetime.app.registry.add(Task(hold, name="hold"))
         new = NewSchedule("job", "holds", "once", {"run_at": "now"}, {"task": "hold"})
-        assert isinstance(duetime.scheduler.create(LOCAL, new), Ok)
+        assert isinstance(duetime.scheduler.create(OPERATOR, new), Ok)
         assert begun.wait(30)
         (run,) = cli("run", "list", "--status", "running", "--json").document["runs"]
         asked = cli("run", "stop", str(run["run_id"]), "--json").document

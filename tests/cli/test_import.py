@@ -20,7 +20,8 @@ from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.shell_task import MODULE
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.crontabs import crontab
@@ -192,7 +193,7 @@ def test_an_agent_cannot_make_such_jobs_however_it_is_called(tmp_path: Path) -> 
             assert "run_command" not in [task["name"] for task in room.registry.describe(caller)]
             for task in ("run_command", "run_command(argv=['/bin/true'])", "echo(1) | run_command"):
                 assert _made(room, caller, task).code == "unknown_task"
-        made: Schedule = taken(_made(room, LOCAL, "run_command", {"argv": ["/bin/true"]}))
+        made: Schedule = unwrap(_made(room, OPERATOR, "run_command", {"argv": ["/bin/true"]}))
         changed = Changes(payload={"task": "run_command", "args": [], "kwargs": {"argv": ["/bin/sh"]}})
         refused = room.scheduler.edit(Caller("local"), made.definition.public_id, changed)
         assert isinstance(refused, Err) and refused.code == "unknown_task"
@@ -285,7 +286,7 @@ def test_a_next_time_that_was_moved_stays_moved_and_runs_that_are_left_stay_left
     room = build(Settings(db=str(tmp_path / "my.db")))
     moved = Instant(room.clock.now() + 40 * DAY)
     id = cli("job", "show", "moved", "--json").document["id"]
-    taken(room.scheduler.edit(LOCAL, id, Changes(next=moved)))
+    unwrap(room.scheduler.edit(OPERATOR, id, Changes(next=moved)))
     room.close()
     documents = exports(cli, "my.db")
     for document in documents:

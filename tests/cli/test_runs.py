@@ -17,7 +17,8 @@ from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Run
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.engine.validation import NewSchedule
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from tests.support.cli import Cli, Output, start
 from tests.support.terminal import on_terminal
@@ -72,8 +73,8 @@ def room(tmp_path: Path) -> App:
 def make_due(room: App, number: int, name: str = "job", kind: str = "job") -> None:
     payload = {"task": "echo", "args": ["hi"]} if kind == "job" else {"message": "hi", "topic": "home"}
     news = [NewSchedule(kind, name, "interval", {"hours": 1}, payload) for _ in range(number)]
-    for made in taken(room.scheduler.create_many(LOCAL, news)):
-        taken(room.scheduler.run_now(LOCAL, made.definition.public_id))
+    for made in unwrap(room.scheduler.create_many(OPERATOR, news)):
+        unwrap(room.scheduler.run_now(OPERATOR, made.definition.public_id))
 
 
 def words(news: list[tuple[str, Run]]) -> list[tuple[str, str]]:
@@ -105,11 +106,11 @@ def test_every_run_is_told_once_however_it_ends(room: App, tmp_path: Path) -> No
 def test_what_is_tried_again_by_hand_is_news(room: App, tmp_path: Path) -> None:
     payload = {"task": "shorten", "args": ["x"], "kwargs": {"words": 0}}
     new = NewSchedule("job", "bad", "once", {"run_at": "now"}, payload)
-    made = taken(room.scheduler.create(LOCAL, new))
+    made = unwrap(room.scheduler.create(OPERATOR, new))
     work_off(tmp_path, room)
-    (run,) = taken(room.scheduler.history(LOCAL, made.definition.public_id)).items
+    (run,) = unwrap(room.scheduler.history(OPERATOR, made.definition.public_id)).items
     tail = Tail(room, long=0)
-    taken(room.scheduler.retry(LOCAL, run.id))
+    unwrap(room.scheduler.retry(OPERATOR, run.id))
     tail.news()
     work_off(tmp_path, room)
     assert words(tail.news()) == [("failed", "bad")]

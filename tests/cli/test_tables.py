@@ -13,11 +13,12 @@ from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import Schedule, ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.create import begin
+from duetime.kinds.jobs.cli import JOB
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
-from duetime.terminal.schedules.kind_view import JOB, Words
-from duetime.terminal.schedules.tables import print_runs, print_schedules, said_of
+from duetime.terminal.schedules.kind_view import KindView
+from duetime.terminal.schedules.tables import outcome_text, print_runs, print_schedules
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, runs_of
 from tests.support.jobs import make_work
@@ -41,7 +42,7 @@ def schedule(number: int, owner: str = "local", status: str | None = None) -> Sc
     return Schedule(definition, progress._replace(last_status=status))
 
 
-def listed(columns: int, monkeypatch: pytest.MonkeyPatch, items: list[Schedule], words: Words = JOB) -> list[str]:
+def listed(columns: int, monkeypatch: pytest.MonkeyPatch, items: list[Schedule], words: KindView = JOB) -> list[str]:
     paper = paper_of(columns, monkeypatch)
     print_schedules(words, items, "UTC", Instant(T0))
     return paper.getvalue().splitlines()
@@ -117,9 +118,9 @@ def test_columns_go_one_by_one_and_then_the_table() -> None:
 
 def test_a_range_that_did_not_run_says_how_many_and_whether_those_were_all() -> None:
     missed = make_work("echo").claim.run._replace(status="missed", last=Instant(T0), number=3, error="nobody was there")
-    assert said_of(missed) == "3 occurrences: nobody was there"
-    assert said_of(missed._replace(number=-3)) == "at least 3 occurrences: nobody was there"
-    assert said_of(missed._replace(last=None, cause="manual")) == "by hand; nobody was there"
+    assert outcome_text(missed) == "3 occurrences: nobody was there"
+    assert outcome_text(missed._replace(number=-3)) == "at least 3 occurrences: nobody was there"
+    assert outcome_text(missed._replace(last=None, cause="manual")) == "by hand; nobody was there"
 
 
 def test_history_shows_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

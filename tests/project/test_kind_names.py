@@ -15,11 +15,6 @@ ALLOWED = {
     "settings/__init__.py": "the table [notifications] of the settings file",
     "stores/search.py": "the conditions of the partial indexes that the migrations created",
 }
-TO_BE_REMOVED = {
-    "terminal/context.py",
-    "terminal/errors.py",
-    "terminal/schedules/kind_view.py",
-}
 
 
 def literals(path: Path) -> Iterator[str]:
@@ -32,11 +27,11 @@ def test_no_other_module_names_a_kind() -> None:
     found: list[str] = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        if not name.startswith(MAY_NAME_KINDS) and name not in ALLOWED and name not in TO_BE_REMOVED:
+        if not name.startswith(MAY_NAME_KINDS) and name not in ALLOWED:
             found += literals(path)
     assert found == []
 
 
 def test_every_exception_is_needed() -> None:
     assert len(ALLOWED) <= 8
-    assert [name for name in sorted({*ALLOWED, *TO_BE_REMOVED}) if not any(literals(SOURCE / name))] == []
+    assert [name for name in sorted(ALLOWED) if not any(literals(SOURCE / name))] == []

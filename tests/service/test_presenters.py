@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,10 +12,10 @@ from duetime.engine.clock import HOUR, SECOND, Instant, SystemClock
 from duetime.engine.model import Schedule, WorkerId, WorkerRow
 from duetime.engine.policy.create import begin
 from duetime.engine.policy.options import make_policy, policy_to_json
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.service.masking import DEEPEST, MASK, masked, masked_payload, unmasked, unmasked_payload
 from duetime.service.presenters import (
-    idle_warnings,
     living,
     message_shape,
     next_instants,
@@ -24,6 +25,7 @@ from duetime.service.presenters import (
     schedule_shape,
     trigger_shape,
 )
+from duetime.service.services import Services
 from tests.support.drafts import T0, every, once
 from tests.support.jobs import make_work
 
@@ -257,12 +259,17 @@ def test_only_what_is_in_hands_is_taken_until_then() -> None:
     assert run_shape(run._replace(holder="ada"), {}, "UTC")["taken_until"] == "2027-01-15T08:00:00+00:00"
 
 
+def idle_warnings(workers: list[WorkerRow], kind: str, now: Instant) -> list[str]:
+    scheduler = SimpleNamespace(workers=lambda: workers, clock=SimpleNamespace(now=lambda: now))
+    return [each.text for each in Services(cast(Scheduler, scheduler)).worker_warnings(kind)]
+
+
 def test_a_worker_that_lives_with_its_client_is_no_promise() -> None:
     staying = WorkerRow(WorkerId(1), "one", "job", 0, T0, 0, T0)
-    [warning] = idle_warnings([staying._replace(session=1)], "job", T0, "duetime worker")
-    assert warning == "the only worker lives as long as some client is open; one that stays: duetime worker"
-    assert idle_warnings([staying, staying._replace(session=1)], "job", T0, "duetime worker") == []
-    [warning] = idle_warnings([staying], "job", Instant(T0 + HOUR), "duetime worker")
-    assert warning.startswith("no worker is running")
-    [warning] = idle_warnings([staying], "prompt", T0, "duetime worker")
-    assert warning.startswith("no worker that is running takes a prompt"), "though one runs"
+    [warning] = idle_warnings([staying._replace(session=1)], "job", T0)
+    assert warning.startswith("It fires only while an agent client is open")
+    assert idle_warnings([staying, staying._replace(session=1)], "job", T0) == []
+    [warning] = idle_warnings([staying], "job", Instant(T0 + HOUR))
+    assert warning.startswith("No worker is running")
+    [warning] = idle_warnings([staying], "prompt", T0)
+    assert warning.startswith("No worker that is running takes a prompt"), "though one runs"

@@ -8,26 +8,24 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
 from duetime.engine.errors import DuetimeError
-from duetime.terminal.errors import FAILED, INTERRUPTED, NOT_FOUND, OK, PIPE_CLOSED, REFUSED, STORE, USAGE, worded
+from duetime.kinds import load_specs
+from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, shown
+from duetime.service.kind_spec import Command, KindSpec, known_specs, load
+from duetime.terminal.application import Application, register_builder
+from duetime.terminal.errors import worded
 from duetime.terminal.output import clean
 from duetime.terminal.settings import Named, take_config
 from duetime.terminal.typer_ext import PlainGroup
 
-_EXITS = {
-    **dict.fromkeys(("invalid", "invalid_trigger", "unknown_zone", "unreadable_time", "unknown_task"), USAGE),
-    "not_found": NOT_FOUND,
-    **dict.fromkeys(("not_possible", "conflict", "busy", "depth", "quota", "key_reused", "not_yours"), REFUSED),
-    **dict.fromkeys(("store_unavailable", "store_unusable", "worker_gone"), STORE),
-}
-
+if TYPE_CHECKING:
+    from duetime.settings import Settings
 
 COMPLETION = "_DUETIME_COMPLETE"
 """Environment variable that is set when a shell asks for completions instead of running a command."""
@@ -93,13 +91,13 @@ def _tell(failure: Failure, *, machine: bool) -> int:
 def failure_of(error: BaseException) -> Failure:
     if isinstance(error, DuetimeError):
         code = getattr(error, "reason", error.code)
-        return Failure(code, worded(error, code), _EXITS.get(code, FAILED))
+        return Failure(code, worded(error, code), shown(code).exit)
     if isinstance(error, KeyboardInterrupt):
         return Failure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed
         return _usage(error)
-    kind, said = type(error).__name__, str(error) or "without a message"
-    return Failure("unexpected", f"unexpected {kind}: {said}; repeat it with --debug to see where", FAILED)
+    kind, message = type(error).__name__, str(error) or "without a message"
+    return Failure("unexpected", f"unexpected {kind}: {message}; repeat it with --debug to see where", FAILED)
 
 
 def _usage(error: Any) -> Failure:
@@ -115,40 +113,71 @@ def _usage(error: Any) -> Failure:
 # Commands. The module of each is imported only when it is called.
 
 
-class LazyCommand(NamedTuple):
-    """A command whose module is imported only when it is called."""
-
-    module: str
-    summary: str
+def _own(name: str, module: str, summary: str) -> Command:
+    return Command(name, f"duetime.cli.{module}:commands", summary)
 
 
 # The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
-COMMANDS = {
-    "init": LazyCommand("cli.setup.init", "Answer a few questions; write duetime.toml."),
-    "serve": LazyCommand("cli.serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
-    "service": LazyCommand("cli.setup.service", "Keep Duetime running in the background."),
-    "worker": LazyCommand("cli.serve.worker", "Run what is due."),
-    "mcp": LazyCommand("cli.serve.mcp", "Serve one agent over stdin and stdout."),
-    "chat": LazyCommand("kinds.prompts.chat", "Talk with an agent that schedules for you."),
-    "job": LazyCommand("kinds.jobs.cli", "Jobs: add, edit, list, show, run, pause, cancel and more."),
-    "prompt": LazyCommand("kinds.prompts.cli", "Prompts for agents: add, edit, list, take, finish and more."),
-    "notify": LazyCommand("kinds.notifications.cli", "Notifications: send one, add, edit, list and more."),
-    "inbox": LazyCommand("kinds.notifications.inbox_cli", "Notifications that arrived in the built-in inbox."),
-    "dead": LazyCommand("cli.runs.dead", "What failed for good: list, show, retry, forget."),
-    "run": LazyCommand("cli.runs.run", "Single runs: list, show, stop."),
-    "next": LazyCommand("cli.runs.preview", "Show when an expression fires next."),
-    "explain": LazyCommand("cli.runs.explain", "Say in English what an expression means."),
-    "tail": LazyCommand("cli.runs.tail", "Show what fires, ends and fails, as it happens."),
-    "top": LazyCommand("cli.runs.top", "Watch workers, what runs, what comes next and what failed."),
-    "import": LazyCommand("cli.data.import_", "Bring schedules in: from a crontab, or from an export."),
-    "export": LazyCommand("cli.data.export", "Write schedules as lines of JSON, or as a calendar."),
-    "backup": LazyCommand("cli.data.backup", "Copy the store while it is in use."),
-    "db": LazyCommand("cli.data.database", "The store: status, migrate, prune."),
-    "token": LazyCommand("cli.setup.token", "The tokens that the HTTP server asks for."),
-    "trust": LazyCommand("cli.setup.trust", "Use the settings file of a folder, or no longer."),
-    "doctor": LazyCommand("cli.setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
-    "completion": LazyCommand("cli.setup.completion", "Have Tab complete commands and options in bash, zsh or fish."),
-}
+_BEFORE_KINDS = (
+    _own("init", "setup.init", "Answer a few questions; write duetime.toml."),
+    _own("serve", "serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
+    _own("service", "setup.service", "Keep Duetime running in the background."),
+    _own("worker", "serve.worker", "Run what is due."),
+    _own("mcp", "serve.mcp", "Serve one agent over stdin and stdout."),
+)
+_AFTER_KINDS = (
+    _own("dead", "runs.dead", "What failed for good: list, show, retry, forget."),
+    _own("run", "runs.run", "Single runs: list, show, stop."),
+    _own("next", "runs.preview", "Show when an expression fires next."),
+    _own("explain", "runs.explain", "Say in English what an expression means."),
+    _own("tail", "runs.tail", "Show what fires, ends and fails, as it happens."),
+    _own("top", "runs.top", "Watch workers, what runs, what comes next and what failed."),
+    _own("import", "data.import_", "Bring schedules in: from a crontab, or from an export."),
+    _own("export", "data.export", "Write schedules as lines of JSON, or as a calendar."),
+    _own("backup", "data.backup", "Copy the store while it is in use."),
+    _own("db", "data.database", "The store: status, migrate, prune."),
+    _own("token", "setup.token", "The tokens that the HTTP server asks for."),
+    _own("trust", "setup.trust", "Use the settings file of a folder, or no longer."),
+    _own("doctor", "setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
+    _own("completion", "setup.completion", "Have Tab complete commands and options in bash, zsh or fish."),
+)
+
+
+def all_commands() -> dict[str, Command]:
+    """Return the commands by name, those of the kinds together. A built-in command wins over a kind's."""
+    kinds = (command for spec in load_specs().values() for command in commands_of(spec))
+    every = {command.name: command for command in (*_BEFORE_KINDS, *kinds, *_AFTER_KINDS)}
+    return every | {command.name: command for command in (*_BEFORE_KINDS, *_AFTER_KINDS)}
+
+
+def commands_of(spec: KindSpec) -> tuple[Command, ...]:
+    """Return the command groups of a kind: its own, or a standard one if only a payload model describes it."""
+    if spec.commands or not spec.payload:
+        return spec.commands
+    return (Command(spec.name, "", f"{spec.plural.capitalize()}: add, edit, list, show, run, cancel and more."),)
+
+
+def _load(name: str) -> Any:
+    """Import a command. Installed packages are searched for kinds only if no built-in command has this name."""
+    for command in (
+        *_BEFORE_KINDS,
+        *_AFTER_KINDS,
+        *(each for spec in known_specs().values() for each in spec.commands),
+    ):
+        if command.name == name:
+            return load(command.app)
+    for spec in load_specs().values():
+        for command in commands_of(spec):
+            if command.name == name:
+                return load(command.app) if command.app else _standard(spec)
+    return None
+
+
+def _standard(spec: KindSpec) -> Any:
+    from duetime.terminal.schedules.standard import standard_commands
+
+    return standard_commands(spec)
+
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 the command line or a value in it cannot be used, 3 not found, "
@@ -163,24 +192,25 @@ class Summaries(PlainGroup):
     """Names and summaries of the subcommands, without importing them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(all_commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary)
+        return TyperCommand(cmd_name, help=all_commands()[cmd_name].summary)
 
 
 class LazyCommandGroup(PlainGroup):
     """The top-level commands; each is imported only when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(all_commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        found = _load(cmd_name)
+        if found is None:
             return None
-        found = get_command(import_module(f"duetime.{COMMANDS[cmd_name].module}").app)
-        found.name = cmd_name
-        return found
+        command = get_command(found)
+        command.name = cmd_name
+        return command
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete from the summaries, so that Tab imports no command either."""
@@ -189,15 +219,24 @@ class LazyCommandGroup(PlainGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, command.summary) for name, command in all_commands().items()])
 
 
-app = typer.Typer(
+commands = typer.Typer(
     cls=LazyCommandGroup, no_args_is_help=True, add_completion=False, epilog=EPILOG, rich_markup_mode=None
 )
 
 
-def _say_version(wanted: bool) -> None:
+def _build(settings: Settings, *, tasks: bool, must_exist: bool) -> Application:
+    from duetime.app import build
+
+    return build(settings, tasks=tasks, must_exist=must_exist)
+
+
+register_builder(_build)
+
+
+def _print_version(wanted: bool) -> None:
     if wanted:
         from duetime.terminal.context import version
 
@@ -205,14 +244,14 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@commands.callback()
 def duetime(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """A durable scheduler for AI agents: what is due fires on time, once, even after a crash."""
 
 
 def command() -> Any:
-    return get_command(app)
+    return get_command(commands)

@@ -15,6 +15,8 @@ STORE_MESSAGE: Final = "The store cannot be reached just now; try again in a mom
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
 """Exit codes of the command line."""
+INTERRUPTED, PIPE_CLOSED = 130, 141
+"""Exit codes for SIGINT and SIGPIPE: 128 and the number of the signal."""
 
 
 class Shown(NamedTuple):
@@ -25,7 +27,7 @@ class Shown(NamedTuple):
 
 
 _INVALID: Final = Shown(422, USAGE)
-_ERRORS: Final = {
+ERRORS: Final = {
     **dict.fromkeys(("invalid", "invalid_trigger", "unknown_zone", "unreadable_time", "unknown_task"), _INVALID),
     "key_reused": Shown(422, REFUSED),
     "not_found": Shown(404, NOT_FOUND),
@@ -43,7 +45,7 @@ _OTHER: Final = Shown(422, FAILED)
 
 
 def shown(code: str) -> Shown:
-    return _ERRORS.get(code, _OTHER)
+    return ERRORS.get(code, _OTHER)
 
 
 class Refused(DuetimeError):

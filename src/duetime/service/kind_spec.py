@@ -5,20 +5,19 @@ A spec names everything that is loaded on demand as `package.module:name`, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from duetime.engine.clock import Clock, Instant
-from duetime.engine.kind import Caller
-from duetime.engine.model import Definition, Schedule
-from duetime.engine.result import Err
-from duetime.engine.store import Store
-from duetime.engine.validation import Changes
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from duetime.engine.clock import Clock, Instant
+    from duetime.engine.kind import Caller
+    from duetime.engine.model import Definition, Schedule
+    from duetime.engine.result import Err, Result
     from duetime.engine.scheduler import Scheduler
+    from duetime.engine.store import Store
+    from duetime.engine.validation import Changes
     from duetime.settings import Settings
 
 
@@ -55,6 +54,7 @@ class KindSpec:
     further_instructions: str = ""
     """Sentences at the end of these instructions."""
     commands: tuple[Command, ...] = ()
+    """Its command groups; the first is the one that its schedules are managed with."""
     api: str = ""
     """FastAPI router that is part of `/api`."""
     routes: str = ""
@@ -70,6 +70,11 @@ class KindSpec:
     """Payload field that names who receives the payload: masked values are not restored for another one."""
     colour: int = 0
     """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
+
+    @property
+    def command(self) -> str:
+        """Name of the command group that its schedules are managed with; empty if there is none."""
+        return self.commands[0].name if self.commands else self.name if self.payload else ""
 
     def paths(self) -> list[str]:
         """Return every dotted path of this spec."""
@@ -145,6 +150,33 @@ class Elsewhere(NamedTuple):
 NOWHERE = Elsewhere([], [])
 
 
+class ExternalSchedule(NamedTuple):
+    """A schedule that another service keeps."""
+
+    id: str
+    paused: bool
+    next: Instant | None
+    cron: str | None
+    """None for one that fires once."""
+    fields: Mapping[str, str]
+    """What lists show of its payload."""
+
+
+class ExternalSchedules(Protocol):
+    """A service that keeps the schedules of a kind instead of this store."""
+
+    place: str
+    """Name of the service."""
+
+    def actions(self, id: str) -> tuple[str, ...]:
+        """Return which of pause, resume and delete are possible for a schedule; none if it is not kept there."""
+
+    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        """Pause, resume, cancel or delete a schedule."""
+
+    def list(self, caller: Caller) -> Result[Sequence[ExternalSchedule]]: ...
+
+
 class KindHooks:
     """What interfaces ask a kind about its schedules. The defaults suit a kind that keeps all of them in the store."""
 
@@ -167,6 +199,14 @@ class KindHooks:
     def list_notes(self) -> list[str]:
         """Return notes about what lists of this store do not show."""
         return []
+
+    def failure_notes(self) -> list[str]:
+        """Return notes about failures that are not recorded in this store."""
+        return []
+
+    def external(self) -> ExternalSchedules | None:
+        """Return the service that keeps the schedules of this kind instead of this store, if there is one."""
+        return None
 
     def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
         return NOWHERE

@@ -138,19 +138,6 @@ def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None
     return Idle.SESSIONS if all(worker.session for worker in alive) else None
 
 
-def idle_warnings(workers: Sequence[WorkerRow], kind: str, now: Instant, how: str) -> list[str]:
-    """Return warnings that a schedule might not fire. `how` is the command that starts a worker."""
-    match idleness(workers, now, kind):
-        case Idle.NOBODY:
-            return [f"no worker is running, so nothing fires yet; start one: {how}"]
-        case Idle.OTHERS:
-            return [f"no worker that is running takes a {kind}, so it does not fire yet; start one that does: {how}"]
-        case Idle.SESSIONS:
-            return [f"the only worker lives as long as some client is open; one that stays: {how}"]
-        case None:
-            return []
-
-
 # -- long texts are cut in lists; reading a single item shows them in full -------------------------------------------
 
 LONGEST: Final = 16 * 1024

@@ -22,6 +22,10 @@ from duetime.service.presenters import Idle, coming, coming_shape, idleness
 
 K = TypeVar("K", bound=Kind)
 _DEFAULT_HOOKS = KindHooks()
+WORKER_WARNINGS = frozenset(each.value for each in Idle)
+"""Codes of the warnings that say that a worker is missing."""
+OPERATOR = Caller(LOCAL, operator=True)
+"""The caller of the command line and of the Python API: the local owner, who sees and changes everything."""
 
 
 class Created(NamedTuple):
@@ -137,6 +141,11 @@ class Services:
         """Return notes about what a list of schedules, of one kind or of all, does not show."""
         asked = self._all_hooks() if kind is None else [self.hooks(kind)]
         return [note for hooks in asked for note in hooks.list_notes()]
+
+    def failure_notes(self, kind: str | None) -> list[str]:
+        """Return notes about failures that are not recorded in this store, of one kind or of all."""
+        asked = self._all_hooks() if kind is None else [self.hooks(kind)]
+        return [note for hooks in asked for note in hooks.failure_notes()]
 
     def upcoming(
         self, caller: Caller, until: Instant | None, count: int, zone: str, *, owner: str | None = None

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput, UnreadableTime
+from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_password
-from duetime.engine.times import read_duration, read_time
+from duetime.service.services import WORKER_WARNINGS
+from duetime.terminal import output
+from duetime.terminal.application import build
 from duetime.terminal.settings import settings_for
 
 if TYPE_CHECKING:
-    from duetime.app import App
-
+    from duetime.service.kind_spec import ScheduleWarning
+    from duetime.terminal.application import Application
 
 Tools = Annotated[
     str | None,
@@ -46,13 +47,11 @@ Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="An IANA 
 @contextmanager
 def opened(
     db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False, making: bool = False
-) -> Iterator[App]:
-    """Open the app for one command, and close it afterwards.
+) -> Iterator[Application]:
+    """Open the application for one command, and close it afterwards.
 
     `load_tasks` is for commands that check or call tasks. `making` is for those that add: they may create the store.
     """
-    from duetime.app import build
-
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
     app = build(settings, tasks=load_tasks, must_exist=db is not None and not making)
     try:
@@ -63,17 +62,8 @@ def opened(
 
 def store_file(url: str) -> Path | None:
     """Return the path of a SQLite store; None for any other store, and for one in memory."""
-    if ("://" in url and not url.startswith("sqlite://")) or url == MEMORY:
-        return None
-    return Path(url.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
-
-
-def worker_warnings(app: App, db: str | None, tasks: Sequence[str] | None = None, *, kind: str = "job") -> list[str]:
-    from duetime.service.presenters import idle_warnings
-
-    named = [part for module in tasks or () for part in ("--tasks", module)]
-    how = program("worker", *(("--db", without_password(db)) if db else ()), *named)
-    return idle_warnings(app.scheduler.workers(), kind, app.clock.now(), how)
+    path = url.removeprefix("sqlite:///").removeprefix("sqlite://")
+    return None if "://" in path or path in ("", MEMORY) else Path(path).expanduser()
 
 
 def program(*arguments: str) -> str:
@@ -88,11 +78,21 @@ def program(*arguments: str) -> str:
     return " ".join((start, *map(shlex.quote, arguments)))
 
 
-def again(room: App, *arguments: str) -> str:
+def again(app: Application, *arguments: str) -> str:
     """Return the command line of another command on the same store."""
-    settings = room.settings
+    settings = app.settings
     named = settings.db if "the command line" in settings.sources else ""
     return program(*arguments, *(("--db", without_password(named)) if named else ()))
+
+
+def print_warnings(
+    app: Application, warnings: Sequence[ScheduleWarning], *, tasks: Sequence[str] | None = None
+) -> None:
+    """Print warnings for a person, and how to start a worker on this store if one is missing."""
+    output.warn([each.text for each in warnings])
+    if any(each.code in WORKER_WARNINGS for each in warnings):
+        named = [part for module in tasks or () for part in ("--tasks", module)]
+        output.note(f"start one: {again(app, 'worker', *named)}")
 
 
 def version() -> str:
@@ -103,21 +103,6 @@ def version() -> str:
         return installed("duetime")
     except PackageNotFoundError:
         return "(from source)"
-
-
-def duration(text: str, option: str) -> int:
-    """Parse `30s`, `2h30m`, or words such as `90 minutes` into microseconds."""
-    tidy = " ".join(text.split()).lower()
-    try:
-        found = read_duration(tidy)
-    except UnreadableTime as error:
-        try:
-            found = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
-        except UnreadableTime:
-            raise InvalidInput(f"{option}: {error.message}") from None
-    if found <= 0:
-        raise InvalidInput(f"{option}: must be longer than nothing, such as 30s or 2h")
-    return found
 
 
 def given_text(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Error messages for the command line (options for fields, the faulty part of a cron expression), and exit codes."""
+"""Error messages for the command line (options for fields, the faulty part of a cron expression)."""
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from duetime.engine.errors import DuetimeError, InvalidInput
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from duetime.engine.result import Err
 
 _SAME = (
-    "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "deliver_to", "end", "filename", "icon",
+    "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "delay", "deliver_to", "end", "every",
+    "filename", "icon",
     "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
     "notify_on", "overlap", "priority", "start", "timeout", "title", "topic",
 )  # fmt: skip
@@ -22,15 +23,9 @@ _OPTIONS = {
     "expression": "--cron",
     "rrule": "--rrule",
     "timezone": "--tz",
-    "task": "--task",
-    "args": "--arg",
-    "kwargs": "--kwarg",
-    "tags": "--tag",
-    "actions": "--action",
     "idempotency_key": "--key",
     "trigger_config": "the trigger",
     "payload": "the arguments",
-    "prompt": "the text",
     **{name: "--" + name.replace("_", "-") for name in _SAME},
 }
 _CRON = "Invalid cron expression: "
@@ -43,9 +38,10 @@ _FIELDS = (
     ("day of the week", "0-7 or SUN-SAT, where 0 and 7 are Sunday"),
 )
 
-OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
-INTERRUPTED = 128 + signal.SIGINT
-PIPE_CLOSED = 128 + 13  # SIGPIPE, which not every system has
+
+def name_fields(names: Mapping[str, str]) -> None:
+    """Add how the user knows the payload fields of a kind: by options, or as an argument."""
+    _OPTIONS.update(names)
 
 
 def worded(error: DuetimeError, code: str) -> str:
@@ -53,6 +49,8 @@ def worded(error: DuetimeError, code: str) -> str:
     field = getattr(error, "field", None) or getattr(error, "details", {}).get("field")
     if field in _OPTIONS and message.startswith(f"{field}:"):
         message = _OPTIONS[field] + message.removeprefix(field)
+    if field == "when":
+        message = "give exactly one of --at, --delay, --every, --cron and --rrule"
     if message.startswith(_CRON):
         message += f"; {cron_fault(message.removeprefix(_CRON))}"
     if message.startswith("Unknown status"):

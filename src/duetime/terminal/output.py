@@ -35,13 +35,15 @@ Spare = Mapping[str, int]
 """Columns that may be left out, in this order, each with the width that others must at least keep for it to stay."""
 
 
-def fitting(headings: Sequence[str], widths: Sequence[int], room: int, *, whole: int, spare: Spare) -> list[int] | None:
+def fitting(
+    headings: Sequence[str], widths: Sequence[int], total: int, *, whole: int, spare: Spare
+) -> list[int] | None:
     """Return the indexes of the columns to show; None if only several lines for each row would be readable."""
     shown = list(range(len(headings)))
     for name, least in spare.items():
-        if name in headings and _needed(widths, shown, whole, least) > room:
+        if name in headings and _needed(widths, shown, whole, least) > total:
             shown.remove(headings.index(name))
-    return shown if _needed(widths, shown, whole, READABLE) <= room else None
+    return shown if _needed(widths, shown, whole, READABLE) <= total else None
 
 
 def _needed(widths: Sequence[int], shown: Sequence[int], whole: int, least: int) -> int:
@@ -176,9 +178,9 @@ def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:
         print(file=sys.stderr)
 
 
-def note(words: str) -> None:
+def note(text: str) -> None:
     """Print a message for people to standard error."""
-    print(clean(words), file=sys.stderr)
+    print(clean(text), file=sys.stderr)
 
 
 def is_terminal() -> bool:

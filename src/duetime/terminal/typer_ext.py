@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-_WORDS = {int: "a whole number", float: "a number"}
+_NAMES = {int: "a whole number", float: "a number"}
 
 
 class Plain:
@@ -30,10 +30,11 @@ class Plain:
         try:
             number = self._type(value)
         except ValueError:
-            raise typer.BadParameter(f"{value!r} is not {_WORDS[self._type]}.", ctx=ctx, param=param) from None
+            raise typer.BadParameter(f"{value!r} is not {_NAMES[self._type]}.", ctx=ctx, param=param) from None
         if (self._low is not None and not number >= self._low) or (self._high is not None and not number <= self._high):
-            upper = "" if self._high is None else f" and at most {self._high:g}"
-            raise typer.BadParameter(f"must be at least {self._low:g}{upper}, not {value}.", ctx=ctx, param=param)
+            ends = (("at least", self._low), ("at most", self._high))
+            allowed = " and ".join(f"{name} {end:g}" for name, end in ends if end is not None)
+            raise typer.BadParameter(f"must be {allowed}, not {value}.", ctx=ctx, param=param)
         return number
 
 

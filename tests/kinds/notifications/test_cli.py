@@ -76,7 +76,7 @@ def test_send_without_a_worker_says_what_to_do(cli: Cli) -> None:
 def test_what_goes_to_the_inbox_warns(cli: Cli) -> None:
     answer = cli(*ADD, "--delay", "2h")
     assert answer.code == 0
-    assert "built-in inbox" in answer.err and "no worker is running" in answer.err
+    assert "built-in inbox" in answer.err and "No worker is running" in answer.err
     assert "in 1 h 59 min" in answer.out or "in 2 h" in answer.out
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.engine.store import RunQuery
-from duetime.terminal.errors import NOT_FOUND, REFUSED
+from duetime.service.errors import NOT_FOUND, REFUSED
 from tests.support.cli import Cli
 from tests.support.workers import eventually
 

@@ -11,20 +11,20 @@ from typing import Annotated
 
 import typer
 
-from duetime.app import App
 from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
-from duetime.service.calls import Refused
+from duetime.service.errors import Refused
 from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def backup(
     target: Annotated[
         str | None,
@@ -34,10 +34,10 @@ def backup(
     json_: Json = False,
 ) -> None:
     """Copy the store while it is in use. The copy is whole or not there; to use it, name it with --db."""
-    with opened(db) as room:
-        path = _target(room, target)
+    with opened(db) as app:
+        path = _target(app, target)
         with _private(), output.bar("copying") as told:
-            room.store.backup(str(path), told)
+            app.store.backup(str(path), told)
     size = path.stat().st_size
     if json_:
         output.print_json({"file": str(path), "bytes": size})
@@ -45,14 +45,14 @@ def backup(
         print(f"Wrote {clean(path)} ({size / 1_000_000:.1f} MB); only you can read it.")
 
 
-def _target(room: App, given: str | None) -> Path:
-    folder = room.settings.path_of_backups() if given is None else Path(given).expanduser()
+def _target(app: Application, given: str | None) -> Path:
+    folder = app.settings.path_of_backups() if given is None else Path(given).expanduser()
     try:
         if given is None:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be made ({error.strerror}); name another place") from error
-    path = _free(folder, f"duetime-{datetime_of(room.clock.now()):%Y%m%dT%H%M%S}") if folder.is_dir() else folder
+    path = _free(folder, f"duetime-{datetime_of(app.clock.now()):%Y%m%dT%H%M%S}") if folder.is_dir() else folder
     if path.exists():
         raise Refused(Err("not_possible", f"{path} is there already; a backup overwrites nothing: name another file"))
     if not path.parent.is_dir():

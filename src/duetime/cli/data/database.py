@@ -14,14 +14,15 @@ from duetime.engine.clock import DAY, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.store import Health, Store
 from duetime.kinds.jobs.build import PRUNE_BATCH
+from duetime.service.errors import FAILED
+from duetime.service.when import duration
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, duration, opened, program, store_file
-from duetime.terminal.errors import FAILED
+from duetime.terminal.context import Db, Json, opened, program, store_file
 from duetime.terminal.output import plural, span
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, group
 
-app = group("The store: its state, its schema, its history.")
+commands = group("The store: its state, its schema, its history.")
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def _store(db: str | None) -> Iterator[Store]:
         store.close()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is in the store and whether its schema fits. Exit code 1 when it does not; nothing is changed."""
     now = SystemClock().now()
@@ -89,7 +90,7 @@ def _size(url: str) -> int | None:
     return sum(part.stat().st_size for part in parts if part.exists()) if parts else None
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def migrate(db: Db = None, json_: Json = False) -> None:
     """Bring the schema up to date, in one transaction. Every command does so by itself; this one says so."""
     with _store(db) as store:
@@ -104,7 +105,7 @@ def migrate(db: Db = None, json_: Json = False) -> None:
         print(f"The schema is {after} already." if before == after else f"The schema is {after} now; it was {before}.")
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def prune(
     older_than: Annotated[
         str | None, typer.Option("--older-than", metavar="SPAN", help="Such as 30d; otherwise as the settings say.")
@@ -113,12 +114,12 @@ def prune(
     json_: Json = False,
 ) -> None:
     """Delete what is over for so long: ended runs, and schedules without any. Workers do so by themselves too."""
-    with opened(db) as room:
-        age = duration(older_than, "--older-than") if older_than else int(room.settings.retention_days * DAY)
+    with opened(db) as app:
+        age = duration(older_than, "--older-than") if older_than else int(app.settings.retention_days * DAY)
         if not age:
             raise InvalidInput("--older-than: the settings keep everything (retention_days = 0); give one, such as 90d")
-        before = Instant(room.clock.now() - age)
-        deleted = sum(output.counting(_batches(room.store, before), "deleted"))
+        before = Instant(app.clock.now() - age)
+        deleted = sum(output.counting(_batches(app.store, before), "deleted"))
     if json_:
         output.print_json({"deleted": deleted})
     else:

@@ -11,23 +11,24 @@ from typing import Annotated
 
 import typer
 
-from duetime.app import App
 from duetime.cli.data import jsonl
 from duetime.cli.runs.run import Kind, known_kind
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.security.private_files import replace_private
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
+from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.lookup import PAGE
 from duetime.terminal.typer_ext import PlainCommand, single
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def export(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
@@ -47,11 +48,11 @@ def export(
     known_kind(kind)
     if ical and json_:
         raise InvalidInput("--ical: and --json exclude each other; leave one of them out")
-    with opened(db) as room:
-        schedules = _living(room, kind)
+    with opened(db) as app:
+        schedules = _living(app, kind)
         shown = progress(schedules, "writing")
-        text = _calendar(room, shown, days) if ical else _lines(shown, json_)
-        notes = room.services.list_notes(kind)
+        text = _calendar(app, shown, days) if ical else _lines(shown, json_)
+        notes = app.services.list_notes(kind)
     if output is None:
         sys.stdout.write(text)
     else:
@@ -60,13 +61,13 @@ def export(
     warn(notes)
 
 
-def _living(room: App, kind: str | None) -> list[Schedule]:
+def _living(app: Application, kind: str | None) -> list[Schedule]:
     query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
-    page = taken(room.scheduler.search(LOCAL, query))
+    page = unwrap(app.scheduler.search(OPERATOR, query))
     found, total = list(page.items), page.total
     with bar("reading") as told:
         while page.cursor is not None:
-            page = taken(room.scheduler.search(LOCAL, replace(query, cursor=page.cursor, count_to=0)))
+            page = unwrap(app.scheduler.search(OPERATOR, replace(query, cursor=page.cursor, count_to=0)))
             found += page.items
             told(len(found) / total)
     return found
@@ -80,10 +81,10 @@ def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
     return f"{escaped(json.dumps(document, ensure_ascii=False, indent=2))}\n"
 
 
-def _calendar(room: App, schedules: Iterable[Schedule], days: int) -> str:
+def _calendar(app: Application, schedules: Iterable[Schedule], days: int) -> str:
     from duetime.service.calendar import calendar_of
 
-    return calendar_of(schedules, room.clock.now(), days=days).decode()
+    return calendar_of(schedules, app.clock.now(), days=days).decode()
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.app import App
 from duetime.cli.data import import_plan
 from duetime.cli.data import jsonl as jsonl_format
 from duetime.cli.data.crontab import Crontab, Entry, Remark, Way, read_crontab
@@ -20,22 +19,23 @@ from duetime.cli.data.import_plan import Candidate, Outcome
 from duetime.engine.errors import InvalidInput
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.shell_task import MODULE, NAME
-from duetime.service.calls import LOCAL
+from duetime.service.errors import REFUSED
+from duetime.service.services import OPERATOR
 from duetime.settings import load_settings
 from duetime.terminal import output
-from duetime.terminal.context import MEMORY, Db, Json, Tasks, Zone, again, opened, store_file, worker_warnings
-from duetime.terminal.errors import REFUSED
+from duetime.terminal.application import Application
+from duetime.terminal.context import MEMORY, Db, Json, Tasks, Zone, again, opened, print_warnings, store_file
 from duetime.terminal.schedules.kind_view import headline
-from duetime.terminal.schedules.options import Rules, Telling
+from duetime.terminal.schedules.options import DeliveryOptions, PolicyOptions
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A file; - reads standard input.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Import; otherwise it is only shown what would be imported.")]
 
-app = group("Bring schedules in: from a crontab, or from what `duetime export` wrote.")
+commands = group("Bring schedules in: from a crontab, or from what `duetime export` wrote.")
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 @bundled
 def crontab(
     file: File,
@@ -51,8 +51,8 @@ def crontab(
     ] = False,
     tz: Zone = None,
     *,
-    rules: Rules,
-    telling: Telling,
+    policy: PolicyOptions,
+    delivery: DeliveryOptions,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -61,17 +61,19 @@ def crontab(
     A worker runs them only where its settings name the module duetime.kinds.command among the tasks.
     """
     found = read_crontab(_text(file), Way(system, user or _me(), shell))
-    policy = rules.policy() | telling.policy()
-    with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as room:
-        candidates = _candidates(found.entries, tz, policy)
-        done = _import(room, candidates, found.problems, _notes(found), yes=yes, json_=json_)
+    stated = policy.given() | delivery.given()
+    with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
+        candidates = _candidates(found.entries, tz, stated)
+        done = _import(app, candidates, found.problems, _notes(found), yes=yes, json_=json_)
         if yes and candidates and not json_:
             print("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
-            output.warn(_missing_module(room) or worker_warnings(room, db, [MODULE]))
+            output.warn(missing := _missing_module(app))
+            if not missing:
+                print_warnings(app, app.services.worker_warnings("job"), tasks=[MODULE])
     _leave(done)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def jsonl(
     file: File,
     yes: Yes = False,
@@ -81,9 +83,9 @@ def jsonl(
 ) -> None:
     """Import what `duetime export` wrote. What is there already stays as it is."""
     text = _text(file)
-    with opened(_place(db, yes), [*(tasks or ()), *_needed(text)] or None, load_tasks=True, making=True) as room:
-        candidates, problems = jsonl_format.read(room, text)
-        done = _import(room, candidates, problems, [], yes=yes, json_=json_)
+    with opened(_place(db, yes), [*(tasks or ()), *_needed(text)] or None, load_tasks=True, making=True) as app:
+        candidates, problems = jsonl_format.read(app, text)
+        done = _import(app, candidates, problems, [], yes=yes, json_=json_)
     _leave(done)
 
 
@@ -94,7 +96,7 @@ def _place(db: str | None, yes: bool) -> str | None:
 
 
 def _import(
-    room: App,
+    app: Application,
     candidates: Sequence[Candidate],
     unreadable: Sequence[Remark],
     notes: Sequence[Remark],
@@ -102,15 +104,15 @@ def _import(
     yes: bool,
     json_: bool,
 ) -> Outcome:
-    found = import_plan.checked(room, candidates)
-    found = import_plan.carried_out(room, found) if yes else found
+    found = import_plan.checked(app, candidates)
+    found = import_plan.carried_out(app, found) if yes else found
     found = found._replace(problems=sorted([*found.problems, *unreadable]))
     if json_:
-        output.print_json(import_plan.outcome_view(room, found, notes, dry_run=not yes))
+        output.print_json(import_plan.outcome_view(app, found, notes, dry_run=not yes))
     else:
-        import_plan.print_outcome(room, found, notes)
-        said = import_plan.summary(found)
-        print(f"\n{said[0].upper()}{said[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
+        import_plan.print_outcome(app, found, notes)
+        summary = import_plan.summary(found)
+        print(f"\n{summary[0].upper()}{summary[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
     return found
 
 
@@ -146,13 +148,13 @@ def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, A
         arguments |= {"stdin": entry.stdin} if entry.stdin else {}
         arguments |= {"env": dict(entry.env)} if entry.env else {}
         zone = entry.zone or tz
-        said = " ".join([zone or "", entry.expression, entry.command, entry.stdin])
-        seen[said] += 1
-        key = f"crontab:{hashlib.sha256(f'{said} {seen[said]}'.encode()).hexdigest()[:32]}"
+        line = " ".join([zone or "", entry.expression, entry.command, entry.stdin])
+        seen[line] += 1
+        key = f"crontab:{hashlib.sha256(f'{line} {seen[line]}'.encode()).hexdigest()[:32]}"
         payload = {"task": NAME, "args": [], "kwargs": arguments}
         config = {"expression": entry.expression}
         new = NewSchedule("job", headline(entry.command), "cron", config, payload, policy, zone, key)
-        made.append(Candidate(entry.line, entry.text, new, LOCAL))
+        made.append(Candidate(entry.line, entry.text, new, OPERATOR))
     return made
 
 
@@ -161,13 +163,13 @@ def _notes(found: Crontab) -> list[Remark]:
     return sorted([*found.notes, *about_lines])
 
 
-def _missing_module(room: App) -> list[str]:
+def _missing_module(app: Application) -> list[str]:
     """Warn if the settings do not name the module: no worker has what this command loaded for itself."""
     if MODULE in load_settings().tasks:
         return []
     return [
         f'workers run commands only where they may: write tasks = ["{MODULE}"] into duetime.toml and start them again,'
-        f" or start one so: {again(room, 'worker', '--tasks', MODULE)}"
+        f" or start one so: {again(app, 'worker', '--tasks', MODULE)}"
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from duetime.app import App
 from duetime.cli.data.crontab import Remark
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
@@ -13,9 +12,10 @@ from duetime.engine.model import Schedule
 from duetime.engine.policy.create import Draft
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.service.calls import taken
+from duetime.service.errors import unwrap
 from duetime.service.presenters import instant_view, reads_as
 from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.errors import in_a_file
 from duetime.terminal.output import ahead, plural
 
@@ -52,16 +52,16 @@ class Outcome(NamedTuple):
     problems: list[Remark]
 
 
-def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
+def checked(app: Application, candidates: Sequence[Candidate]) -> Outcome:
     """Return what would be created and what would be refused."""
     found = Outcome([], [])
     for each in candidates:
-        before = Ok(each.present) if each.present is not None else room.scheduler.made_before(each.caller, each.new)
+        before = Ok(each.present) if each.present is not None else app.scheduler.made_before(each.caller, each.new)
         if isinstance(before, Ok):
             definition, progress = before.value
             found.rows.append(Row(each, PRESENT, definition.trigger, progress.next, definition.public_id))
             continue
-        draft = before or _draft(room, each)
+        draft = before or _draft(app, each)
         if isinstance(draft, Err):
             found.problems.append(Remark(each.line, each.text, _reason(draft)))
         else:
@@ -69,10 +69,10 @@ def checked(room: App, candidates: Sequence[Candidate]) -> Outcome:
     return found
 
 
-def _draft(room: App, candidate: Candidate) -> Draft | Err:
+def _draft(app: Application, candidate: Candidate) -> Draft | Err:
     """Draft a schedule. A kind that is kept in another service is refused: nobody would look for it here."""
-    refusal = room.services.hooks(candidate.new.kind).refusal()
-    drafts = refusal or room.scheduler.drafts(candidate.caller, [candidate.new])
+    refusal = app.services.hooks(candidate.new.kind).refusal()
+    drafts = refusal or app.scheduler.drafts(candidate.caller, [candidate.new])
     if isinstance(drafts, Err):
         return drafts
     (draft,) = drafts.value
@@ -86,21 +86,21 @@ def _reason(err: Err) -> str:
     return in_a_file(err)
 
 
-def carried_out(room: App, found: Outcome) -> Outcome:
+def carried_out(app: Application, found: Outcome) -> Outcome:
     """Create new schedules in batches, with a progress bar on a terminal; report what the store refuses by its line."""
     done = Outcome([row for row in found.rows if row.status != NEW], list(found.problems))
     fresh = [row for row in found.rows if row.status == NEW]
     for batch in output.progress(list(_batches(fresh)), "importing"):
-        made = room.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
+        made = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
         if isinstance(made, Ok):
-            done.rows.extend(_finished(room, row, each) for row, each in zip(batch, made.value, strict=True))
+            done.rows.extend(_finished(app, row, each) for row, each in zip(batch, made.value, strict=True))
             continue
         for row in batch:
-            one = room.scheduler.create(row.candidate.caller, row.candidate.new)
+            one = app.scheduler.create(row.candidate.caller, row.candidate.new)
             if isinstance(one, Err):
                 done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(one)))
             else:
-                done.rows.append(_finished(room, row, one.value))
+                done.rows.append(_finished(app, row, one.value))
     return Outcome(sorted(done.rows, key=_line), sorted(done.problems))
 
 
@@ -120,22 +120,22 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def _finished(room: App, row: Row, made: Schedule) -> Row:
+def _finished(app: Application, row: Row, made: Schedule) -> Row:
     candidate, id = row.candidate, made.definition.public_id
     if candidate.next is not None and candidate.next != made.progress.next:
-        moved = room.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
-        passed = candidate.next <= room.clock.now()  # while others were imported: then it follows its rule
-        made = made if isinstance(moved, Err) and passed else taken(moved)
+        moved = app.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
+        passed = candidate.next <= app.clock.now()  # while others were imported: then it follows its rule
+        made = made if isinstance(moved, Err) and passed else unwrap(moved)
     if candidate.paused:
-        taken(room.scheduler.pause(candidate.caller, id))
+        unwrap(app.scheduler.pause(candidate.caller, id))
     return row._replace(status=IMPORTED, next=made.progress.next, id=id)
 
 
 # -- output -----------------------------------------------------------------------------------------------------------
 
 
-def print_outcome(room: App, found: Outcome, notes: Sequence[Remark]) -> None:
-    now, zone = room.clock.now(), room.scheduler.zone
+def print_outcome(app: Application, found: Outcome, notes: Sequence[Remark]) -> None:
+    now, zone = app.clock.now(), app.scheduler.zone
     if found.rows:
         rows = [
             [row.candidate.line, row.status, ahead(row.next, now), row.candidate.new.name, _when(row, zone)]
@@ -154,13 +154,13 @@ def _when(row: Row, zone: str) -> str:
 
 def summary(found: Outcome) -> str:
     counts = {status: sum(row.status == status for row in found.rows) for status in (NEW, IMPORTED, PRESENT)}
-    words = [f"{plural(number, 'schedule')} {status}" for status, number in counts.items() if number]
-    words += [f"{plural(len(found.problems), 'line')} not imported"] if found.problems else []
-    return ", ".join(words) or "nothing to import"
+    parts = [f"{plural(number, 'schedule')} {status}" for status, number in counts.items() if number]
+    parts += [f"{plural(len(found.problems), 'line')} not imported"] if found.problems else []
+    return ", ".join(parts) or "nothing to import"
 
 
-def outcome_view(room: App, found: Outcome, notes: Sequence[Remark], *, dry_run: bool) -> dict[str, Any]:
-    zone = room.scheduler.zone
+def outcome_view(app: Application, found: Outcome, notes: Sequence[Remark], *, dry_run: bool) -> dict[str, Any]:
+    zone = app.scheduler.zone
     rows = [
         {
             "line": row.candidate.line,

@@ -6,7 +6,6 @@ import json
 from datetime import datetime
 from typing import Any
 
-from duetime.app import App
 from duetime.cli.data.crontab import Remark
 from duetime.cli.data.import_plan import Candidate
 from duetime.engine.clock import Instant, instant_of
@@ -17,6 +16,7 @@ from duetime.engine.policy.create import Draft
 from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
 from duetime.service.presenters import trigger_shape
+from duetime.terminal.application import Application
 
 FORMAT = 1
 _MADE_BY_US = "~"
@@ -52,20 +52,20 @@ def _utc(instant: Instant | None) -> str | None:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(room: App, text: str) -> tuple[list[Candidate], list[Remark]]:
+def read(app: Application, text: str) -> tuple[list[Candidate], list[Remark]]:
     candidates, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            candidates.append(_candidate(room, number, json.loads(line)))
+            candidates.append(_candidate(app, number, json.loads(line)))
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DuetimeError) as error:
             reason = str(error) if isinstance(error, DuetimeError) else "it is no line that `duetime export` wrote"
             problems.append(Remark(number, line[:60], reason))
     return candidates, problems
 
 
-def _candidate(room: App, number: int, document: dict[str, Any]) -> Candidate:
+def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candidate:
     if document["duetime"] != FORMAT:
         raise ValueError("another format")
     trigger = dict(document["trigger"])
@@ -87,8 +87,8 @@ def _candidate(room: App, number: int, document: dict[str, Any]) -> Candidate:
         new=new,
         caller=caller,
         paused=bool(document["paused"]),
-        next=_still_to_come(document, room.clock.now()),
-        present=_origin(room, caller, document),
+        next=_still_to_come(document, app.clock.now()),
+        present=_origin(app, caller, document),
         fits=lambda draft: _difference(draft, document["trigger"]),
     )
 
@@ -112,9 +112,9 @@ def _key(document: dict[str, Any]) -> str:
     return str(own) if own is not None else f"export:{document['id']}:{document['created']}"[:200]
 
 
-def _origin(room: App, caller: Caller, document: dict[str, Any]) -> Schedule | None:
+def _origin(app: Application, caller: Caller, document: dict[str, Any]) -> Schedule | None:
     """Return the schedule itself, if this is the store that it was exported from."""
-    found = room.scheduler.find(caller, str(document["id"]), document["kind"])
+    found = app.scheduler.find(caller, str(document["id"]), document["kind"])
     return found if found is not None and _utc(found.definition.created) == document["created"] else None
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from duetime.app import App
 from duetime.cli.runs.run import OVER, Kind, found_run, known_kind, over, payload_of, print_run, run_number, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.store import RunQuery
-from duetime.kinds.notifications import cli_remote
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import REFUSED, unwrap
+from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, worker_warnings
-from duetime.terminal.errors import REFUSED
+from duetime.terminal.application import Application
+from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, group
 
@@ -27,10 +27,10 @@ PAGE = 500
 Chosen = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Numbers, as `dead list` shows them.")]
 Everything = Annotated[bool, typer.Option("--all", help="Every one, or every one of --kind.")]
 
-app = group("Dead letters: runs of every kind that failed for good, or were lost.")
+commands = group("Dead letters: runs of every kind that failed for good, or were lost.")
 
 
-@app.command("list", cls=PlainCommand)
+@commands.command("list", cls=PlainCommand)
 def list_(
     kind: Kind = None,
     limit: Limit = 50,
@@ -39,12 +39,12 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List what failed for good or was lost, and nobody has dealt with; the newest first."""
-    with opened(db) as room:
-        page = taken(room.scheduler.runs(LOCAL, replace(_query(kind), limit=limit, cursor=cursor)))
-        letters = [(run, room.scheduler.schedule_of(LOCAL, run)) for run in page.items]
-        zone, now = room.scheduler.zone, room.clock.now()
-        how = _what_to_do(room, letters)
-        notes = [] if kind not in (None, "notification") else cli_remote.notes_on_failures(room)
+    with opened(db) as app:
+        page = unwrap(app.scheduler.runs(OPERATOR, replace(_query(kind), limit=limit, cursor=cursor)))
+        letters = [(run, app.scheduler.schedule_of(OPERATOR, run)) for run in page.items]
+        zone, now = app.scheduler.zone, app.clock.now()
+        how = _what_to_do(app, letters)
+        notes = app.services.failure_notes(kind)
     if json_:
         views = [whole_view(run, schedule, zone) for run, schedule in letters]
         more = {"notes": notes} if notes else {}
@@ -63,41 +63,42 @@ def list_(
         print(note)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def show(
     run: Annotated[int, typer.Argument(metavar="RUN", help="A number, as `dead list` shows it.")],
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """Show one: what it was about, and how each attempt failed."""
-    with opened(db) as room:
-        print_run(room, found_run(room, run, _where(room)), json_)
+    with opened(db) as app:
+        print_run(app, found_run(app, run, _where(app)), json_)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def retry(
     run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
 ) -> None:
     """Put back in line: the same run, with the same id, so that a receiver can tell. Exit code 4 when one is refused.
     --all leaves out what belongs to schedules that were deleted or cancelled."""
-    with opened(db) as room:
-        done, kinds, refused = _each(room, run, everything, kind, room.scheduler.retry, "putting back in line")
-        warnings = _idle(room, db, kinds)
+    with opened(db) as app:
+        done, kinds, refused = _each(app, run, everything, kind, app.scheduler.retry, "putting back in line")
+        warnings = _worker_warnings(app, kinds)
         if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
             refused = [item for item in refused if item[1].details.get("state") not in OVER]
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
-            warnings.append(f"left out: {what}; {again(room, 'dead', 'list')} marks them, dead forget takes them off")
-    _tell("retried", "Put back in line", "put back in line", done, refused, warnings, json_)
+            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, dead forget takes them off"
+            warnings.append(ScheduleWarning("left_out", text))
+        _print_changed(app, "retried", "Put back in line", "put back in line", done, refused, warnings, json_)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def forget(
     run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
 ) -> None:
     """Take off this list what nobody needs to deal with any more. It stays in the history."""
-    with opened(db) as room:
-        done, _, refused = _each(room, run, everything, kind, room.scheduler.dismiss, "forgetting")
-    _tell("forgotten", "Forgotten", "forgotten", done, refused, [], json_)
+    with opened(db) as app:
+        done, _, refused = _each(app, run, everything, kind, app.scheduler.dismiss, "forgetting")
+        _print_changed(app, "forgotten", "Forgotten", "forgotten", done, refused, [], json_)
 
 
 # -- helpers --------------------------------------------------------------------------------------------------------
@@ -107,14 +108,13 @@ def _query(kind: str | None) -> RunQuery:
     return RunQuery(kind=known_kind(kind), status="dead")
 
 
-def _where(room: App) -> str:
-    return again(room, "dead", "list")
+def _where(app: Application) -> str:
+    return again(app, "dead", "list")
 
 
-def _idle(room: App, db: str | None, kinds: Iterable[str]) -> list[str]:
+def _worker_warnings(app: Application, kinds: Iterable[str]) -> list[ScheduleWarning]:
     """Return warnings about kinds that no worker takes, each only once."""
-    told = [warning for kind in kinds for warning in worker_warnings(room, db, kind=kind)]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(warning for kind in kinds for warning in app.services.worker_warnings(kind)))
 
 
 class Dealt(NamedTuple):
@@ -125,7 +125,7 @@ class Dealt(NamedTuple):
 
 
 def _each(
-    room: App,
+    app: Application,
     given: list[str] | None,
     everything: bool,
     kind: str | None,
@@ -136,10 +136,10 @@ def _each(
         raise InvalidInput("give the numbers of runs, or --all")
     query = _query(kind)
     numbers = [run_number(text, "`dead list`") for text in given or ()]
-    chosen = _every(room, query) if everything else [found_run(room, id, _where(room)).id for id in numbers]
+    chosen = _every(app, query) if everything else [found_run(app, id, _where(app)).id for id in numbers]
     dealt = Dealt([], set(), [])
     for id in output.progress(chosen, doing):
-        result = change(LOCAL, id)
+        result = change(OPERATOR, id)
         if isinstance(result, Err):
             dealt.refused.append((id, result))
         else:
@@ -148,41 +148,42 @@ def _each(
     return dealt
 
 
-def _what_to_do(room: App, letters: list[tuple[Run, Schedule | None]]) -> str:
+def _what_to_do(app: Application, letters: list[tuple[Run, Schedule | None]]) -> str:
     alive = [run for run, schedule in letters if over(schedule) is None]
     if alive:
-        return f"Try again: {again(room, 'dead', 'retry', str(alive[0].id))}"
-    return f"Take off this list: {again(room, 'dead', 'forget', '--all')}"
+        return f"Try again: {again(app, 'dead', 'retry', str(alive[0].id))}"
+    return f"Take off this list: {again(app, 'dead', 'forget', '--all')}"
 
 
-def _every(room: App, query: RunQuery) -> list[int]:
+def _every(app: Application, query: RunQuery) -> list[int]:
     """Return all runs before any is changed, so that one that fails again meanwhile is not retried a second time."""
     found: list[int] = []
     query = replace(query, limit=PAGE, count_to=0)
     while True:
-        page = taken(room.scheduler.runs(LOCAL, query))
+        page = unwrap(app.scheduler.runs(OPERATOR, query))
         found += [run.id for run in page.items]
         if page.cursor is None:
             return found
         query = replace(query, cursor=page.cursor)
 
 
-def _tell(
+def _print_changed(
+    app: Application,
     key: str,
     verb: str,
     participle: str,
     done: list[int],
     refused: list[tuple[int, Err]],
-    warnings: list[str],
+    warnings: Sequence[ScheduleWarning],
     json_: bool,
 ) -> None:
     if json_:
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
-        output.print_json({key: done, "refused": errors, "warnings": warnings})
+        output.print_json({key: done, "refused": errors, "warnings": [each.text for each in warnings]})
     else:
         print(f"{verb}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
         output.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
-        output.warn(warnings)
+        print_warnings(app, warnings)
     if refused:
         raise typer.Exit(REFUSED)
 

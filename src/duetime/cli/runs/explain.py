@@ -19,10 +19,10 @@ from duetime.terminal.typer_ext import PlainCommand, single
 MOST = 10_000
 """Maximum occurrences that are counted; for an expression that fires more often, the output says "more than"."""
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def explain(
     expression: Annotated[str, typer.Argument(metavar="EXPR", help=f"{EXAMPLES}.")],
     tz: Zone = None,

@@ -13,9 +13,10 @@ from duetime.engine.times import read_time
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.service.presenters import preview_view
+from duetime.service.when import duration
 from duetime.settings import local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Json, Zone, duration
+from duetime.terminal.context import Json, Zone
 from duetime.terminal.output import clean, relative
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -29,10 +30,10 @@ Dst = Annotated[
 NARROW = 72
 """Columns below which there is no space for UTC."""
 
-app = single()
+commands = single()
 
 
-@app.command(name="next", cls=PlainCommand)
+@commands.command(name="next", cls=PlainCommand)
 def show_next(
     expression: Annotated[
         str,
@@ -99,7 +100,7 @@ def read_expression(text: str) -> tuple[str, dict[str, Any]]:
     if not tidy:
         raise InvalidInput(f"EXPR: is empty; give {EXAMPLES}")
     if lower.startswith("every "):
-        return "interval", {"seconds": duration(tidy[6:], "every") / SECOND}
+        return "interval", {"seconds": duration(tidy[6:], "EXPR") / SECOND}
     if lower.startswith(("rrule:", "freq=")):
         return "rrule", {"rrule": tidy[6:] if lower.startswith("rrule:") else tidy}
     if lower.startswith("@") or len(tidy.split(" ")) >= 5 or "*" in tidy:

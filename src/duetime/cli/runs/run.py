@@ -7,19 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.app import App
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
-from duetime.service.calls import LOCAL, Refused, taken
+from duetime.service.errors import Refused, unwrap
 from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
+from duetime.service.services import OPERATOR
 from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.tables import print_runs, said_of
+from duetime.terminal.schedules.tables import outcome_text, print_runs
 from duetime.terminal.typer_ext import PlainCommand, group
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
@@ -44,8 +45,8 @@ def run_number(text: str, where: str) -> int:
     return int(text)
 
 
-def found_run(room: App, id: int, where: str) -> Run:
-    run = room.scheduler.run(LOCAL, id)
+def found_run(app: Application, id: int, where: str) -> Run:
+    run = app.scheduler.run(OPERATOR, id)
     if run is None:
         raise Refused(Err("not_found", f"there is no run {id}; {where} shows those there are"))
     return run
@@ -72,10 +73,10 @@ def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]
     return run_document(run, zone) | about | where
 
 
-def print_run(room: App, run: Run, json_: bool) -> None:
-    schedule, zone = room.scheduler.schedule_of(LOCAL, run), room.scheduler.zone
+def print_run(app: Application, run: Run, json_: bool) -> None:
+    schedule, zone = app.scheduler.schedule_of(OPERATOR, run), app.scheduler.zone
     if json_:
-        attempts = [attempt_view(each, zone) for each in room.scheduler.attempts(LOCAL, run.id)]
+        attempts = [attempt_view(each, zone) for each in app.scheduler.attempts(OPERATOR, run.id)]
         output.print_json(whole_view(run, schedule, zone) | {"attempts": attempts})
         return
     output.facts([
@@ -87,7 +88,7 @@ def print_run(room: App, run: Run, json_: bool) -> None:
         *((name, _shown(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
     ])  # fmt: skip
     print()
-    print_runs(room, [run])
+    print_runs(app, [run])
 
 
 def _shown(value: object) -> object:
@@ -98,10 +99,10 @@ LIVING = "live"
 STATUSES = (*(status.value for status in RunStatus), LIVING)
 Number = Annotated[int, typer.Argument(metavar="RUN", min=1, help="A number, as `run list` shows it.")]
 
-app = group("Single runs: list them, show one, or stop it. `dead` has those that failed.")
+commands = group("Single runs: list them, show one, or stop it. `dead` has those that failed.")
 
 
-@app.command("list", cls=PlainCommand)
+@commands.command("list", cls=PlainCommand)
 def list_(
     kind: Kind = None,
     status: Annotated[
@@ -116,11 +117,11 @@ def list_(
     """List runs of every kind, the newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
-    with opened(db) as room:
+    with opened(db) as app:
         query = RunQuery(kind=known_kind(kind), status=status, limit=limit, cursor=cursor)
-        page, zone = taken(room.scheduler.runs(LOCAL, query)), room.scheduler.zone
+        page, zone = unwrap(app.scheduler.runs(OPERATOR, query)), app.scheduler.zone
         if json_:
-            views = [whole_view(run, room.scheduler.schedule_of(LOCAL, run), zone) for run in page.items]
+            views = [whole_view(run, app.scheduler.schedule_of(OPERATOR, run), zone) for run in page.items]
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
         elif not page.items:
             print("There are none.")
@@ -133,27 +134,27 @@ def list_(
 
 
 def _row(run: Run, zone: str) -> list[object]:
-    return [run.id, output.status_text(run.status), local_time(run.due, zone), run.kind, run.name, said_of(run)]
+    return [run.id, output.status_text(run.status), local_time(run.due, zone), run.kind, run.name, outcome_text(run)]
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
     """Show one: what it is about, what came of it, and every attempt."""
-    with opened(db) as room:
-        print_run(room, found_run(room, run, again(room, "run", "list")), json_)
+    with opened(db) as app:
+        print_run(app, found_run(app, run, again(app, "run", "list")), json_)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def stop(run: Number, db: Db = None, json_: Json = False) -> None:
     """Stop one run, and nothing else of its schedule. One that has not begun is over at once; one that runs is asked to
     stop. Exit code 4 when it has ended already."""
-    with opened(db) as room:
-        found_run(room, run, again(room, "run", "list", "--status", LIVING))
-        taken(room.scheduler.cancel_run(LOCAL, run))
-        ended = found_run(room, run, again(room, "run", "list"))
+    with opened(db) as app:
+        found_run(app, run, again(app, "run", "list", "--status", LIVING))
+        unwrap(app.scheduler.cancel_run(OPERATOR, run))
+        ended = found_run(app, run, again(app, "run", "list"))
         if json_:
-            schedule = room.scheduler.schedule_of(LOCAL, ended)
-            output.print_json(whole_view(ended, schedule, room.scheduler.zone) | {"stopping": ended.status in LIVE})
+            schedule = app.scheduler.schedule_of(OPERATOR, ended)
+            output.print_json(whole_view(ended, schedule, app.scheduler.zone) | {"stopping": ended.status in LIVE})
         elif ended.status in LIVE:
             print(f"Run {ended.id} of {clean(ended.name)} was asked to stop.")
         else:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from duetime.app import App
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import LIVE, Run, RunId, RunStatus
 from duetime.engine.store import RunQuery
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
 from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 
 PAGE = 500
@@ -29,17 +30,17 @@ ROOMY = 100
 class Tail:
     """Polls new and live runs, and reports which of them changed."""
 
-    def __init__(self, room: App, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
-        self._room, self._kinds, self._long = room, kinds, long
+    def __init__(self, app: Application, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
+        self._app, self._kinds, self._long = app, kinds, long
         self._seen: dict[RunId, tuple[str, int]] = {}
         self._open: set[RunId] = set()
-        self._top = room.store.newest_run()
+        self._top = app.store.newest_run()
         self.unseen = 0
         """Number of runs that were not read because there were too many, since the caller last reset it."""
         self.news()
 
     def news(self) -> list[tuple[str, Run]]:
-        now = self._room.clock.now()
+        now = self._app.clock.now()
         found = self._look()
         changed = []
         for run in sorted(found.values(), key=lambda run: run.finished or now):
@@ -53,7 +54,7 @@ class Tail:
 
     def _look(self) -> dict[RunId, Run]:
         """Return new runs, live runs (also an old one that is retried), and runs that were live at the last call."""
-        before, self._top = self._top, self._room.store.newest_run()
+        before, self._top = self._top, self._app.store.newest_run()
         fresh = self._runs(RunQuery(above=before, limit=PAGE)) if self._top > before else []
         if len(fresh) == PAGE:
             self.unseen += max(0, fresh[-1].id - before - 1)
@@ -62,11 +63,11 @@ class Tail:
         return found | {run.id: run for run in (self._runs(RunQuery(ids=gone, limit=len(gone))) if gone else ())}
 
     def _runs(self, query: RunQuery) -> list[Run]:
-        return taken(self._room.scheduler.runs(LOCAL, replace(query, kinds=self._kinds, count_to=0))).items
+        return unwrap(self._app.scheduler.runs(OPERATOR, replace(query, kinds=self._kinds, count_to=0))).items
 
     def lately(self, number: int) -> list[tuple[str, Run]]:
         """Return the last runs that have something to report, oldest first, as if they had just been seen."""
-        now = self._room.clock.now()
+        now = self._app.clock.now()
         words = [(_word(run, now, self._long), run) for run in reversed(self._runs(RunQuery(limit=number)))]
         return [(word, run) for word, run in words if word is not None]
 
@@ -84,10 +85,10 @@ class Stream:
     """Prints changes; on a terminal, a last line below them shows what comes next."""
 
     def __init__(
-        self, room: App, *, json_: bool, bar: bool, kinds: tuple[str, ...] = (), long: int = LONG, last: int = 0
+        self, app: Application, *, json_: bool, bar: bool, kinds: tuple[str, ...] = (), long: int = LONG, last: int = 0
     ) -> None:
-        self._room, self._json, self._kinds = room, json_, kinds
-        self._tail = Tail(room, kinds=kinds, long=long)
+        self._app, self._json, self._kinds = app, json_, kinds
+        self._tail = Tail(app, kinds=kinds, long=long)
         self.counts: Counter[str] = Counter()
         self._console = None if json_ else output.console()
         self._live: Any = None
@@ -119,11 +120,11 @@ class Stream:
 
     def _print(self, word: str, run: Run) -> None:
         if self._console is None:
-            view = run_document(run, self._room.scheduler.zone)
+            view = run_document(run, self._app.scheduler.zone)
             output.print_json_line({"event": word, "kind": run.kind, "name": run.name, **view})
             return
-        moment = run.finished or run.started or self._room.clock.now()
-        line = output.safe(clock_time(moment, self._room.scheduler.zone), "dim")
+        moment = run.finished or run.started or self._app.clock.now()
+        line = output.safe(clock_time(moment, self._app.scheduler.zone), "dim")
         line.append(f"  {word:<9}", output.STYLES.get(word, ""))
         terminal = self._console.is_terminal
         name = shortened(clean(run.name)) if terminal else clean(run.name)
@@ -141,8 +142,10 @@ class Stream:
             self._console.print(output.safe(f"... and {plural(number, 'run')} more, too many to show", "dim"))
 
     def _next(self) -> str:
-        now = self._room.clock.now()
-        wanted = (each for each in self._room.scheduler.coming(LOCAL, None, 20) if self._is_shown(each.definition.kind))
+        now = self._app.clock.now()
+        wanted = (
+            each for each in self._app.scheduler.coming(OPERATOR, None, 20) if self._is_shown(each.definition.kind)
+        )
         found = list(islice(wanted, 3))
         coming = [
             f"{shortened(clean(each.definition.name))} {relative(each.progress.next or now, now)}" for each in found

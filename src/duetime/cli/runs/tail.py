@@ -12,10 +12,10 @@ from duetime.cli.serve.shutdown import LOOK, StopButton
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.typer_ext import PlainCommand, single
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def tail(
     kind: Annotated[
         list[str] | None,
@@ -29,8 +29,8 @@ def tail(
     for name in kind or ():
         known_kind(name)
     button = StopButton()
-    with opened(db) as room, button.installed():
-        stream = Stream(room, json_=json_, bar=True, kinds=tuple(kind or ()), long=0, last=last)
+    with opened(db) as app, button.installed():
+        stream = Stream(app, json_=json_, bar=True, kinds=tuple(kind or ()), long=0, last=last)
         try:
             while not button.asked.wait(LOOK):
                 stream.refresh()

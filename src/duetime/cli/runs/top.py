@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from duetime.app import App
 from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule, WorkerId, WorkerRow
 from duetime.engine.store import Health, RunQuery
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
 from duetime.service.presenters import coming_shape, instant_view, is_alive, reads_as, worker_shape
+from duetime.service.services import OPERATOR
 from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import ahead, clean, clock_time, plural, relative, run_document, shortened, span
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -55,19 +56,19 @@ class Frame(NamedTuple):
     failed: Sequence[Run]
 
 
-def frame_of(room: App) -> Frame:
-    scheduler, now = room.scheduler, room.clock.now()
-    running = taken(scheduler.runs(LOCAL, RunQuery(status="running", limit=1000, count_to=0))).items
+def frame_of(app: Application) -> Frame:
+    scheduler, now = app.scheduler, app.clock.now()
+    running = unwrap(scheduler.runs(OPERATOR, RunQuery(status="running", limit=1000, count_to=0))).items
     return Frame(
         now=now,
         zone=scheduler.zone,
-        store=room.store.url,
-        health=room.store.health(now),
+        store=app.store.url,
+        health=app.store.health(now),
         workers=sorted(scheduler.workers(), key=lambda worker: (not is_alive(worker, now), worker.id)),
         running=sorted(running, key=lambda run: run.started or now)[:MOST],
         held=Counter(run.worker for run in running),
-        next=scheduler.coming(LOCAL, None, MOST),
-        failed=taken(scheduler.runs(LOCAL, RunQuery(status="dead", limit=MOST, count_to=0))).items,
+        next=scheduler.coming(OPERATOR, None, MOST),
+        failed=unwrap(scheduler.runs(OPERATOR, RunQuery(status="dead", limit=MOST, count_to=0))).items,
     )
 
 
@@ -100,12 +101,12 @@ def laid_out(frame: Frame, lines: int) -> RenderableType:
 
     parts = [_workers(frame), _running(frame), _next(frame), _failed(frame)]
     shown: list[RenderableType] = [_first_line(frame)]
-    for (title, nothing, columns, rows), room in zip(
+    for (title, nothing, columns, rows), most in zip(
         parts, _shares([len(part[3]) for part in parts], lines), strict=True
     ):
-        more = f"  {len(rows)} in all" if len(rows) > room else ""
+        more = f"  {len(rows)} in all" if len(rows) > most else ""
         shown += [Text(), Text(f"{title}{more}", style="bold")]
-        shown.append(_grid(columns, rows[:room]) if rows else output.safe(nothing, "dim"))
+        shown.append(_grid(columns, rows[:most]) if rows else output.safe(nothing, "dim"))
     return Group(*shown)
 
 
@@ -189,10 +190,10 @@ def _failed(frame: Frame) -> Part:
 ENDLESS = 10_000
 """Maximum lines without a terminal: nothing is left out of a file."""
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def top(
     once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False,
     interval: Annotated[
@@ -202,33 +203,33 @@ def top(
     json_: Json = False,
 ) -> None:
     """Watch the store until Ctrl-C. Where nobody could watch, in a file or with --json, it is printed once."""
-    with opened(db) as room:
+    with opened(db) as app:
         if json_:
-            output.print_json(frame_view(frame_of(room)))
+            output.print_json(frame_view(frame_of(app)))
             return
         console = output.console()
         if once or not console.is_terminal:
-            console.print(laid_out(frame_of(room), ENDLESS if not console.is_terminal else console.height))
+            console.print(laid_out(frame_of(app), ENDLESS if not console.is_terminal else console.height))
             return
         button = StopButton()
         with button.installed():
-            (_print_again if console.is_dumb_terminal else _watch)(room, console, button, interval)
+            (_print_again if console.is_dumb_terminal else _watch)(app, console, button, interval)
 
 
-def _watch(room: App, console: Console, button: StopButton, interval: float) -> None:
+def _watch(app: Application, console: Console, button: StopButton, interval: float) -> None:
     from rich.live import Live
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(laid_out(frame_of(room), console.height), refresh=True)
+            live.update(laid_out(frame_of(app), console.height), refresh=True)
             if button.asked.wait(interval):
                 return
 
 
-def _print_again(room: App, console: Console, button: StopButton, interval: float) -> None:
+def _print_again(app: Application, console: Console, button: StopButton, interval: float) -> None:
     """Print frames one below the other, for a terminal that cannot move its cursor."""
     while True:
-        console.print(laid_out(frame_of(room), console.height))
+        console.print(laid_out(frame_of(app), console.height))
         if button.asked.wait(interval):
             return
         console.print()

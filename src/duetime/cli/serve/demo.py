@@ -11,7 +11,8 @@ from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
-from duetime.service.calls import LOCAL, Refused, taken
+from duetime.service.errors import Refused, unwrap
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 
 DB = ".duetime/demo.db"
@@ -77,7 +78,7 @@ def demo_settings(settings: Settings, db: str | None) -> Settings:
     return replace(settings, db=db or DB, tasks=(*settings.tasks, MODULE))
 
 
-def plant(room: App) -> list[Schedule]:
+def plant(app: App) -> list[Schedule]:
     """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
     news = [
         NewSchedule(
@@ -86,13 +87,13 @@ def plant(room: App) -> list[Schedule]:
         )
         for each in SAMPLES
     ]  # fmt: skip
-    made = room.scheduler.create_many(LOCAL, news)
+    made = app.scheduler.create_many(OPERATOR, news)
     if isinstance(made, Err) and made.code == "key_reused":
         raise Refused(
             Err(made.code, "this file holds the samples of another version; delete it, or choose another --db")
         )
-    schedules = taken(made)
+    schedules = unwrap(made)
     for schedule in schedules:
         if schedule.progress.state == ScheduleState.ENDED:  # the one-off of an earlier demo
-            room.scheduler.run_now(LOCAL, schedule.definition.public_id)
+            app.scheduler.run_now(OPERATOR, schedule.definition.public_id)
     return schedules

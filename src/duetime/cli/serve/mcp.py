@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from duetime.service.errors import OK
 from duetime.terminal.context import Db, Tasks, Tools
-from duetime.terminal.errors import OK
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
@@ -29,10 +29,10 @@ PATIENCE = 0.1
 DEADLINE = 0.7
 """Seconds after which the process exits even if something hangs: a client that waits too long kills it."""
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
     """Serve one agent over stdin and stdout. What it schedules stays; `service install` has it fire always."""
     if sys.stdin.isatty():
@@ -63,10 +63,10 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     if RUN_FOLDER in os.environ:  # where the run's worker found its settings and tasks
         os.chdir(os.environ[RUN_FOLDER])
     settings = _with_nothing_of_the_folder(settings_for(flags))
-    room = build(settings)
-    stand_in = Standby(room.store, room.clock, settings.lease, partial(room.engine, session=True), settings.drain)
-    leaving.tidies(room, stand_in)
-    server = mcp_server(settings.tools, _identify(room, stand_in))
+    app = build(settings)
+    stand_in = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
+    leaving.tidies(app, stand_in)
+    server = mcp_server(settings.tools, _identify(app, stand_in))
     gc.freeze()
     gc.enable()
     if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
@@ -92,14 +92,14 @@ def _with_nothing_of_the_folder(settings: Settings) -> Settings:
     )
 
 
-def _identify(room: App, stand_in: Standby) -> Callable[[], Call]:
+def _identify(app: App, stand_in: Standby) -> Callable[[], Call]:
     from duetime.kinds.prompts.access import RUN_TOKEN
     from duetime.service.services import local_call
 
-    services = room.services
+    services = app.services
     token = os.environ.get(RUN_TOKEN)
     if token is not None:
-        return _for_a_run(room, services, token)
+        return _for_a_run(app, services, token)
 
     def identify() -> Call:
         # Whether anything would fire is only known once this process has looked for other workers.
@@ -109,7 +109,7 @@ def _identify(room: App, stand_in: Standby) -> Callable[[], Call]:
     return identify
 
 
-def _for_a_run(room: App, services: Services, token: str) -> Callable[[], Call]:
+def _for_a_run(app: App, services: Services, token: str) -> Callable[[], Call]:
     """Identify the agent that a prompt started, with its owner and depth, as long as its run is in progress."""
     import mcp_types as types
     from mcp.shared.exceptions import MCPError
@@ -118,7 +118,7 @@ def _for_a_run(room: App, services: Services, token: str) -> Callable[[], Call]:
     from duetime.http.auth import call_of
     from duetime.security.claims import InvalidToken
 
-    tokens = tokens_of(room.settings, room.clock, room.store)
+    tokens = tokens_of(app.settings, app.clock, app.store)
 
     def identify() -> Call:
         try:
@@ -149,8 +149,8 @@ class Leaving:
         self._parts: tuple[App, Standby] | None = None
         threading.Thread(target=self._wait, name="duetime-leaving", daemon=True).start()
 
-    def tidies(self, room: App, stand_in: Standby) -> None:
-        self._parts = (room, stand_in)
+    def tidies(self, app: App, stand_in: Standby) -> None:
+        self._parts = (app, stand_in)
 
     def on_signals(self) -> None:
         """Handle SIGINT and SIGTERM. Clients send one shortly after the other; the second one has no effect."""
@@ -170,6 +170,6 @@ class Leaving:
 
     def _tidy(self) -> None:
         if self._parts is not None:
-            room, stand_in = self._parts
+            app, stand_in = self._parts
             stand_in.stop(PATIENCE)
-            room.close()
+            app.close()

@@ -20,10 +20,10 @@ from duetime.engine.errors import InvalidInput
 from duetime.http.server import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
+from duetime.service.errors import FAILED, OK
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
-from duetime.terminal.errors import FAILED, OK
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from duetime.http.server import HttpServer
     from duetime.security.tokens import Tokens
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def serve(
     host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen; 127.0.0.1 unless set.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="8765 unless set; 0 takes a free one.")] = None,
@@ -76,21 +76,21 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
     from duetime.http.server import HttpServer, listen, url_of
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound:
-        room = build(settings)
+        app = build(settings)
         try:
-            tokens = None if no_auth else tokens_of(settings, store=room.store)
+            tokens = None if no_auth else tokens_of(settings, store=app.store)
             if tokens is not None:
                 tokens.local()  # create it before anybody is told to use it
             log_to(LOG if demo else None)
             _log_the_server()
-            http = HttpServer(web(room, tokens, _own_names(settings.host)), bound, connection_limits(settings))
+            http = HttpServer(web(app, tokens, _own_names(settings.host)), bound, connection_limits(settings))
             if tokens is not None:  # without tokens, an agent's run could not be told from a person
-                access = room.services.kind(PromptKind).access
+                access = app.services.kind(PromptKind).access
                 assert access is not None
                 access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-            return _serve(room, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
+            return _serve(app, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
         finally:
-            room.close()
+            app.close()
 
 
 def _own_names(host: str) -> tuple[str, ...]:
@@ -108,23 +108,23 @@ def _log_the_server() -> None:
         logger.propagate = False
 
 
-def _serve(room: App, http: HttpServer, introduce: Callable[[], None], demo: bool, json_: bool) -> int:
+def _serve(app: App, http: HttpServer, introduce: Callable[[], None], demo: bool, json_: bool) -> int:
     button = StopButton()
-    engine = room.engine()
+    engine = app.engine()
     stream = None
     with button.installed():
         try:
             engine.start()
             http.start()
             introduce()
-            samples = plant(room) if demo else []
-            greet(room, engine.worker.name, samples, json_)
-            stream = Stream(room, json_=json_, bar=True) if demo else None
+            samples = plant(app) if demo else []
+            greet(app, engine.worker.name, samples, json_)
+            stream = Stream(app, json_=json_, bar=True) if demo else None
             while not button.asked.wait(LOOK if stream else 0.5) and engine.failure is None and http.serving:
                 if stream is not None:
                     stream.refresh()
             http.ask_to_stop()
-            left = drain(engine, room.settings, stream, json_)
+            left = drain(engine, app.settings, stream, json_)
             http.stop()
         except StoppedAtOnce:
             leave_at_once(engine, stream)
@@ -137,7 +137,7 @@ def _serve(room: App, http: HttpServer, introduce: Callable[[], None], demo: boo
     failure = engine.failure or http.failure
     if failure is not None:
         raise failure
-    farewell(stream, left, demo_db=room.settings.db if demo else None, json_=json_)
+    farewell(stream, left, demo_db=app.settings.db if demo else None, json_=json_)
     return FAILED if left else OK
 
 

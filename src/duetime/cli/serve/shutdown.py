@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from duetime.cli.runs.stream import Stream
 from duetime.engine.clock import SECOND
+from duetime.service.errors import INTERRUPTED
 from duetime.settings import Settings
-from duetime.terminal.errors import INTERRUPTED
 from duetime.terminal.logs import SafeFormatter, format_the_last_resort, limit_repeats
 from duetime.terminal.output import clean, span
 

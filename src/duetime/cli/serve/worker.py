@@ -13,12 +13,12 @@ from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, l
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.times import format_local
-from duetime.service.calls import LOCAL
+from duetime.service.errors import FAILED, OK
 from duetime.service.presenters import schedule_view
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, version
-from duetime.terminal.errors import FAILED, OK
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
@@ -26,17 +26,17 @@ from duetime.terminal.typer_ext import PlainCommand, single
 # Messages at start and stop.
 
 
-def greet(room: App, name: str, samples: list[Schedule], json_: bool) -> None:
-    now, zone = room.clock.now(), room.scheduler.zone
-    health = room.store.health(now)
-    names = [task.name for task in room.registry]
-    store = f"{health.details.get('engine', '')}, {health.details.get('file') or room.store.url}"
+def greet(app: App, name: str, samples: list[Schedule], json_: bool) -> None:
+    now, zone = app.clock.now(), app.scheduler.zone
+    health = app.store.health(now)
+    names = [task.name for task in app.registry]
+    store = f"{health.details.get('engine', '')}, {health.details.get('file') or app.store.url}"
     if json_:
         facts = {"worker": name, "store": store, "schema": health.schema, "timezone": zone}
         counts = {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
         output.print_json_line({"event": "started", **facts, "tasks": names, **counts})
         return
-    first = next(iter(room.scheduler.coming(LOCAL, None, 1)), None)
+    first = next(iter(app.scheduler.coming(OPERATOR, None, 1)), None)
     waiting = f"{plural(health.schedules, 'schedule')}, {health.overdue:,} due now"
     if first is not None:
         waiting += f"; next: {first.definition.name}, {coming(first.progress.next, zone, now)}"
@@ -84,10 +84,10 @@ def farewell(stream: Stream | None, left: int, *, demo_db: str | None, json_: bo
         print(f"  {program(*add)}\n  {program(*again)}")
 
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def worker(
     tasks: Tasks = None,
     db: Db = None,
@@ -102,24 +102,24 @@ def worker(
     settings = settings_for(flags)
     if demo:
         settings = demo_settings(settings, db)
-    room = build(settings)
+    app = build(settings)
     try:
         log_to(LOG if demo else None)
-        code = _work(room, settings, demo=demo, live=live, json_=json_)
+        code = _work(app, settings, demo=demo, live=live, json_=json_)
     finally:
-        room.close()
+        app.close()
     raise typer.Exit(code)
 
 
-def _work(room: App, settings: Settings, *, demo: bool, live: bool, json_: bool) -> int:
+def _work(app: App, settings: Settings, *, demo: bool, live: bool, json_: bool) -> int:
     button = StopButton()
-    engine = room.engine()
-    stream = Stream(room, json_=json_, bar=False) if live and not demo else None
+    engine = app.engine()
+    stream = Stream(app, json_=json_, bar=False) if live and not demo else None
     with button.installed():
-        samples = plant(room) if demo else []
-        greet(room, engine.worker.name, samples, json_)
+        samples = plant(app) if demo else []
+        greet(app, engine.worker.name, samples, json_)
         if demo:
-            stream = Stream(room, json_=json_, bar=True)
+            stream = Stream(app, json_=json_, bar=True)
         try:
             engine.start()
             while not button.asked.wait(LOOK if stream else 1.0) and engine.failure is None:

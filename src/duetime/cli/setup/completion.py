@@ -18,10 +18,10 @@ _HOW = {
     "fish": "duetime completion fish > ~/.config/fish/completions/duetime.fish",
 }
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")], json_: Json = False
 ) -> None:

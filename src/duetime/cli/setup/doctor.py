@@ -19,18 +19,18 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.kinds.notifications.build import delivery_checks
 from duetime.kinds.prompts.checks import agent_checks
 from duetime.security.private_files import FILE, VARIABLE
+from duetime.service.errors import FAILED
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
 from duetime.terminal.checks import Check
 from duetime.terminal.context import Db, Json, Tasks
-from duetime.terminal.errors import FAILED
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     """Check the machine, tasks, channels, agents, store and workers. Exit code 1 when something is broken."""
     checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))

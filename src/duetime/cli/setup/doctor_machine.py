@@ -36,7 +36,7 @@ NETWORK = {
     "glusterfs",
     "vboxsf",
 }
-OPERATOR = frozenset({"backup_database", "prune_history"})
+OPERATOR_TASKS = frozenset({"backup_database", "prune_history"})
 """Tasks that every worker registers itself once it has a store."""
 LITTLE_SPACE = 100 * 1024 * 1024
 
@@ -105,7 +105,7 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
     registry = Registry((*TASKS, fetch_task(settings)), base=default_registry)
     if announced:
         checks.append(Check("ok", "tasks", f"announced by packages: {', '.join(announced)}"))
-    names = ", ".join(sorted({task.name for task in registry} | OPERATOR))
+    names = ", ".join(sorted({task.name for task in registry} | OPERATOR_TASKS))
     more = "" if settings.tasks or announced else "; name your own with --tasks, or in duetime.toml"
     return registry, [*checks, Check("ok", "tasks", f"known: {names}{more}")]
 

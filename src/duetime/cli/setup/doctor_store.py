@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from duetime.app import App, build
-from duetime.cli.setup.doctor_machine import OPERATOR
+from duetime.cli.setup.doctor_machine import OPERATOR_TASKS
 from duetime.engine.clock import MINUTE, SECOND, Clock, Instant
 from duetime.engine.model import Schedule
 from duetime.engine.redaction import without_password
@@ -16,13 +16,14 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.checks import unknown_agents
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
+from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import is_alive
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.terminal.checks import Check
 from duetime.terminal.context import program
 from duetime.terminal.output import clean, plural, relative, span
-from duetime.terminal.schedules.kind_view import JOB, NOTIFICATION, PROMPT
 
 SKEW = 1 * SECOND
 LOOKED_AT = 1000
@@ -102,7 +103,7 @@ def _elsewhere(app: App) -> Iterator[Check]:
         yield Check("fail", "qstash", clean(found.message))
     else:
         yield Check("ok", "qstash", f"it keeps the notifications, and answers; {plural(found.value, 'schedule')} there")
-    here = taken(app.scheduler.search(LOCAL, ScheduleQuery(kind="notification", status="living", limit=1))).total
+    here = unwrap(app.scheduler.search(OPERATOR, ScheduleQuery(kind="notification", status="living", limit=1))).total
     if here:
         message = f"kept and fired here, from before: {plural(here, 'notification')}, which the tools do not show"
         yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')
@@ -122,7 +123,9 @@ def _troubled(scheduler: Scheduler) -> Iterator[Check]:
 
 
 def _some(scheduler: Scheduler, status: str) -> Page[Schedule]:
-    return taken(scheduler.search(LOCAL, ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE)))
+    return unwrap(
+        scheduler.search(OPERATOR, ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE))
+    )
 
 
 def _named(page: Page[Schedule]) -> str:
@@ -133,16 +136,16 @@ def _named(page: Page[Schedule]) -> str:
 def _command(page: Page[Schedule], verb: str) -> str:
     """Return the commands for the kinds on the page; requests have none, and are shown in the dashboard."""
     kinds = {item.definition.kind for item in page.items}
-    rooms = [f"`{words.room} {verb}`" for words in (JOB, PROMPT, NOTIFICATION) if words.kind in kinds]
-    return " or ".join(rooms or ["the dashboard"])
+    named = [f"`{spec.command} {verb}`" for spec in known_specs().values() if spec.command and spec.name in kinds]
+    return " or ".join(named or ["the dashboard"])
 
 
 def _unknown_tasks(scheduler: Scheduler, registry: Registry) -> Iterator[Check]:
     unknown: dict[str, int] = {}
     for status in ("pending", "running", "paused"):
-        page = taken(scheduler.search(LOCAL, ScheduleQuery(kind="job", status=status, limit=LOOKED_AT)))
+        page = unwrap(scheduler.search(OPERATOR, ScheduleQuery(kind="job", status=status, limit=LOOKED_AT)))
         for item in page.items:
-            if registry.get(item.definition.subject) is None and item.definition.subject not in OPERATOR:
+            if registry.get(item.definition.subject) is None and item.definition.subject not in OPERATOR_TASKS:
                 unknown[item.definition.subject] = unknown.get(item.definition.subject, 0) + 1
     if unknown:
         named = ", ".join(f"{clean(name)} ({number})" for name, number in sorted(unknown.items())[:5])

@@ -19,7 +19,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
 from duetime.kinds.notifications.build import alerts_warning, place_of_alerts
 from duetime.kinds.prompts.kind import REMINDERS
-from duetime.service.calls import Refused
+from duetime.service.errors import Refused
 from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
 from duetime.settings.sections import INBOX
 from duetime.settings.trust import ADVICE, TrustedFiles, read_found
@@ -33,10 +33,10 @@ HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its o
 _TRUST_FIRST = "so it is not changed; look at it, then run `duetime trust` first"
 _NO_AGENT = "none; prompts wait until a connected agent takes them"
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def init(
     inbox: Annotated[bool, typer.Option("--inbox", help="Notifications go to the built-in inbox.")] = False,
     ntfy: Annotated[

@@ -17,17 +17,17 @@ from duetime.cli.setup.service_units import PrivateFile, Unit, launchd_agent, sy
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.redaction import without_password
 from duetime.security.private_files import VARIABLE, replace_private
+from duetime.service.errors import FAILED
 from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
-from duetime.terminal.errors import FAILED
 from duetime.terminal.output import clean
 from duetime.terminal.questions import agreed
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, group
 
-app = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
+commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
@@ -42,7 +42,7 @@ class NoManager(DuetimeError):
     code = "no_manager"
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def install(
     db: Db = None,
     tasks: Tasks = None,
@@ -83,7 +83,7 @@ def install(
     print(f"To connect a client: {program('serve', '--print-config', 'claude-code', *_given('--port', port))}")
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def status(json_: Json = False) -> None:
     """Whether the service is installed and runs. Exit code 1 when it does not."""
     unit = _unit(())
@@ -98,7 +98,7 @@ def status(json_: Json = False) -> None:
         raise typer.Exit(FAILED)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) -> None:
     """Stop the service and remove its file. Schedules and their store stay."""
     unit = _unit(())

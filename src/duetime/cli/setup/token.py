@@ -20,11 +20,11 @@ from duetime.http.server import url_for
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Record, Tokens, unverified
-from duetime.service.calls import Refused
+from duetime.service.errors import REFUSED, Refused
+from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Json, duration
-from duetime.terminal.errors import REFUSED
+from duetime.terminal.context import Json
 from duetime.terminal.output import READABLE, clean
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, group
@@ -32,7 +32,7 @@ from duetime.terminal.typer_ext import PlainCommand, group
 PROGRAM = "program"
 """The purpose that is shown for a token that is for no browser and no calendar."""
 
-app = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
+commands = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def _instant(seconds: int, zone: str) -> str:
     return iso_local(Instant(seconds * SECOND), zone)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def issue(
     email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="Whose token it is.")],
     expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 12h or 30d.")] = "30d",
@@ -87,7 +87,7 @@ def issue(
     print(clean(words), file=sys.stderr)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def header(
     file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="With the token.")] = None,
     _json: Json = False,
@@ -104,7 +104,7 @@ def header(
     output.print_json_line({"Authorization": f"Bearer {kept.strip()}"})
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def link(
     host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
@@ -120,7 +120,7 @@ def link(
         print(made)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def calendar(
     owner: Annotated[str, typer.Option(metavar="NAME", help="Whose schedules the feed shows.")] = LOCAL,
     expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 365d.")] = "365d",
@@ -142,7 +142,7 @@ def calendar(
     print(clean(f"read-only; `duetime token revoke {grant.id}` ends it"), file=sys.stderr)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def show(
     token: Annotated[str, typer.Argument(help="The token, or - to read it from standard input.")],
     json_: Json = False,
@@ -175,7 +175,7 @@ def _readable(name: str, value: object, zone: str) -> object:
     return value
 
 
-@app.command("list", cls=PlainCommand)
+@commands.command("list", cls=PlainCommand)
 def list_(json_: Json = False) -> None:
     """The tokens that were issued here, oldest first; also those that browsers and calendar feeds hold."""
     now = SystemClock().now() // SECOND
@@ -196,7 +196,7 @@ def _row(view: dict[str, Any]) -> list[object]:
     return [view["id"], view["for"], view["status"], day, view["subject"], owner, view["scope"] or "-"]
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def revoke(
     id: Annotated[str, typer.Argument(help="As `token list` shows it.")],
     anywhere: Annotated[bool, typer.Option("--anywhere", help="Also where another machine issued it.")] = False,

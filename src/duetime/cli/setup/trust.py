@@ -15,7 +15,7 @@ from duetime.terminal.context import Json
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
 
-app = single()
+commands = single()
 
 
 class NotTrusted(DuetimeError):
@@ -24,7 +24,7 @@ class NotTrusted(DuetimeError):
     code = "not_found"
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def trust(
     path: Annotated[str | None, typer.Argument(help="A folder, or its duetime.toml; otherwise this folder.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Use it no longer.")] = False,

@@ -16,7 +16,7 @@ SPEC = KindSpec(
     instructions="Jobs run registered functions (schedule_job)",
     api="duetime.kinds.jobs.api:routes",
     commands=(
-        Command("job", "duetime.kinds.jobs.cli:app", "Jobs: add, edit, list, show, run, pause, cancel and more."),
+        Command("job", "duetime.kinds.jobs.cli:commands", "Jobs: add, edit, list, show, run, pause, cancel and more."),
     ),
     form="duetime.kinds.jobs.form:FORM",
     text="task",

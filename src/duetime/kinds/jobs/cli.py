@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
+from duetime.engine.model import Definition
 from duetime.engine.validation import NewSchedule
-from duetime.terminal.context import Db, Json, Tasks, opened, pair_of, value_of, worker_warnings
+from duetime.kinds.jobs.kind import JobKind
+from duetime.service.errors import Refused, refuse
+from duetime.terminal.application import Application
+from duetime.terminal.context import Db, Json, Tasks, opened, pair_of, value_of
+from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.change import add_change_commands
 from duetime.terminal.schedules.create import add_schedule, edit_schedule
-from duetime.terminal.schedules.kind_view import JOB
-from duetime.terminal.schedules.options import Key, Name, Rules, Telling, When
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
@@ -24,17 +30,24 @@ Kwargs = Annotated[
 ]
 _TASK = "A registered task, or a pipeline: \"echo('a') | shorten\"."
 
-app = group("Jobs: registered tasks, scheduled.")
+
+def _facts(_: Definition, payload: Payload) -> Facts:
+    return [("task", payload.get("task", "")), *filled(payload, "args", "kwargs")]
 
 
-@app.command(cls=PlainCommand)
+JOB = KindView("job", "job", "jobs", ("NAME",), lambda definition, _: (definition.name,), _facts)
+name_fields({"task": "--task", "args": "--arg", "kwargs": "--kwarg"})
+commands = group("Jobs: registered tasks, scheduled.")
+
+
+@commands.command(cls=PlainCommand)
 @bundled
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
     task: Annotated[str, typer.Option("--task", metavar="TASK", help=_TASK)],
-    when: When,
-    rules: Rules,
-    telling: Telling,
+    trigger: TriggerOptions,
+    policy: PolicyOptions,
+    delivery: DeliveryOptions,
     arg: Args = None,
     kwarg: Kwargs = None,
     key: Key = None,
@@ -44,19 +57,20 @@ def add(
 ) -> None:
     """Schedule a task. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
     payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
-    policy = rules.policy() | telling.policy()
-    new = NewSchedule("job", name, *when.trigger(), payload, policy, when.tz, key)
-    with opened(db, tasks, load_tasks=True, making=True) as room:
-        add_schedule(room, new, [*when.notes(room), *worker_warnings(room, db, tasks)], json_)
+    when = trigger.parsed()
+    stated = policy.given() | delivery.given()
+    new = NewSchedule("job", name, when.type, when.config, payload, stated, when.timezone, key)
+    with opened(db, tasks, load_tasks=True, making=True) as app, _known_tasks(app):
+        add_schedule(app, new, when, json_, tasks=tasks)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 @bundled
 def edit(
     id: Id,
-    when: When,
-    rules: Rules,
-    telling: Telling,
+    trigger: TriggerOptions,
+    policy: PolicyOptions,
+    delivery: DeliveryOptions,
     name: Name = None,
     task: Annotated[str | None, typer.Option("--task", metavar="TASK", help=_TASK)] = None,
     arg: Args = None,
@@ -69,9 +83,22 @@ def edit(
     given: dict[str, Any] = {} if task is None else {"task": task}
     given |= {} if arg is None else {"args": _args(arg)}
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}
-    policy = rules.policy() | telling.policy()
-    with opened(db, tasks, load_tasks=bool(given)) as room:
-        edit_schedule(room, JOB, id, when, json_, name=name, payload=given, policy=policy)
+    stated = policy.given() | delivery.given()
+    with opened(db, tasks, load_tasks=bool(given)) as app, _known_tasks(app):
+        edit_schedule(app, JOB, id, trigger, json_, name=name, payload=given, policy=stated, guarded=True)
+
+
+@contextmanager
+def _known_tasks(app: Application) -> Iterator[None]:
+    """Name the tasks that are known here if another one was asked for."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.reason != "unknown_task":
+            raise
+        known = ", ".join(task.name for task in app.services.kind(JobKind).registry)
+        hint = f"known here: {known}; name the module of others with --tasks"
+        raise refuse("unknown_task", f"{refused.message}; {hint}") from None
 
 
 def _args(given: Sequence[str] | None) -> list[Any]:
@@ -82,5 +109,5 @@ def _kwargs(given: Sequence[str] | None) -> dict[str, Any]:
     return dict(pair_of(text) for text in given or ())
 
 
-add_read_commands(app, JOB)
-add_change_commands(app, JOB)
+add_read_commands(commands, JOB)
+add_change_commands(commands, JOB)

@@ -17,9 +17,13 @@ SPEC = KindSpec(
     instructions="notifications reach a person's phone (schedule_notification, schedule_cron_notification)",
     api="duetime.kinds.notifications.api:routes",
     commands=(
-        Command("notify", "duetime.kinds.notifications.cli:app", "Notifications: send one, add, edit, list and more."),
         Command(
-            "inbox", "duetime.kinds.notifications.inbox_cli:app", "Notifications that arrived in the built-in inbox."
+            "notify", "duetime.kinds.notifications.cli:commands", "Notifications: send one, add, edit, list and more."
+        ),
+        Command(
+            "inbox",
+            "duetime.kinds.notifications.inbox_cli:commands",
+            "Notifications that arrived in the built-in inbox.",
         ),
     ),
     form="duetime.kinds.notifications.form:FORM",

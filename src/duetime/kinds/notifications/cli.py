@@ -9,20 +9,28 @@ from typing import Annotated, Any
 
 import typer
 
+from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Definition
 from duetime.engine.redaction import without_secrets
-from duetime.kinds.notifications import cli_remote
+from duetime.engine.times.zones import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.notifications.service import NewNotification, Sent
-from duetime.service.calls import LOCAL, taken
+from duetime.kinds.notifications.remote import PLACE, redacted_result
+from duetime.kinds.notifications.service import KIND, Message, NewNotification, NotificationService, Recurring, Sent
+from duetime.service.errors import FAILED, unwrap
+from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.presenters import instant_view
+from duetime.service.services import OPERATOR
+from duetime.service.when import When
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, given_text, opened, worker_warnings
-from duetime.terminal.errors import FAILED
-from duetime.terminal.output import clean
+from duetime.terminal.application import Application
+from duetime.terminal.context import Db, Json, given_text, opened, print_warnings
+from duetime.terminal.errors import name_fields
+from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands
-from duetime.terminal.schedules.create import add_schedule, edit_schedule
-from duetime.terminal.schedules.kind_view import NOTIFICATION
-from duetime.terminal.schedules.options import Key, Rules, When
+from duetime.terminal.schedules.create import add_schedule, edit_schedule, time_notes
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
+from duetime.terminal.schedules.options import Key, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
@@ -31,7 +39,24 @@ Topic = Annotated[
     str, typer.Option("--topic", metavar="TOPIC", help="Where it goes: a channel, or what a phone subscribed to.")
 ]
 
-app = group("Notifications: messages to a person, at once or scheduled.")
+
+def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
+    return (definition.subject, one_line(payload.get("message", definition.name)))
+
+
+def _facts(_: Definition, payload: Payload) -> Facts:
+    more = ("priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename", "label")
+    return [
+        ("topic", payload.get("topic", "")),
+        *filled(payload, "title"),
+        ("message", output.block(payload.get("message", ""))),
+        *filled(payload, *more),
+    ]
+
+
+NOTIFICATION = KindView(KIND, "notify", "notifications", ("TOPIC", "MESSAGE"), _cells, _facts)
+name_fields({"tags": "--tag", "actions": "--action"})
+commands = group("Notifications: messages to a person, at once or scheduled.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +110,30 @@ def _action(text: str) -> Any:
         raise InvalidInput(f"--action: {text[:60]!r} is not JSON") from None
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 @bundled
 def send(message: Text, topic: Topic, looks: Looks, db: Db = None, json_: Json = False) -> None:
     """Send a notification at once, and say whether it arrived. Exit code 1 when it did not."""
     new = NewNotification(given_text(message), topic, looks.fields())
-    with opened(db, making=True) as room:
-        service = room.services.kind(NotificationKind).service
-        sent = taken(service.send(LOCAL, new))
+    with opened(db, making=True) as app:
+        service = app.services.kind(NotificationKind).service
+        sent = unwrap(service.send(OPERATOR, new))
         arrived = sent.channel is not None
-        warnings = [each.text for each in service.warnings(topic)]
+        warnings = [ScheduleWarning("note", sent.note)] if sent.note else []
+        warnings += service.warnings(topic)
         if not arrived and service.fires_here:
-            warnings = [*warnings, *worker_warnings(room, db, kind="notification")]
-    _tell(sent, warnings, json_)
+            warnings += app.services.worker_warnings(KIND)
+        _print_sent(app, sent, warnings, json_)
     if not arrived:
         raise typer.Exit(FAILED)
 
 
-def _tell(sent: Sent, warnings: Sequence[str], json_: bool) -> None:
+def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
     error = None if sent.error is None else without_secrets(sent.error)
-    notes = [sent.note] if sent.note else []
     if json_:
         view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None}
         how = {"channel": sent.channel, "error": error, "retried": sent.retried}
-        output.print_json(view | how | {"warnings": [*notes, *warnings]})
+        output.print_json(view | how | {"warnings": [each.text for each in warnings]})
         return
     if sent.channel is not None:
         print(f"Sent to {clean(sent.topic)} through {clean(sent.channel)}.")
@@ -116,41 +141,65 @@ def _tell(sent: Sent, warnings: Sequence[str], json_: bool) -> None:
         print(f"Not delivered yet: {clean(error)}. It is tried again by itself; its id is {sent.message_id}.")
     else:
         print(f"Not delivered: {clean(error)}. It is not tried again; its id is {sent.message_id}.")
-    output.warn([*notes, *warnings])
+    print_warnings(app, warnings)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 @bundled
 def add(
     message: Text,
     topic: Topic,
-    when: When,
+    trigger: TriggerOptions,
     looks: Looks,
-    rules: Rules,
+    policy: PolicyOptions,
     key: Key = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """Schedule a notification. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
-    asked = NewNotification(given_text(message), topic, looks.fields(), rules.policy(), key)
-    type_, config = when.trigger()
-    with opened(db, making=True) as room:
-        if room.remote is not None:
-            cli_remote.add(room, room.remote, asked, when, json_)
-            return
-        new = asked.as_schedule(type_, config, when.tz or room.scheduler.zone)
-        told = room.services.kind(NotificationKind).delivery_warnings(topic, LOCAL.owner)
-        warnings = [*(each.text for each in told), *worker_warnings(room, db, kind="notification")]
-        add_schedule(room, new, [*when.notes(room), *warnings], json_)
+    asked = NewNotification(given_text(message), topic, looks.fields(), policy.given(), key)
+    when = trigger.parsed()
+    with opened(db, making=True) as app:
+        service = app.services.kind(NotificationKind).service
+        if service.fires_here:
+            new = asked.as_schedule(when.type, when.config, when.timezone or app.scheduler.zone)
+            add_schedule(app, new, when, json_)
+        else:
+            _add_elsewhere(app, service, asked, when, json_)
 
 
-@app.command(cls=PlainCommand)
+def _add_elsewhere(
+    app: Application, service: NotificationService, new: NewNotification, when: When, json_: bool
+) -> None:
+    """Add a notification at the service that keeps them."""
+    if when.type not in ("once", "cron") or len(when.config) > 1:
+        raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
+    zone = known_zone(when.timezone or app.scheduler.zone).key
+    made: Message | Recurring
+    following: Instant | None
+    if when.type == "once":
+        made = unwrap(redacted_result(service.create_once(OPERATOR, new, when.config["run_at"], zone)))
+        id, following = made.message_id, made.at
+    else:
+        made = unwrap(redacted_result(service.create_cron(OPERATOR, new, when.config["expression"], zone)))
+        id, following = made.schedule_id, made.next
+    warnings = [*made.warnings, *time_notes(app, when)]
+    if json_:
+        view = {"id": id, "topic": new.topic, "next_run": instant_view(following, zone), "kept_at": PLACE}
+        output.print_json(view | {"warnings": [each.text for each in warnings]})
+        return
+    print(f"Added {id} at {PLACE}, which sends it to {clean(new.topic)}")
+    print(f"next   {coming(following, zone, app.clock.now())}")
+    print_warnings(app, warnings)
+
+
+@commands.command(cls=PlainCommand)
 @bundled
 def edit(
     id: Id,
-    when: When,
+    trigger: TriggerOptions,
     looks: Looks,
-    rules: Rules,
+    policy: PolicyOptions,
     message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Another text.")] = None,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Another topic.")] = None,
     db: Db = None,
@@ -160,10 +209,9 @@ def edit(
     given = looks.fields()
     given |= {} if message is None else {"message": given_text(message)}
     given |= {} if topic is None else {"topic": topic}
-    with opened(db) as room:
-        policy = rules.policy()
-        edit_schedule(room, NOTIFICATION, id, when, json_, name=None, payload=given, policy=policy)
+    with opened(db) as app:
+        edit_schedule(app, NOTIFICATION, id, trigger, json_, name=None, payload=given, policy=policy.given())
 
 
-add_read_commands(app, NOTIFICATION)
-add_change_commands(app, NOTIFICATION)
+add_read_commands(commands, NOTIFICATION)
+add_change_commands(commands, NOTIFICATION)

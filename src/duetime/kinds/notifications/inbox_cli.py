@@ -8,18 +8,19 @@ import typer
 
 from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
 from duetime.service.presenters import message_shape
+from duetime.service.services import OPERATOR
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def inbox(
     topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only messages of this topic.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")] = 20,
@@ -27,10 +28,10 @@ def inbox(
     json_: Json = False,
 ) -> None:
     """Show the notifications that arrived, and where, the newest first."""
-    with opened(db) as room:
+    with opened(db) as app:
         query = RunQuery(kind="notification", status="completed", subject=topic, limit=limit)
-        runs = taken(room.scheduler.runs(LOCAL, query)).items
-        zone = room.scheduler.zone
+        runs = unwrap(app.scheduler.runs(OPERATOR, query)).items
+        zone = app.scheduler.zone
     messages = [message_shape(run, zone) for run in runs]
     if json_:
         output.print_json({"messages": messages, "count": len(messages)})

@@ -20,7 +20,13 @@ from duetime.engine.result import Err
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Courier, Inbox, Parcel
 from duetime.kinds.notifications.payload import checked_payload
-from duetime.kinds.notifications.remote import KEPT_ELSEWHERE, LIST_NOTE, coming_elsewhere
+from duetime.kinds.notifications.remote import (
+    FAILURE_NOTE,
+    KEPT_ELSEWHERE,
+    LIST_NOTE,
+    RemoteNotifications,
+    coming_elsewhere,
+)
 from duetime.kinds.notifications.service import NotificationService
 from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, ScheduleWarning
 
@@ -90,6 +96,12 @@ class NotificationKind(KindHooks):
 
     def list_notes(self) -> list[str]:
         return [LIST_NOTE] if self._is_kept_elsewhere else []
+
+    def failure_notes(self) -> list[str]:
+        return [FAILURE_NOTE] if self._is_kept_elsewhere else []
+
+    def external(self) -> RemoteNotifications | None:
+        return RemoteNotifications(self.service) if self._is_kept_elsewhere else None
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         return self.delivery_warnings(made.subject, made.owner)

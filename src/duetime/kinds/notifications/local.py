@@ -199,6 +199,9 @@ class LocalNotifications:
         messages = sorted((message(each) for each in found if is_once(each)), key=lambda each: each.at)
         return Ok(Listing([recurring(each) for each in found if not is_once(each)], messages))
 
+    def actions(self, id: str) -> tuple[str, ...]:
+        return ()
+
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
 from duetime.engine.queries import upcoming
 from duetime.engine.redaction import without_secrets
-from duetime.engine.result import Err
+from duetime.engine.result import Err, Ok, Result
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, describe
 from duetime.kinds.notifications.service import KIND, Message, NotificationService, Recurring
-from duetime.service.kind_spec import Elsewhere
+from duetime.service.kind_spec import Elsewhere, ExternalSchedule
 from duetime.service.presenters import EACH, View, instant_view
 
-PLACE = "QStash"
+T = TypeVar("T")
 
+PLACE = "QStash"
 
 KEPT_ELSEWHERE = Err(
     "kept_elsewhere",
@@ -27,6 +29,53 @@ LIST_NOTE = (
     f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
     "list_scheduled_notifications show them."
 )
+
+FAILURE_NOTE = (
+    f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows."
+)
+
+
+def redacted_result(result: Result[T]) -> Result[T]:
+    """Return the result with secrets redacted from its error: a service may quote what it was sent."""
+    if isinstance(result, Err):
+        return Err(result.code, without_secrets(result.message), result.details)
+    return result
+
+
+class RemoteNotifications:
+    """The notifications at the service, for the commands that all kinds share."""
+
+    place = PLACE
+
+    def __init__(self, service: NotificationService) -> None:
+        self._service = service
+
+    def actions(self, id: str) -> tuple[str, ...]:
+        return self._service.actions(id)
+
+    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        """Change a notification. Cancelling one at the service deletes it."""
+        service = self._service
+        if action in ("pause", "resume") and service.actions(id) == ("delete",):
+            reason = f"it cannot be {action.rstrip('e')}ed; delete it, and add another for later"
+            return Err("not_possible", f"{id} goes out once, at {PLACE}, so {reason}")
+        changes = {"pause": service.pause, "resume": service.resume, "cancel": service.delete, "delete": service.delete}
+        return redacted_result(changes[action](caller, id))
+
+    def list(self, caller: Caller) -> Result[Sequence[ExternalSchedule]]:
+        found = redacted_result(self._service.scheduled(caller))
+        if isinstance(found, Err):
+            return found
+        recurring = [
+            ExternalSchedule(each.schedule_id, each.paused, each.next, each.cron, _fields(each))
+            for each in found.value.schedules
+        ]
+        once = [ExternalSchedule(each.message_id, False, each.at, None, _fields(each)) for each in found.value.messages]
+        return Ok([*recurring, *once])
+
+
+def _fields(each: Message | Recurring) -> dict[str, str]:
+    return {"topic": each.topic, "message": each.body}
 
 
 def coming_elsewhere(

@@ -117,6 +117,9 @@ class NotificationService(Protocol):
     def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
         """Delete a recurring notification, or a one-off that has not been sent."""
 
+    def actions(self, id: str) -> tuple[str, ...]:
+        """Return which of pause, resume and delete are possible for one that is kept outside this store; else none."""
+
     def changes(self, caller: Caller, topic: str) -> object:
         """Return a cheap value that differs after every create, delete, pause, resume and firing on a topic."""
 

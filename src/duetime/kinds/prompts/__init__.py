@@ -17,10 +17,12 @@ SPEC = KindSpec(
     further_instructions="A due prompt waits until an agent calls take_prompt; prompt_result tells what came of one.",
     api="duetime.kinds.prompts.api:routes",
     commands=(
-        Command("chat", "duetime.kinds.prompts.chat:app", "Talk with an agent that schedules for you."),
         Command(
-            "prompt", "duetime.kinds.prompts.cli:app", "Prompts for agents: add, edit, list, take, finish and more."
+            "prompt",
+            "duetime.kinds.prompts.cli:commands",
+            "Prompts for agents: add, edit, list, take, finish and more.",
         ),
+        Command("chat", "duetime.kinds.prompts.chat:commands", "Talk with an agent that schedules for you."),
     ),
     form="duetime.kinds.prompts.form:FORM",
     text="prompt",

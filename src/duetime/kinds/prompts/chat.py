@@ -15,9 +15,9 @@ from duetime.engine.times import format_local, iso_local
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.chat_sessions import USUAL, Sessions
 from duetime.kinds.prompts.chat_terminal import Terminal
+from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks
-from duetime.terminal.errors import FAILED, INTERRUPTED, OK
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from duetime.kinds.prompts.agents.conversation import ChatAnswer, Conversation
     from duetime.settings import Settings
 
-app = single()
+commands = single()
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def chat(
     session: Annotated[str | None, typer.Option(metavar="NAME", help="Which conversation to go on with.")] = None,
     new: Annotated[bool, typer.Option("--new", help="Begin a new conversation.")] = False,

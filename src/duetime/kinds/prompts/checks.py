@@ -14,7 +14,8 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
 from duetime.kinds.prompts.kind import REMINDERS, PromptKind
-from duetime.service.calls import LOCAL, taken
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
 from duetime.settings import AgentSettings, Settings, data_folder
 from duetime.terminal.checks import Check
 from duetime.terminal.output import clean
@@ -89,7 +90,7 @@ def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
 
 
 def _living(scheduler: Scheduler, query: ScheduleQuery) -> list[Schedule]:
-    return taken(scheduler.search(LOCAL, query)).items
+    return unwrap(scheduler.search(OPERATOR, query)).items
 
 
 def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterator[Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,29 +13,53 @@ from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Definition
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
-from duetime.service.calls import LOCAL, Refused, taken
+from duetime.service.errors import NOT_FOUND, Refused, unwrap
 from duetime.service.presenters import instant_view
+from duetime.service.services import OPERATOR
+from duetime.service.when import duration
+from duetime.settings.sections import INBOX
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, again, duration, given_text, opened, worker_warnings
-from duetime.terminal.errors import NOT_FOUND
+from duetime.terminal.context import Db, Json, again, given_text, opened
+from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands
 from duetime.terminal.schedules.create import add_schedule, edit_schedule
-from duetime.terminal.schedules.kind_view import PROMPT, headline
-from duetime.terminal.schedules.options import Key, Name, Rules, Telling, When
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
+from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group
 
-app = group("Prompts: instructions for an agent, scheduled.")
+
+def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
+    woken = "reminder" if payload.get("remind") else definition.subject
+    return (one_line(payload.get("prompt", definition.name)), woken)
+
+
+def _facts(definition: Definition, payload: Payload) -> Facts:
+    inbox = "nobody: it waits in the inbox until it is taken"
+    agent = inbox if definition.subject == INBOX else definition.subject
+    woken = "a person, by a notification" if payload.get("remind") else agent
+    limits = filled(payload, "max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
+    return [
+        ("text", output.block(payload.get("prompt", ""))),
+        ("wakes", woken),
+        *((name.removeprefix("max_").replace("_", " "), f"at most {value}") for name, value in limits),
+    ]
+
+
+PROMPT = KindView("prompt", "prompt", "prompts", ("PROMPT", "AGENT"), _cells, _facts)
+name_fields({"prompt": "the text"})
+commands = group("Prompts: instructions for an agent, scheduled.")
 
 
 @dataclass(frozen=True, slots=True)
-class Waking:
+class AgentOptions:
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
     agent: Annotated[
@@ -64,14 +89,14 @@ class Waking:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 @bundled
 def add(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to do; - reads standard input.")],
-    when: When,
-    waking: Waking,
-    rules: Rules,
-    telling: Telling,
+    trigger: TriggerOptions,
+    agent: AgentOptions,
+    policy: PolicyOptions,
+    delivery: DeliveryOptions,
     name: Name = None,
     key: Key = None,
     db: Db = None,
@@ -79,21 +104,23 @@ def add(
 ) -> None:
     """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
     prompt = given_text(text)
-    payload = {"prompt": prompt, **waking.payload()}
-    policy = rules.policy() | telling.policy()
-    new = NewSchedule("prompt", name or headline(prompt), *when.trigger(), payload, policy, when.tz, key)
-    with opened(db, making=True) as room:
-        add_schedule(room, new, [*when.notes(room), *worker_warnings(room, db, kind="prompt")], json_)
+    payload = {"prompt": prompt, **agent.payload()}
+    when = trigger.parsed()
+    stated = policy.given() | delivery.given()
+    title = name or headline(prompt)
+    new = NewSchedule("prompt", title, when.type, when.config, payload, stated, when.timezone, key)
+    with opened(db, making=True) as app:
+        add_schedule(app, new, when, json_)
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 @bundled
 def edit(
     id: Id,
-    when: When,
-    waking: Waking,
-    rules: Rules,
-    telling: Telling,
+    trigger: TriggerOptions,
+    agent: AgentOptions,
+    policy: PolicyOptions,
+    delivery: DeliveryOptions,
     text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Other instructions.")] = None,
     name: Name = None,
     db: Db = None,
@@ -101,17 +128,17 @@ def edit(
 ) -> None:
     """Change a prompt. What is not given stays as it is. One that is running cannot be changed, but one that is due and
     waits because its agent is not there can be given another --agent."""
-    given = waking.payload() | ({} if text is None else {"prompt": given_text(text)})
+    given = agent.payload() | ({} if text is None else {"prompt": given_text(text)})
     renamed = headline(given["prompt"]) if name is None and text is not None else name
-    policy = rules.policy() | telling.policy()
-    with opened(db) as room:
-        edit_schedule(room, PROMPT, id, when, json_, name=renamed, payload=given, policy=policy)
+    stated = policy.given() | delivery.given()
+    with opened(db) as app:
+        edit_schedule(app, PROMPT, id, trigger, json_, name=renamed, payload=given, policy=stated)
 
 
 # -- the inbox, for scripts -----------------------------------------------------------------------------------------
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def take(
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only prompts for this agent.")] = None,
     lease: Annotated[
@@ -121,11 +148,11 @@ def take(
     json_: Json = False,
 ) -> None:
     """Take the prompt that is due the longest. Its text is printed; exit code 3 when nothing is due."""
-    with opened(db) as room:
-        held = taken(room.scheduler.take(LOCAL, "prompt", agent, duration(lease, "--for")))
-        zone, now = room.scheduler.zone, room.clock.now()
+    with opened(db) as app:
+        held = unwrap(app.scheduler.take(OPERATOR, "prompt", agent, duration(lease, "--for")))
+        zone, now = app.scheduler.zone, app.clock.now()
         number = "RUN" if held is None else str(held.run.id)
-        how = again(room, "prompt", "finish", number, "--result", "...")
+        how = again(app, "prompt", "finish", number, "--result", "...")
     if held is None:
         _nothing(json_)
     elif json_:
@@ -160,7 +187,7 @@ def _held_view(held: HeldRun, zone: str) -> dict[str, Any]:
     }
 
 
-@app.command(cls=PlainCommand)
+@commands.command(cls=PlainCommand)
 def finish(
     run: Annotated[int, typer.Argument(metavar="RUN", help="The number that `take` gave.")],
     result: Annotated[
@@ -183,11 +210,11 @@ def finish(
         outcome = Failed(shorten_error(given_text(error)) or "it failed without a word")
     else:
         raise InvalidInput("give exactly one of --result and --error")
-    with opened(db) as room:
-        ended = room.scheduler.finish(LOCAL, run, outcome, "prompt", hold=hold)
+    with opened(db) as app:
+        ended = app.scheduler.finish(OPERATOR, run, outcome, "prompt", hold=hold)
         if isinstance(ended, Err):
             raise Refused(Err(ended.code, f"run {run} is not yours to finish: it expired, or somebody else has it"))
-        prompt = room.scheduler.schedule_of(LOCAL, ended.value)
+        prompt = app.scheduler.schedule_of(OPERATOR, ended.value)
     name = ended.value.name if prompt is None else prompt.definition.public_id
     if json_:
         output.print_json({"id": name, "run_id": run, "status": ended.value.status})
@@ -195,5 +222,5 @@ def finish(
         print(f"Finished prompt {clean(name)}: run {run} is {ended.value.status}.")
 
 
-add_read_commands(app, PROMPT)
-add_change_commands(app, PROMPT)
+add_read_commands(commands, PROMPT)
+add_change_commands(commands, PROMPT)

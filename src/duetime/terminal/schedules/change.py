@@ -3,66 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.store_interfaces import RemoteKind
-from duetime.kinds.notifications import cli_remote
-from duetime.kinds.notifications.remote import PLACE
-from duetime.service.calls import LOCAL, Refused
+from duetime.service.errors import refuse, unwrap
+from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, again, opened, worker_warnings
+from duetime.terminal.application import Application
+from duetime.terminal.context import Db, Json, again, opened, print_warnings
 from duetime.terminal.output import clean, coming, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import Words
-from duetime.terminal.schedules.lookup import found, found_here, kept_elsewhere
+from duetime.terminal.schedules.kind_view import KindView
+from duetime.terminal.schedules.lookup import found, found_here
 from duetime.terminal.schedules.read import Id
 from duetime.terminal.typer_ext import PlainCommand
-
-if TYPE_CHECKING:
-    from duetime.app import App
 
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
 
 
-def add_change_commands(app: typer.Typer, words: Words) -> None:
+def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     def run(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as room:
-            definition = found_here(room, words, id).definition
-            made = _done(words, definition.public_id, room.scheduler.run_now(LOCAL, definition.public_id, words.kind))
-            warnings = worker_warnings(room, db, kind=words.kind)
+        with opened(db) as app:
+            definition = found_here(app, view, id).definition
+            made = _done(view, definition.public_id, app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
+            warnings = app.services.worker_warnings(view.kind)
             if json_:
-                view = run_document(made, room.scheduler.zone)
-                output.print_json({"id": definition.public_id, "run": view, "warnings": warnings})
+                document = {"id": definition.public_id, "run": run_document(made, app.scheduler.zone)}
+                output.print_json(document | {"warnings": [each.text for each in warnings]})
                 return
             print(f"Run {made.id} of {clean(definition.name)} is due now.")
-            output.warn(warnings)
+            print_warnings(app, warnings)
 
     def pause(id: Id, db: Db = None, json_: Json = False) -> None:
-        _change(words, Scheduler.pause, "Paused", id, db, json_)
+        _change(view, Scheduler.pause, "Paused", id, db, json_)
 
     def resume(id: Id, db: Db = None, json_: Json = False) -> None:
-        _change(words, Scheduler.resume, "Resumed", id, db, json_)
+        _change(view, Scheduler.resume, "Resumed", id, db, json_)
 
     def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
-        _change(words, Scheduler.cancel, "Cancelled", id, db, json_)
+        _change(view, Scheduler.cancel, "Cancelled", id, db, json_)
 
     def delete(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as room:
-            if _changed_elsewhere(room, words, "delete", id, "Deleted", json_):
+        with opened(db) as app:
+            if _changed_elsewhere(app, view, "delete", id, "Deleted", json_):
                 return
-            definition = found(room, words, id).definition
+            definition = found(app, view, id).definition
             public_id = definition.public_id
-            _done(words, public_id, room.scheduler.delete(LOCAL, public_id, words.kind))
+            _done(view, public_id, app.scheduler.delete(OPERATOR, public_id, view.kind))
             if json_:
                 output.print_json({"id": public_id, "deleted": True})
                 return
-            still = again(room, words.room, "history", public_id)
+            still = again(app, view.command, "history", public_id)
             print(f"Deleted {public_id}  {clean(definition.name)}. Its runs can still be read: {still}")
 
-    noun = words.noun
+    noun = view.noun
     helped: dict[Callable[..., None], str] = {
         run: f"Run a {noun} now, beside its schedule.",
         pause: f"Let a {noun} rest until it is resumed.",
@@ -71,43 +67,45 @@ def add_change_commands(app: typer.Typer, words: Words) -> None:
         delete: f"Delete a {noun}; its history stays readable.",
     }
     for command, help_ in helped.items():
-        app.command(cls=PlainCommand, help=help_)(command)
+        commands.command(cls=PlainCommand, help=help_)(command)
 
 
-def _change(words: Words, change: Change, verb: str, id: str, db: str | None, json_: bool) -> None:
-    with opened(db) as room:
-        if _changed_elsewhere(room, words, change.__name__, id, verb, json_):
+def _change(view: KindView, change: Change, verb: str, id: str, db: str | None, json_: bool) -> None:
+    with opened(db) as app:
+        if _changed_elsewhere(app, view, change.__name__, id, verb, json_):
             return
-        public_id = found(room, words, id).definition.public_id
-        _done(words, public_id, change(room.scheduler, LOCAL, public_id, words.kind))
-        _say(room, words, public_id, verb, json_)
+        public_id = found(app, view, id).definition.public_id
+        _done(view, public_id, change(app.scheduler, OPERATOR, public_id, view.kind))
+        _print_changed(app, view, public_id, verb, json_)
 
 
-def _changed_elsewhere(room: App, words: Words, change: str, id: str, verb: str, json_: bool) -> bool:
-    service, remote = cli_remote.service_of(room, words), kept_elsewhere(room, words, id)
-    if remote is not None and remote.kind == RemoteKind.MESSAGE and change in ("pause", "resume"):
-        reason = f"{id} goes out once, at {PLACE}, so it cannot be {verb.lower()}; delete it, and add another for later"
-        raise Refused(Err("not_possible", reason))
-    if service is None or not cli_remote.change(service, change, id):
+def _changed_elsewhere(app: Application, view: KindView, action: str, id: str, verb: str, json_: bool) -> bool:
+    """Change a schedule at the service that keeps this kind, and return whether it is there."""
+    external = app.services.hooks(view.kind).external()
+    if external is None:
         return False
+    done = external.change(OPERATOR, action, id)
+    if isinstance(done, Err) and done.code == "not_found":
+        return False
+    unwrap(done)
     if json_:
-        output.print_json({"id": id, "kept_at": PLACE, verb.lower(): True})
+        output.print_json({"id": id, "kept_at": external.place, verb.lower(): True})
     else:
-        print(f"{verb} {clean(id)}, at {PLACE}")
+        print(f"{verb} {clean(id)}, at {external.place}")
     return True
 
 
-def _done(words: Words, id: str, result: Result[Any]) -> Any:
+def _done(view: KindView, id: str, result: Result[Any]) -> Any:
     if isinstance(result, Err):
-        raise Refused(Err(result.code, f"{words.noun} {id}: {result.message or 'it is gone'}", result.details))
+        raise refuse(result.code, f"{view.noun} {id}: {result.message or 'it is gone'}")
     return result.value
 
 
-def _say(room: App, words: Words, id: str, verb: str, json_: bool) -> None:
-    schedule = found(room, words, id)
+def _print_changed(app: Application, view: KindView, id: str, verb: str, json_: bool) -> None:
+    schedule = found(app, view, id)
     if json_:
-        output.print_json(schedule_document(schedule, room.scheduler.zone))
+        output.print_json(schedule_document(schedule, app.scheduler.zone))
         return
     print(f"{verb} {id}  {clean(schedule.definition.name)}")
     if schedule.progress.state == "active":
-        print(f"next   {coming(schedule.progress.next, room.scheduler.zone, room.clock.now())}")
+        print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")

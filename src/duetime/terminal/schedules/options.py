@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.clock import SECOND
-from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.times import read_time
-from duetime.engine.times.zones import known_zone
-from duetime.service.calls import trigger_of
-from duetime.terminal.context import Zone, duration
-
-if TYPE_CHECKING:
-    from duetime.app import App
+from duetime.engine.errors import InvalidInput
+from duetime.service.when import WAYS, When, duration, parse_when
+from duetime.terminal.context import Zone
 
 Key = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Adding twice with one key adds once.")]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What people call it.")]
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class TriggerOptions:
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help='"tomorrow 9am", "in 2 hours", ISO 8601.')] = (
         None
     )
@@ -39,43 +33,31 @@ class When:
         str | None, typer.Option("--jitter", metavar="SPAN", help="Up to this much later, at random: 5m.")
     ] = None
 
-    @property
-    def is_given(self) -> bool:
-        return any(each is not None for each in (self.at, self.delay, self.every, self.cron, self.rrule))
+    def parsed(self) -> When:
+        return parse_when(
+            at=self.at,
+            delay=self.delay,
+            every=self.every,
+            cron=self.cron,
+            rrule=self.rrule,
+            start=self.start,
+            end=self.end,
+            jitter=self.jitter,
+            timezone=self.tz,
+        )
 
-    def trigger(self) -> tuple[str, dict[str, Any]]:
-        if sum(each is not None for each in (self.at, self.delay, self.every, self.cron, self.rrule)) != 1:
-            raise InvalidInput("give exactly one of --at, --delay, --every, --cron and --rrule")
-        every = None if self.every is None else duration(self.every, "--every") / SECOND
-        at = self.at if self.delay is None else f"in {duration(self.delay, '--delay') // SECOND} seconds"
-        type_, config = trigger_of(at=at, every=every, cron=self.cron, rrule=self.rrule)
-        bounds = {"start": self.start, "end": self.end}
-        jitter = {} if self.jitter is None else {"jitter": duration(self.jitter, "--jitter") / SECOND}
-        return type_, config | {name: text for name, text in bounds.items() if text is not None} | jitter
-
-    def changed(self) -> tuple[str, dict[str, Any]] | tuple[None, None]:
+    def changed(self) -> When | None:
         """Return the new trigger of an edit, or none."""
-        if self.is_given:
-            return self.trigger()
-        for option, given in (("tz", self.tz), ("start", self.start), ("end", self.end), ("jitter", self.jitter)):
-            if given is not None:
+        if any(getattr(self, way) is not None for way in WAYS):
+            return self.parsed()
+        for option in ("tz", "start", "end", "jitter"):
+            if getattr(self, option) is not None:
                 raise InvalidInput(f"--{option}: give it with a new --at, --delay, --every, --cron or --rrule")
-        return None, None
-
-    def notes(self, room: App) -> list[str]:
-        """Return how an ambiguous time was understood. An invalid time is reported later."""
-        if self.at is None:
-            return []
-        try:
-            zone = known_zone(self.tz or room.scheduler.zone).key
-            note = read_time(self.at, zone=zone, now=room.clock.now()).note
-        except DuetimeError:
-            return []
-        return [note] if note else []
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PolicyOptions:
     max_runs: Annotated[int | None, typer.Option("--max-runs", metavar="N", help="End after this many runs.")] = None
     max_attempts: Annotated[
         int | None, typer.Option("--max-attempts", metavar="N", help="Tries in all when a run fails.")
@@ -101,8 +83,8 @@ class Rules:
         bool, typer.Option("--at-most-once", help="Never start a run twice, even after a crash.")
     ] = False
 
-    def policy(self) -> dict[str, Any]:
-        given = {
+    def given(self) -> dict[str, Any]:
+        options = {
             "max_runs": self.max_runs,
             "max_attempts": self.max_attempts,
             "timeout": None if self.timeout is None else duration(self.timeout, "--timeout"),
@@ -111,11 +93,11 @@ class Rules:
             "overlap": self.overlap,
             "at_most_once": self.at_most_once or None,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class DeliveryOptions:
     """Options for reporting the outcome of each run to a topic."""
 
     deliver_to: Annotated[
@@ -126,6 +108,6 @@ class Telling:
         typer.Option("--notify-on", metavar="WHEN", help="With --deliver-to: always (the default), failure, success."),
     ] = None
 
-    def policy(self) -> dict[str, Any]:
-        given = {"deliver_to": self.deliver_to, "notify_on": self.notify_on}
-        return {name: value for name, value in given.items() if value is not None}
+    def given(self) -> dict[str, Any]:
+        options = {"deliver_to": self.deliver_to, "notify_on": self.notify_on}
+        return {name: value for name, value in options.items() if value is not None}

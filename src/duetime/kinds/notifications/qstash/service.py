@@ -168,6 +168,12 @@ class QStashNotifications:
         elif remote.updated < now - WINDOW:
             self._store.forget_remote(remote.id)
 
+    def actions(self, id: str) -> tuple[str, ...]:
+        remote = self._store.remote(id) if could_be_an_id(id) else None
+        if remote is None:
+            return ()
+        return ("pause", "resume", "delete") if remote.kind == RemoteKind.SCHEDULE else ("delete",)
+
     def changes(self, caller: Caller, topic: str) -> object:
         """Use the local record, which also tells when it fires, so that QStash is not polled several times a second."""
         now = self._clock.now()

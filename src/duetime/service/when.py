@@ -1,0 +1,90 @@
+"""Parses when a schedule is due from separate options (a time, a delay, an interval, a cron expression, a rule)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
+from duetime.engine.times import read_duration, read_time
+from duetime.engine.times.zones import known_zone
+
+WAYS = ("at", "delay", "every", "cron", "rrule")
+Duration = timedelta | float | str
+
+
+class When(NamedTuple):
+    """A trigger in the engine's terms. Times stay as written, so that a repeated request has the same fingerprint."""
+
+    type: str
+    config: dict[str, Any]
+    timezone: str | None
+    """As given; None leaves it to the scheduler."""
+
+    def notes(self, zone: str, now: Instant) -> list[str]:
+        """Return how an ambiguous time was understood. An unreadable one is reported when the trigger is built."""
+        try:
+            text, zone = self.config.get("run_at"), known_zone(self.timezone or zone).key
+            note = None if text is None else read_time(text, zone=zone, now=now).note
+        except DuetimeError:
+            return []
+        return [note] if note else []
+
+
+def parse_when(
+    *,
+    at: datetime | str | None = None,
+    delay: Duration | None = None,
+    every: Duration | None = None,
+    cron: str | None = None,
+    rrule: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    jitter: Duration | None = None,
+    timezone: str | None = None,
+) -> When:
+    """Return the trigger of exactly one of `at`, `delay`, `every`, `cron` and `rrule`, with what limits it."""
+    given = {"at": at, "delay": delay, "every": every, "cron": cron, "rrule": rrule}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(named) or 'none'}"
+        raise InvalidInput(message, field="when")
+    type_, config = _trigger(named[0], given[named[0]])
+    limits = {"start": start, "end": end, "jitter": None if jitter is None else _seconds(jitter, "jitter")}
+    return When(type_, config | {name: value for name, value in limits.items() if value is not None}, timezone)
+
+
+def _trigger(way: str, value: Any) -> tuple[str, dict[str, Any]]:
+    match way:
+        case "at":
+            return "once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}
+        case "delay":
+            return "once", {"run_at": f"in {int(_seconds(value, way))} seconds"}
+        case "every":
+            return "interval", {"seconds": _seconds(value, way)}
+        case "cron":
+            return "cron", {"expression": value}
+        case _:
+            return "rrule", {"rrule": value}
+
+
+def _seconds(given: Duration, field: str) -> float:
+    if isinstance(given, str):
+        return duration(given, field) / SECOND
+    return given.total_seconds() if isinstance(given, timedelta) else given
+
+
+def duration(text: str, field: str) -> int:
+    """Parse `30s`, `2h30m`, or a text such as `90 minutes` into microseconds."""
+    tidy = " ".join(text.split()).lower()
+    try:
+        found = read_duration(tidy)
+    except UnreadableTime as error:
+        try:
+            found = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
+        except UnreadableTime:
+            raise InvalidInput(f"{field}: {error.message}", field=field) from None
+    if found <= 0:
+        raise InvalidInput(f"{field}: must be longer than nothing, such as 30s or 2h", field=field)
+    return found

@@ -1,0 +1,121 @@
+"""The standard command group of a kind that brings none: one option for each field of its payload model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from duetime.engine.model import Definition
+from duetime.engine.validation import NewSchedule
+from duetime.service.kind_spec import KindSpec, load
+from duetime.service.payload_model import PayloadField, fields_of
+from duetime.terminal.context import Db, Json, opened, value_of
+from duetime.terminal.schedules.change import add_change_commands
+from duetime.terminal.schedules.create import add_schedule, edit_schedule
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.read import Id, add_read_commands
+from duetime.terminal.typer_ext import PlainCommand, bundled, group
+
+_RESERVED = {each for bundle in (TriggerOptions, PolicyOptions, DeliveryOptions) for each in bundle.__annotations__}
+_RESERVED |= {"id", "name", "key", "db", "json_"}
+
+
+def standard_commands(spec: KindSpec) -> typer.Typer:
+    view = _view(spec)
+    commands = group(f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
+    fields = {_parameter(field): field for field in fields_of(load(spec.payload))}
+
+    def add(
+        name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
+        trigger: TriggerOptions,
+        policy: PolicyOptions,
+        delivery: DeliveryOptions,
+        key: Key = None,
+        db: Db = None,
+        json_: Json = False,
+        **given: Any,
+    ) -> None:
+        when, payload = trigger.parsed(), _payload(fields, given)
+        stated = policy.given() | delivery.given()
+        new = NewSchedule(spec.name, name, when.type, when.config, payload, stated, when.timezone, key)
+        with opened(db, making=True) as app:
+            add_schedule(app, new, when, json_)
+
+    def edit(
+        id: Id,
+        trigger: TriggerOptions,
+        policy: PolicyOptions,
+        delivery: DeliveryOptions,
+        name: Name = None,
+        db: Db = None,
+        json_: Json = False,
+        **given: Any,
+    ) -> None:
+        stated, payload = policy.given() | delivery.given(), _payload(fields, given)
+        with opened(db) as app:
+            edit_schedule(app, view, id, trigger, json_, name=name, payload=payload, policy=stated)
+
+    helped: dict[Callable[..., None], str] = {
+        add: f"Schedule a {spec.name}. It takes exactly one of --at, --delay, --every, --cron and --rrule.",
+        edit: f"Change a {spec.name}. What is not given stays as it is; one that is running cannot be changed.",
+    }
+    for command, help_ in helped.items():
+        made = bundled(_with_options(command, fields, required=command is add))
+        commands.command(cls=PlainCommand, help=help_)(made)
+    add_read_commands(commands, view)
+    add_change_commands(commands, view)
+    return commands
+
+
+def _view(spec: KindSpec) -> KindView:
+    names = [field.name for field in fields_of(load(spec.payload))]
+
+    def facts(_: Definition, payload: Payload) -> Facts:
+        return filled(payload, *names)
+
+    def cells(definition: Definition, _: Payload) -> Sequence[object]:
+        return (definition.name,)
+
+    return KindView(spec.name, spec.name, spec.plural, ("NAME",), cells, facts)
+
+
+def _parameter(field: PayloadField) -> str:
+    """Return the parameter of a field: its name, unless an option that all kinds have is named so."""
+    return f"payload_{field.name}" if field.name in _RESERVED else field.name
+
+
+def _with_options(
+    function: Callable[..., None], fields: Mapping[str, PayloadField], *, required: bool
+) -> Callable[..., None]:
+    """Replace `**given` in the signature by a parameter for each field."""
+    signature = inspect.signature(function, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [_option(name, field, required=required and field.required) for name, field in fields.items()]
+    shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (own[0], *options, *own[1:])]
+    vars(function)["__signature__"] = inspect.Signature(shown)
+    return function
+
+
+def _option(name: str, field: PayloadField, *, required: bool) -> inspect.Parameter:
+    flag, type_ = "--" + name.replace("_", "-"), field.schema.get("type")
+    kind, default = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty if required else None
+    if type_ == "boolean":
+        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=field.description, show_default=False)
+        return inspect.Parameter(name, kind, default=default, annotation=Annotated[bool | None, option])
+    text = field.description if type_ == "string" else f"{field.description} As JSON.".strip()
+    option = typer.Option(flag, metavar=str(type_ or "value").upper(), help=text)
+    annotation = Annotated[str, option] if required else Annotated[str | None, option]
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _payload(fields: Mapping[str, PayloadField], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given. A text stays a text; any other value is read as JSON, and checked by the kind."""
+    return {
+        field.name: given[name] if field.schema.get("type") in ("string", "boolean") else value_of(given[name])
+        for name, field in fields.items()
+        if given[name] is not None
+    }

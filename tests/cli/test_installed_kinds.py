@@ -1,0 +1,98 @@
+"""Kinds of other packages on the command line, and what the commands of all kinds share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from duetime.terminal.context import store_file
+from duetime.terminal.typer_ext import PlainCommand
+from tests.support.cli import Cli
+
+TOY = Path(__file__).parents[1] / "toykind"
+
+
+def duetime(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(TOY)}
+    command = [sys.executable, "-m", "duetime", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def document(folder: Path, *arguments: str) -> Any:
+    done = duetime(folder, *arguments, "--db", "my.db", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_kind_of_another_package_gets_a_command(tmp_path: Path) -> None:
+    payload = ("--text", "5", "--file", "lines", "--times", "2", "--loud")
+    added = document(tmp_path, "beep", "add", "morning", *payload, "--cron", "0 9 * * *")
+    assert added["payload"] == {"text": "5", "file": "lines", "times": 2, "loud": True}
+    assert (added["kind"], added["created"]) == ("beep", True)
+    edited = document(tmp_path, "beep", "edit", "morning", "--no-loud", "--every", "2h")
+    assert edited["payload"] == {"text": "5", "file": "lines", "times": 2, "loud": False}
+    assert [each["id"] for each in document(tmp_path, "beep", "list")["beeps"]] == [added["id"]]
+    assert document(tmp_path, "beep", "cancel", added["id"])["status"] == "cancelled"
+
+
+def test_what_does_not_fit_the_payload_model_is_refused(tmp_path: Path) -> None:
+    done = duetime(tmp_path, "beep", "add", "x", "--text", "a", "--file", "b", "--times", "often", "--at", "now")
+    assert done.returncode == 2
+    assert "times" in done.stderr
+    assert duetime(tmp_path, "beep", "add", "x", "--file", "b", "--at", "now").returncode == 2, "text is required"
+
+
+def test_help_names_the_command_among_those_of_kinds(tmp_path: Path, cli: Cli) -> None:
+    listed = duetime(tmp_path, "--help").stdout
+    assert listed.index("  job ") < listed.index("  prompt ") < listed.index("  beep ") < listed.index("  dead ")
+    assert "  beep " not in cli("--help").out
+
+
+def test_another_task_does_not_get_the_hidden_arguments(cli: Cli) -> None:
+    added = cli("job", "add", "a", "--task", "echo", "--arg", "token=abcdefghijklmnop0123", "--every", "2h")
+    assert added.code == 0
+    refused = cli("job", "edit", "a", "--task", "shorten")
+    assert refused.code == 2
+    assert "hidden values" in refused.err
+    assert cli("job", "edit", "a", "--task", "shorten", "--arg", "some text").code == 0
+
+
+def test_a_prompt_that_wakes_nobody_warns(cli: Cli) -> None:
+    texts = cli("prompt", "add", "Water the plants", "--every", "2h", "--json").document["warnings"]
+    assert len(texts) == 2
+    assert "agent" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("my.db", "my.db"),
+        ("sqlite:///my.db", "my.db"),
+        ("sqlite:////tmp/my.db", "/tmp/my.db"),
+        ("sqlite://", None),
+        ("sqlite:///:memory:", None),
+        (":memory:", None),
+        ("postgresql://host/name", None),
+    ],
+)
+def test_the_file_of_a_store(url: str, file: str | None) -> None:
+    assert store_file(url) == (None if file is None else Path(file))
+
+
+def test_a_number_with_a_maximum_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = typer.Typer(rich_markup_mode=None)
+
+    @commands.command(cls=PlainCommand)
+    def command(count: int = typer.Option(1, max=5)) -> None:
+        typer.echo(count)
+
+    with pytest.raises(SystemExit):
+        commands(["--count", "6"])
+    assert "must be at most 5, not 6" in capsys.readouterr().err
