@@ -1,1 +1,1 @@
-"""The MCP interface for agents: three families of tools, with resources and prompts."""
+"""The MCP interface for agents: a server that offers the tools, resources and prompts of the kinds."""

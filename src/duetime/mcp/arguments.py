@@ -55,9 +55,9 @@ def _fitted(name: str, value: Any, schema: Schema) -> Any:
         raise ToolProblem(f"Invalid argument: {name} must be {_wanted(schema)}.")
     if kind == "string":
         _check_text(name, value)
-    for bound, (words, holds) in _BOUNDS.items():
+    for bound, (phrase, holds) in _BOUNDS.items():
         if bound in schema and not holds(value, schema[bound]):
-            raise ToolProblem(f"Invalid argument: {name} must be {words} {schema[bound]}.")
+            raise ToolProblem(f"Invalid argument: {name} must be {phrase} {schema[bound]}.")
     return int(value) if kind == "integer" else value
 
 

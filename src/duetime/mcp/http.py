@@ -112,7 +112,7 @@ class OwnedSessions:
         ending = {**scope, "method": "DELETE", "headers": headers, "user": user}
         if user is None:
             del ending["user"]
-        await self._app(ending, _nothing, _unheard)
+        await self._app(ending, _nothing, _discard)
 
     async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
         owner = scope.get(OWNER, "")
@@ -136,5 +136,5 @@ async def _nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _unheard(_message: Message) -> None:
+async def _discard(_message: Message) -> None:
     """Discard the response, since no client waits for it."""

@@ -3,53 +3,44 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import DuetimeError
 from duetime.engine.triggers import known_zone
-from duetime.mcp.tool import Arguments, Schema, ToolProblem, number, optional, text
-from duetime.service.services import Call, Created
+from duetime.mcp.tool import Arguments, Schema, ToolProblem, number, text
+from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.services import Call
 
-ZONE: Schema = optional(
-    text(
-        "IANA time zone such as Europe/Berlin in which times are read and shown. Give the user's zone when you know it "
-        "(from the conversation or your environment); without it, the zone of the caller's token, of the server's "
-        "settings or of its machine is used."
-    )
+ZONE: Schema = text(
+    "IANA time zone such as Europe/Berlin in which times are read and shown. Give the user's zone when you know it "
+    "(from the conversation or your environment); without it, the zone of the caller's token, of the server's "
+    "settings or of its machine is used."
 )
-KEY: Schema = optional(
-    text(
-        "Makes the call safe to repeat: the same key with the same arguments returns the first result and creates "
-        "nothing new; with other arguments it is an error."
-    )
+KEY: Schema = text(
+    "Makes the call safe to repeat: the same key with the same arguments returns the first result and creates "
+    "nothing new; with other arguments it is an error."
 )
 POLICY: dict[str, Schema] = {
-    "max_attempts": optional(number("How often a failing run is tried in all, with growing waits; 1 if absent.")),
-    "timeout_seconds": optional(
-        {"type": "number", "description": "Seconds after which a run is asked to stop and counts as failed."}
+    "max_attempts": number("How often a failing run is tried in all, with growing waits; 1 if absent."),
+    "timeout_seconds": {
+        "type": "number",
+        "description": "Seconds after which a run is asked to stop and counts as failed.",
+    },
+    "catch_up": text(
+        "After downtime: once (default: one run for all that was missed), all, skip.", enum=["once", "all", "skip"]
     ),
-    "catch_up": optional(
-        text(
-            "After downtime: once (default: one run for all that was missed), all, skip.", enum=["once", "all", "skip"]
-        )
-    ),
-    "overlap": optional(
-        text("When due while it still runs: skip (default), queue, allow.", enum=["skip", "queue", "allow"])
-    ),
+    "overlap": text("When due while it still runs: skip (default), queue, allow.", enum=["skip", "queue", "allow"]),
 }
 DELIVERY: dict[str, Schema] = {
-    "deliver_to": optional(
-        text(
-            "Notification topic that is told how each run ended, such as daily-report: the topic that the person's "
-            "phone listens to, or the name of a channel in the settings."
-        )
+    "deliver_to": text(
+        "Notification topic that is told how each run ended, such as daily-report: the topic that the person's "
+        "phone listens to, or the name of a channel in the settings."
     ),
-    "notify_on": optional(
-        text(
-            "With deliver_to: always (default), or failure or success alone.",
-            enum=["always", "failure", "success"],
-        )
+    "notify_on": text(
+        "With deliver_to: always (default), or failure or success alone.",
+        enum=["always", "failure", "success"],
     ),
 }
 TRIGGER_TYPE = text(
@@ -105,9 +96,9 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
     return {**view, "owner": owner} if call.caller.operator else view
 
 
-def with_warnings(structured: dict[str, Any], made: Created) -> dict[str, Any]:
-    """Add warnings if the new schedule might not fire as meant, or its result might reach nobody."""
-    return {**structured, "warnings": made.warning_texts} if made.warnings else structured
+def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
+    """Add warnings, if there are any: a new schedule might not fire as meant, or its result might reach nobody."""
+    return {**structured, "warnings": [each.text for each in warnings]} if warnings else structured
 
 
 _ANY = ["string", "number", "boolean", "array", "object", "null"]

@@ -36,7 +36,6 @@ from duetime.mcp.tool import (
     errors_as_results,
     number,
     object_schema,
-    optional,
     result_schema,
     text,
 )
@@ -46,9 +45,9 @@ from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
 
 LIST_INPUT: dict[str, Schema] = {
-    "status": optional(text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES))),
-    "limit": optional(number("How many at most; 100 if absent.", minimum=1, maximum=1000)),
-    "cursor": optional(text("next_cursor of the previous page.")),
+    "status": text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES)),
+    "limit": number("How many at most; 100 if absent.", minimum=1, maximum=1000),
+    "cursor": text("next_cursor of the previous page."),
     "timezone": ZONE,
 }
 CREATED: dict[str, Schema] = {
@@ -118,7 +117,9 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     if isinstance(made, Err):
         return error_result(made)
     view = summary(made.value.schedule, zone, id_name)
-    return Reply(with_warnings({name: view[name] for name in (id_name, "name", "next_run", "status")}, made.value))
+    return Reply(
+        with_warnings({name: view[name] for name in (id_name, "name", "next_run", "status")}, made.value.warnings)
+    )
 
 
 def list_schedules(call: Call, given: Arguments, kind: str, plural: str, id_name: str = "id") -> Reply:
@@ -166,7 +167,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", f"cancel_{kind}"
     when = {"name": text("Human-readable name."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
     options = {
-        "max_runs": optional(number("Ends it after so many runs; without it there is no end.")),
+        "max_runs": number("Ends it after so many runs; without it there is no end."),
         "timezone": ZONE,
         **POLICY,
         **DELIVERY,
@@ -176,8 +177,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
         Argument(f"{kind}_{field.name}" if field.name in when | options else field.name, field)
         for field in fields_of(load(spec.payload))
     ]
-    flat = {each.name: flat_schema(each.field.schema) for each in arguments}
-    inputs = {each.name: flat[each.name] if each.field.required else optional(flat[each.name]) for each in arguments}
+    inputs = {each.name: flat_schema(each.field.schema) for each in arguments}
     required = (*when, *(each.name for each in arguments if each.field.required))
     schedule_id = text(f"The id that {create_name} returned; {list_name} shows it too.")
     return [

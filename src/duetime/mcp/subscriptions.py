@@ -42,7 +42,7 @@ class Subject(NamedTuple):
     operator: bool
     zone: str
     uri: str
-    hole: str
+    value: str
 
 
 @dataclass(eq=False, slots=True)
@@ -51,18 +51,18 @@ class Watch:
 
     call: Call
     resource: Resource
-    hole: str
+    value: str
     notify: Callable[[], Any]
     last: object = None
     asynchronous: bool = True
-    telling: bool = False
+    is_sending: bool = False
     """Whether a notification is being sent; the client may be slow to read it."""
 
     @property
     def subject(self) -> Subject:
         """Return what is polled: the same for all callers who watch the same resource with the same rights."""
         caller = self.call.caller
-        return Subject(caller.owner, caller.operator, self.call.zone, self.resource.uri, self.hole)
+        return Subject(caller.owner, caller.operator, self.call.zone, self.resource.uri, self.value)
 
 
 class Watcher:
@@ -73,7 +73,7 @@ class Watcher:
         self._shares = shares or Shares(watches=MOST)
         self._watches: dict[object, Watch] = {}
         self._streams: Counter[str] = Counter()
-        self._rounds, self._first_looks = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
+        self._polls, self._first_polls = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
         """Separate threads, so that busy requests do not delay notifications."""
 
     @asynccontextmanager
@@ -91,45 +91,45 @@ class Watcher:
             watches = list(self._watches.items())
             if not watches:
                 continue
-            looks = {watch.subject: watch for _, watch in watches}
-            digests = await anyio.to_thread.run_sync(_digests, looks, limiter=self._rounds)
+            watched = {watch.subject: watch for _, watch in watches}
+            digests = await anyio.to_thread.run_sync(_digests, watched, limiter=self._polls)
             for key, watch in watches:
                 digest = digests[watch.subject]
                 if digest is not _UNKNOWN and digest != watch.last and self._watches.get(key) is watch:
-                    self._tell(watch, digest, group)
+                    self._notify(watch, digest, group)
 
-    def _tell(self, watch: Watch, digest: object, group: TaskGroup) -> None:
-        """Notify without blocking: a client that does not read delays no others, and is told again once it reads."""
-        if watch.telling:
+    def _notify(self, watch: Watch, digest: object, group: TaskGroup) -> None:
+        """Notify without blocking: a client that does not read delays nobody, and is notified again once it reads."""
+        if watch.is_sending:
             return
         watch.last = digest
         if watch.asynchronous:
-            watch.telling = True
-            group.start_soon(_told, watch)
+            watch.is_sending = True
+            group.start_soon(_send, watch)
         else:
             watch.notify()
 
     async def _watch(self, key: object, call: Call, uri: str, notify: Callable[[], Any], *, asynchronous: bool) -> None:
         """Start a watch. A resource that cannot be watched or does not exist is accepted silently."""
         for resource in self._resources:
-            hole = resource.match(uri)
-            if hole is not None and resource.digest is not None:
-                watch = Watch(call, resource, hole, notify, asynchronous=asynchronous)
+            value = resource.match(uri)
+            if value is not None and resource.digest is not None:
+                watch = Watch(call, resource, value, notify, asynchronous=asynchronous)
                 # If the store is unavailable, the digest is unknown and the first successful poll counts as a change.
-                watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_looks)
+                watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_polls)
                 self._watches[key] = watch
                 return
 
     def _canonical(self, uri: str) -> str:
         """Return the canonical spelling of a resource's URI; an unknown URI is returned unchanged."""
         for resource in self._resources:
-            hole = resource.match(uri)
-            if hole is not None:
+            value = resource.match(uri)
+            if value is not None:
                 before, _, rest = resource.uri.partition("{")
-                return before + quote(hole, safe="") + rest.partition("}")[2]
+                return before + quote(value, safe="") + rest.partition("}")[2]
         return uri
 
-    def _check_room(self, call: Call, names: Collection[str], asked: int) -> None:
+    def _check_limits(self, call: Call, names: Collection[str], asked: int) -> None:
         """Check the limits of connection and owner. `asked` counts all URIs of the connection, watchable or not."""
         owner = call.caller.owner
         most = max(MOST_OF_LOCAL, self._shares.watches) if owner == LOCAL else self._shares.watches
@@ -139,7 +139,7 @@ class Watcher:
 
     def _canonical_of(self, watch: Watch) -> str:
         before, _, rest = watch.resource.uri.partition("{")
-        return before + quote(watch.hole, safe="") + rest.partition("}")[2]
+        return before + quote(watch.value, safe="") + rest.partition("}")[2]
 
     # -- older protocol: one notification per connection --------------------------------------------------------------
 
@@ -148,10 +148,10 @@ class Watcher:
         watched, name = self._watched_by(connection), self._canonical(uri)
         if name in watched:
             return
-        self._check_room(call, (name,), len(watched) + 1)
+        self._check_limits(call, (name,), len(watched) + 1)
         watched.add(name)
-        tell = partial(connection.send_resource_updated, uri)
-        await self._watch((id(connection), name), call, uri, tell, asynchronous=True)
+        notify = partial(connection.send_resource_updated, uri)
+        await self._watch((id(connection), name), call, uri, notify, asynchronous=True)
         if name not in watched:  # unsubscribed meanwhile, or the connection ended
             self._watches.pop((id(connection), name), None)
 
@@ -181,11 +181,11 @@ class Watcher:
         bus = _Bus()
         asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
-        self._check_room(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
+        self._check_limits(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
         with self._stream_of(call.caller.owner):
-            return await self._listened(bus, uris, ctx, call, params)
+            return await self._stream(bus, uris, ctx, call, params)
 
-    async def _listened(
+    async def _stream(
         self, bus: _Bus, uris: Sequence[str], ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         try:
@@ -215,14 +215,14 @@ def _connection(session: Any) -> Any:
     return session._connection
 
 
-def _digests(looks: Mapping[Subject, Watch]) -> dict[Subject, object]:
-    return {subject: _digest(watch) for subject, watch in looks.items()}
+def _digests(watched: Mapping[Subject, Watch]) -> dict[Subject, object]:
+    return {subject: _digest(watch) for subject, watch in watched.items()}
 
 
 def _digest(watch: Watch) -> object:
     assert watch.resource.digest is not None
     try:
-        return watch.resource.digest(watch.call, watch.hole)
+        return watch.resource.digest(watch.call, watch.value)
     except DuetimeError:
         return _UNKNOWN
     except Exception:
@@ -230,13 +230,13 @@ def _digest(watch: Watch) -> object:
         return _UNKNOWN
 
 
-async def _told(watch: Watch) -> None:
+async def _send(watch: Watch) -> None:
     try:
         await watch.notify()
     except Exception:
         log.debug("a subscriber went away", exc_info=True)
     finally:
-        watch.telling = False
+        watch.is_sending = False
 
 
 class _Bus:

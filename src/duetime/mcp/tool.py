@@ -65,10 +65,10 @@ def error_result(err: Err) -> Reply:
 
 
 def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
-    """Return the schema of a flat object without unknown properties."""
+    """Return the schema of a flat object without unknown properties. What is not required may be null, too."""
     return {
         "type": "object",
-        "properties": dict(properties),
+        "properties": {name: each if name in required else optional(each) for name, each in properties.items()},
         "required": list(required),
         "additionalProperties": False,
     }

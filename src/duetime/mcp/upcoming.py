@@ -6,7 +6,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times import read_time
 from duetime.mcp.schemas import WARNINGS, ZONE, with_owner, zone_of
-from duetime.mcp.tool import Arguments, Reply, Tool, ToolProblem, number, object_schema, optional, result_schema, text
+from duetime.mcp.tool import Arguments, Reply, Tool, ToolProblem, number, object_schema, result_schema, text
 from duetime.service.services import Call
 
 MOST = 100
@@ -44,8 +44,8 @@ def upcoming_tool(kinds: str) -> Tool:
         ),
         input=object_schema(
             {
-                "until": optional(text("Only up to this time, for example 'tomorrow 18:00' or ISO 8601.")),
-                "count": optional(number("How many at most; 20 if absent.", minimum=1, maximum=MOST)),
+                "until": text("Only up to this time, for example 'tomorrow 18:00' or ISO 8601."),
+                "count": number("How many at most; 20 if absent.", minimum=1, maximum=MOST),
                 "timezone": ZONE,
             }
         ),

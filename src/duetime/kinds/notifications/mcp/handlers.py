@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from duetime.engine.clock import datetime_of
@@ -13,6 +12,7 @@ from duetime.engine.times import format_local, iso_local
 from duetime.engine.topics import checked_topic
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.mcp.text import LOOKS
 from duetime.kinds.notifications.mcp.times import When, past, when_of, whole_second
 from duetime.kinds.notifications.service import (
     KIND,
@@ -23,13 +23,12 @@ from duetime.kinds.notifications.service import (
     Recurring,
     Sent,
 )
-from duetime.mcp.schemas import policy_of, zone_of
+from duetime.mcp.schemas import policy_of, with_warnings, zone_of
 from duetime.mcp.tool import Arguments, Reply, ToolProblem
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 
-EXTRAS = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "attach", "filename", "label")
 _CRON_RULE = (
     'Give 5 fields (minute hour day-of-month month day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays; '
     "the resource cron://examples has more."
@@ -46,15 +45,16 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
     if isinstance(result, Err):
         _refuse(result)
     sent = result.value
+    arrival = service.warnings(given["notification_topic"], call.caller.owner)
     if sent.channel is not None:
         way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
-        words = f"Notification sent to topic {sent.topic} (channel: {way})"
-        answer = {"success": True, "message_id": sent.message_id, "confirmation": words}
+        confirmation = f"Notification sent to topic {sent.topic} (channel: {way})"
+        answer = {"success": True, "message_id": sent.message_id, "confirmation": confirmation}
         notes = [ScheduleWarning("note", sent.note)] if sent.note else []
-        arrival = service.warnings(given["notification_topic"], call.caller.owner)
-        return Reply(_with_warnings(answer, [*notes, *arrival]))
+        return Reply(with_warnings(answer, [*notes, *arrival]))
     answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
-    return Reply(_with_warnings(answer, _warnings(call, given)))
+    idle = call.services.worker_warnings(KIND) if service.fires_here else []
+    return Reply(with_warnings(answer, [*idle, *arrival]))
 
 
 def _failure(sent: Sent) -> str:
@@ -82,13 +82,13 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
     else:
         answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": _understood(when, message.at)}
-    return Reply(_with_warnings(answer, message.warnings))
+    return Reply(with_warnings(answer, message.warnings))
 
 
 def _understood(when: When, at: Any) -> str:
     note = when.note(at)
-    words = f"Notification scheduled for {format_local(at, when.zone)}"
-    return words if note is None else f"{words}; {note}"
+    confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
+    return confirmation if note is None else f"{confirmation}; {note}"
 
 
 def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
@@ -112,7 +112,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "cron": expression,
         "confirmation": f"Cron schedule created: {expression}",
     }
-    return Reply(_with_warnings(answer, schedule.warnings))
+    return Reply(with_warnings(answer, schedule.warnings))
 
 
 def _zone_hint(cron: str) -> str:
@@ -123,7 +123,7 @@ def _new(given: Arguments) -> NewNotification:
     return NewNotification(
         message=given["message"],
         topic=given["notification_topic"],
-        more={name: given[name] for name in EXTRAS if name in given},
+        more={name: given[name] for name in (*LOOKS, "label") if name in given},
         policy=policy_of(given),
         idempotency_key=given.get("idempotency_key"),
     )
@@ -135,17 +135,6 @@ def _refuse(err: Err) -> NoReturn:
     if err.details.get("field") == "topic":
         message = f"notification_{message}"
     raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
-
-
-def _warnings(call: Call, given: Arguments) -> list[ScheduleWarning]:
-    """Return warnings, including those about workers only if workers send the notifications."""
-    service = service_of(call)
-    here = call.services.worker_warnings(KIND) if service.fires_here else []
-    return here + service.warnings(given["notification_topic"], call.caller.owner)
-
-
-def _with_warnings(answer: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
-    return {**answer, "warnings": [each.text for each in warnings]} if warnings else answer
 
 
 # Listing, pausing, resuming and deleting. An unknown id is a normal result, not a tool error.
@@ -216,8 +205,8 @@ def _changed(
     schedule_id: str, result: Result[None], verb: str, done: str, facts: dict[str, Any], gone: str = "been deleted"
 ) -> Reply:
     if not isinstance(result, Err):
-        words = f"Schedule {schedule_id} {done} successfully"
-        return Reply({"success": True, "schedule_id": schedule_id, **facts, "confirmation": words})
+        confirmation = f"Schedule {schedule_id} {done} successfully"
+        return Reply({"success": True, "schedule_id": schedule_id, **facts, "confirmation": confirmation})
     error = f"Could not {verb} {schedule_id}: {without_secrets(result.message)}"
     if result.code == "not_found":
         error = f"Schedule not found: {schedule_id}. It may have {gone} or the ID is incorrect."

@@ -43,12 +43,12 @@ FORMAT_HELP = (
 )
 
 
-def _cron_examples(call: Call, hole: str) -> dict[str, Any]:
-    rows = [{"expression": expression, "description": words} for expression, words in EXAMPLES.items()]
+def _cron_examples(call: Call, value: str) -> dict[str, Any]:
+    rows = [{"expression": expression, "description": meaning} for expression, meaning in EXAMPLES.items()]
     return {"examples": rows, "format_help": FORMAT_HELP}
 
 
-def _zones(call: Call, hole: str) -> dict[str, Any]:
+def _zones(call: Call, value: str) -> dict[str, Any]:
     rows = [{"zone": name, "region": name.partition("/")[0] if "/" in name else "Other"} for name in _zone_names()]
     return {"timezones": rows, "count": len(rows)}
 

@@ -7,7 +7,8 @@ from typing import Any
 from duetime.engine.topics import TOPIC as TOPIC_PATTERN
 from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.mcp.schemas import KEY, POLICY
-from duetime.mcp.tool import Schema, number, optional, text
+from duetime.mcp.schemas import WARNINGS as ANY_WARNINGS
+from duetime.mcp.tool import Schema, number, text
 
 MESSAGE = text("The notification's text, as the person will read it.")
 TOPIC = text(
@@ -30,40 +31,35 @@ CRON_ZONE = text(
     "IANA time zone in which the cron expression is read, such as Europe/Berlin. Use the user's zone: from the "
     "conversation or your environment, else ask. The resource timezones://valid lists all."
 )
-LABEL = optional(
-    text("A name to find the schedule by, such as weekly-report: letters, digits, dots, underscores, hyphens.")
-)
+LABEL = text("A name to find the schedule by, such as weekly-report: letters, digits, dots, underscores, hyphens.")
 TIMES: dict[str, Schema] = {
-    "datetime": optional(
-        text("ISO 8601 with offset, such as 2026-02-10T15:00:00+01:00. Use it when you know the exact instant.")
+    "datetime": text(
+        "ISO 8601 with offset, such as 2026-02-10T15:00:00+01:00. Use it when you know the exact instant."
     ),
-    "time": optional(
-        text("Wall-clock time in 24 hours, such as 15:30, read in timezone (required with it). Use it for 'at 3pm'.")
+    "time": text(
+        "Wall-clock time in 24 hours, such as 15:30, read in timezone (required with it). Use it for 'at 3pm'."
     ),
-    "date": optional(text("The day for time, as YYYY-MM-DD; today in timezone when it is left out.")),
-    "delay": optional(
-        text("How long from now: 30m, 1d, 2h30m, 1d10h30m50s (units in the order d h m s). Use it for 'in 2 hours'.")
+    "date": text("The day for time, as YYYY-MM-DD; today in timezone when it is left out."),
+    "delay": text(
+        "How long from now: 30m, 1d, 2h30m, 1d10h30m50s (units in the order d h m s). Use it for 'in 2 hours'."
     ),
-    "timezone": optional(
-        text(
-            "IANA time zone such as Europe/Berlin: required with time, otherwise only how the answer shows times. "
-            "Give the user's zone: from the conversation or your environment, else ask."
-        )
+    "timezone": text(
+        "IANA time zone such as Europe/Berlin: required with time, otherwise only how the answer shows times. "
+        "Give the user's zone: from the conversation or your environment, else ask."
     ),
 }
 CRON_POLICY = {
     **POLICY,
-    "max_attempts": optional(number(f"How often it is tried in all, with growing waits; {ATTEMPTS} if absent.")),
-    "overlap": optional(
-        text(
-            "When due while an earlier one is still being tried: allow (default: each goes out), skip, queue.",
-            enum=["skip", "queue", "allow"],
-        )
+    "max_attempts": number(f"How often it is tried in all, with growing waits; {ATTEMPTS} if absent."),
+    "overlap": text(
+        "When due while an earlier one is still being tried: allow (default: each goes out), skip, queue.",
+        enum=["skip", "queue", "allow"],
     ),
 }
 RETRIES = {"max_attempts": CRON_POLICY["max_attempts"]}
 ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
 IDEMPOTENCY = {"idempotency_key": KEY}
+TO: dict[str, Schema] = {"message": MESSAGE, "notification_topic": TOPIC}
 
 _LINK = {"type": "string"}
 ACTIONS: Schema = {
@@ -93,27 +89,23 @@ ACTIONS: Schema = {
     },
 }
 LOOKS: dict[str, Schema] = {
-    "title": optional(text("Title above the message.")),
-    "priority": optional(
-        number(
-            "1 (lowest) to 5 (highest, keeps ringing); 3 is usual. Use 4 or 5 only for what cannot wait.",
-            minimum=1,
-            maximum=5,
-        )
+    "title": text("Title above the message."),
+    "priority": number(
+        "1 (lowest) to 5 (highest, keeps ringing); 3 is usual. Use 4 or 5 only for what cannot wait.",
+        minimum=1,
+        maximum=5,
     ),
-    "tags": optional(
-        {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Tags; names of emojis such as warning or tada are shown as such.",
-        }
-    ),
-    "markdown": optional({"type": "boolean", "description": "True: the message is formatted as Markdown."}),
-    "click": optional(text("Link that opens when the notification is tapped, such as https://example.org/ticket/7.")),
-    "actions": optional(ACTIONS),
-    "icon": optional(text("URL of a picture to show as icon (http or https).")),
-    "attach": optional(text("URL of a file to attach (http or https).")),
-    "filename": optional(text("Name of the attached file, such as report.pdf.")),
+    "tags": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Tags; names of emojis such as warning or tada are shown as such.",
+    },
+    "markdown": {"type": "boolean", "description": "True: the message is formatted as Markdown."},
+    "click": text("Link that opens when the notification is tapped, such as https://example.org/ticket/7."),
+    "actions": ACTIONS,
+    "icon": text("URL of a picture to show as icon (http or https)."),
+    "attach": text("URL of a file to attach (http or https)."),
+    "filename": text("Name of the attached file, such as report.pdf."),
 }
 
 # -- results ------------------------------------------------------------------------------------------------------
@@ -121,11 +113,7 @@ LOOKS: dict[str, Schema] = {
 SUCCESS: Schema = {"type": "boolean", "description": "Whether it worked."}
 CONFIRMATION: Schema = {"type": "string", "description": "What was done, for the user to read (success only)."}
 ERROR: Schema = {"type": "string", "description": "Why not, and what to do about it (failure only)."}
-WARNINGS: Schema = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Why it might not fire, or not reach a phone. Tell the user.",
-}
+WARNINGS: Schema = {**ANY_WARNINGS, "description": "Why it might not fire, or not reach a phone. Tell the user."}
 ID: Schema = {"type": "string"}
 _TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset, in the caller's zone."}
 SCHEDULES: Schema = {

@@ -14,8 +14,8 @@ from duetime.kinds.prompts.mcp.text import (
     payload_of,
     refusing,
     shown,
-    zone_in,
 )
+from duetime.mcp.schemas import zone_of
 from duetime.mcp.tool import Arguments, Reply
 from duetime.service.handover import is_own_run
 from duetime.service.presenters import instant_view
@@ -26,7 +26,7 @@ NOTHING = "Nothing is due."
 
 @refusing
 def take_prompt(call: Call, given: Arguments) -> Reply:
-    zone = zone_in(call, given)
+    zone = zone_of(call, given)
     held = accepted(call.scheduler.take(call.caller, KIND, given.get("agent")))
     if held is None:
         return Reply({"message": NOTHING}, NOTHING)
@@ -40,12 +40,12 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
         "expires_at": instant_view(run.expires, zone),
     }
     # The prompt comes last and is declared as stored text: whatever it claims, nothing after it is from us.
-    words = (
+    text = (
         f"Task #{definition.id}, due {shown(run.due, zone)}, is yours until {shown(run.expires, zone)}. Do what it"
         f" says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from it."
         f"\nThe prompt, as its owner stored it on {shown(definition.written, zone)}:\n\n{prompt}"
     )
-    return Reply(view, words)
+    return Reply(view, text)
 
 
 @refusing
@@ -61,8 +61,8 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
     ended = call.scheduler.finish(call.caller, number, outcome, KIND)
     if isinstance(ended, Err) and ended.code in ("not_yours", "not_found"):
         if is_own_run(call, number):
-            words = "is your own and ends with your last message; finish_prompt is for what you took"
-            raise Refusal(f"Run {number} {words}.")
+            text = "is your own and ends with your last message; finish_prompt is for what you took"
+            raise Refusal(f"Run {number} {text}.")
         raise Refusal(f"Run {number} is not yours to finish.")
     run = accepted(ended)
     return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")

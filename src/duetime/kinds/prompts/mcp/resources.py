@@ -37,12 +37,12 @@ def _due_digest(call: Call, _: str) -> object:
     return page.total, [(run.id, run.fence) for run in page.items]
 
 
-def _run(call: Call, hole: str) -> Run | None:
-    return run_of_prompt(call, int(hole) if hole.isascii() and hole.isdigit() and len(hole) < 20 else 0)
+def _run(call: Call, value: str) -> Run | None:
+    return run_of_prompt(call, int(value) if value.isascii() and value.isdigit() and len(value) < 20 else 0)
 
 
-def _read_run(call: Call, hole: str) -> dict[str, Any] | None:
-    run = _run(call, hole)
+def _read_run(call: Call, value: str) -> dict[str, Any] | None:
+    run = _run(call, value)
     return None if run is None else whole_view(call, run, call.zone)
 
 

@@ -22,10 +22,9 @@ from duetime.kinds.prompts.mcp.text import (
     prompt_shown,
     refusing,
     shown,
-    zone_in,
 )
-from duetime.mcp.schemas import ERROR, ZONE
-from duetime.mcp.tool import Arguments, Reply, Tool, number, object_schema, optional, result_schema
+from duetime.mcp.schemas import ERROR, ZONE, zone_of
+from duetime.mcp.tool import Arguments, Reply, Tool, number, object_schema, result_schema
 from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
 from duetime.service.services import Call
@@ -36,14 +35,14 @@ EARLIER = 10
 
 @refusing
 def prompt_result(call: Call, given: Arguments) -> Reply:
-    zone = zone_in(call, given)
+    zone = zone_of(call, given)
     if ("id" in given) == ("run_id" in given):
         raise error("give exactly one of 'id' or 'run_id'.")
     if "id" in given:
         run, *earlier = _latest(call, number_in(given, "id"), zone)
     else:
         run, earlier = _by_number(call, number_in(given, "run_id")), []
-    return Reply(_view(call, run, earlier, zone), _words(run, earlier, zone))
+    return Reply(_view(call, run, earlier, zone), _text(run, earlier, zone))
 
 
 def run_of_prompt(call: Call, number: int) -> Run | None:
@@ -138,7 +137,7 @@ def _answered(run: Run) -> str:
     return str(masked(result_text(run.result)))
 
 
-def _words(run: Run, earlier: Sequence[Run], zone: str) -> str:
+def _text(run: Run, earlier: Sequence[Run], zone: str) -> str:
     ended = f" on {shown(run.finished, zone)}" if run.finished is not None and run.status not in LIVE else ""
     lines = [f"Run {run.id} of task #{run.schedule}, due {shown(run.due, zone)}: {run.status}{ended}."]
     if run.error is not None:
@@ -173,8 +172,8 @@ RESULT_TOOL = Tool(
     ),
     input=object_schema(
         {
-            "id": optional(TASK_ID),
-            "run_id": optional(number("The number of one run, instead of id.")),
+            "id": TASK_ID,
+            "run_id": number("The number of one run, instead of id."),
             "timezone": ZONE,
         }
     ),

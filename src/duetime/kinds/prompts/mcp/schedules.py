@@ -30,10 +30,9 @@ from duetime.kinds.prompts.mcp.text import (
     shown,
     table_row,
     task_view,
-    zone_in,
 )
 from duetime.kinds.prompts.mcp.times import When, past, range_in, read_ahead, rule_in, trigger_in
-from duetime.mcp.schemas import STATUSES, policy_of, with_owner
+from duetime.mcp.schemas import STATUSES, policy_of, with_owner, zone_of
 from duetime.mcp.tool import Arguments, Reply
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
@@ -47,7 +46,7 @@ _EDITABLE = ("pending", "broken")  # an edit can repair a broken one
 
 @refusing
 def schedule(call: Call, given: Arguments) -> Reply:
-    zone, now = zone_in(call, given), call.scheduler.clock.now()
+    zone, now = zone_of(call, given), call.scheduler.clock.now()
     when = trigger_in(given, zone, now)
     payload: Arguments = {name: given[name] for name in PARTS if name in given}
     new = NewSchedule(
@@ -101,7 +100,7 @@ def _first_time(made: Schedule) -> Instant | None:
 
 @refusing
 def schedule_list(call: Call, given: Arguments) -> Reply:
-    zone = zone_in(call, given)
+    zone = zone_of(call, given)
     status = given.get("status", "pending")
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
@@ -138,7 +137,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     number = number_in(given, "id")
     if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
         raise error("provide at least one of 'at' or 'prompt' to edit.")
-    zone, now = zone_in(call, given), call.scheduler.clock.now()
+    zone, now = zone_of(call, given), call.scheduler.clock.now()
     rule = rule_in(given, zone, now)
     moved = read_ahead(given["at"], zone, now) if rule is None and "at" in given else None
     found = _own(call, number)

@@ -14,7 +14,6 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local
 from duetime.engine.triggers import describe, trigger_from_json
-from duetime.mcp.schemas import zone_of
 from duetime.mcp.tool import Arguments, Reply, Schema, ToolProblem, number
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.masking import masked
@@ -43,11 +42,14 @@ Answer = Callable[[Call, Arguments], Reply]
 
 
 def refusing(answer: Answer) -> Answer:
+    """Return a refusal, and a ToolProblem such as an unknown time zone, as a normal result."""
+
     @wraps(answer)
     def answered(call: Call, given: Arguments) -> Reply:
         try:
             return answer(call, given)
-        except Refusal as refusal:
+        except (Refusal, ToolProblem) as problem:
+            refusal = problem if isinstance(problem, Refusal) else error(str(problem))
             return Reply({"error": str(refusal)}, str(refusal))
 
     return answered
@@ -65,14 +67,6 @@ def accepted(result: Result[T], **arguments: str) -> T:
         raise error("the store cannot be reached just now; try again in a moment.")
     field, _, rest = result.message.partition(": ")
     raise error(f"{arguments[field]}: {rest}" if rest and field in arguments else result.message)
-
-
-def zone_in(call: Call, given: Arguments) -> str:
-    """Return the zone, as for all tools, but an unknown zone is answered as a normal result here."""
-    try:
-        return zone_of(call, given)
-    except ToolProblem as problem:
-        raise error(str(problem)) from problem
 
 
 def number_in(given: Arguments, name: str) -> int:

@@ -77,8 +77,8 @@ def rule_in(given: Arguments, zone: str, now: Instant) -> When | None:
 
 def _seconds(text: str) -> dict[str, int | float]:
     """Read a duration: `2h30m`, `30 minutes`, `1 day`, `day`."""
-    words = " ".join(text.lower().split()).removeprefix("every ") if len(text) <= 100 else ""
-    length = read_relative(f"in 1 {words}" if words in _UNITS else f"in {words}")
+    duration = " ".join(text.lower().split()).removeprefix("every ") if len(text) <= 100 else ""
+    length = read_relative(f"in 1 {duration}" if duration in _UNITS else f"in {duration}")
     if not length or length > LONGEST_DURATION:
         raise error(f'could not read "{text[:100]}" as a duration; write it like 30m, 2h30m or 1 day.')
     return {"seconds": length // SECOND if length % SECOND == 0 else length / SECOND}

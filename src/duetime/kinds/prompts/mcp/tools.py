@@ -7,7 +7,7 @@ from duetime.kinds.prompts.mcp.results import RESULT_TOOL
 from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
-from duetime.mcp.tool import Schema, Tool, number, object_schema, optional, result_schema, text
+from duetime.mcp.tool import Schema, Tool, number, object_schema, result_schema, text
 
 AT = (
     "When: 2026-02-10T15:00, '2026-02-10 3:00 PM', 'Feb 10, 2026 3:00 PM', '15:30', 'in 2 hours', 'tomorrow 9am'; "
@@ -30,7 +30,7 @@ TASK: dict[str, Schema] = {
     "last_error": {"type": "string"},
     "held": {"type": "string", "description": "Why it does not go on just now: a limit, a pause, what broke it."},
 }
-ANSWERED: dict[str, Schema] = {
+TASK_RESULT: dict[str, Schema] = {
     **TASK,
     "timezone": {"type": "string"},
     "note": {"type": "string", "description": "What had to be assumed to read the time. Tell the user."},
@@ -42,27 +42,24 @@ WAKES: Schema = {
 }
 LIMITS: dict[str, Schema] = {
     **POLICY,
-    "timeout_seconds": optional(
-        {
-            "type": "number",
-            "minimum": 1,
-            "description": "Seconds that whoever takes it has to finish it; 900 if absent. Then another agent may.",
-        }
-    ),
+    "timeout_seconds": {
+        "type": "number",
+        "minimum": 1,
+        "description": "Seconds that whoever takes it has to finish it; 900 if absent. Then another agent may.",
+    },
 }
 
-LEASH: dict[str, Schema] = {
-    "remind": optional(
-        {
-            "type": "boolean",
-            "description": "True: a mere reminder. No agent runs; the text goes to deliver_to (reminders if absent).",
-        }
-    ),
-    "max_runs_per_day": optional(number("How often an agent may be woken for it in a day.", minimum=1)),
-    "max_tokens_per_day": optional(number("Tokens that its runs may use in a day.", minimum=1)),
-    "max_dollars_per_day": optional(
-        {"type": "number", "description": "What its runs may cost in a day, in dollars, where the agent reports it."}
-    ),
+USAGE_LIMITS: dict[str, Schema] = {
+    "remind": {
+        "type": "boolean",
+        "description": "True: a mere reminder. No agent runs; the text goes to deliver_to (reminders if absent).",
+    },
+    "max_runs_per_day": number("How often an agent may be woken for it in a day.", minimum=1),
+    "max_tokens_per_day": number("Tokens that its runs may use in a day.", minimum=1),
+    "max_dollars_per_day": {
+        "type": "number",
+        "description": "What its runs may cost in a day, in dollars, where the agent reports it.",
+    },
 }
 
 TOOLS = [
@@ -81,25 +78,23 @@ TOOLS = [
         input=object_schema(
             {
                 "prompt": text("The instructions, complete in themselves."),
-                "at": optional(text(AT)),
-                "cron": optional(text(CRON)),
-                "rrule": optional(text(RRULE)),
-                "every": optional(text(EVERY)),
-                "agent": optional(
-                    text(
-                        "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
-                        "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
-                    )
+                "at": text(AT),
+                "cron": text(CRON),
+                "rrule": text(RRULE),
+                "every": text(EVERY),
+                "agent": text(
+                    "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
+                    "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
                 ),
                 **DELIVERY,
-                **LEASH,
+                **USAGE_LIMITS,
                 "timezone": ZONE,
                 **LIMITS,
                 "idempotency_key": KEY,
             },
             ("prompt",),
         ),
-        output=result_schema({**ANSWERED, "wakes": WAKES, "warnings": WARNINGS}),
+        output=result_schema({**TASK_RESULT, "wakes": WAKES, "warnings": WARNINGS}),
         answer=schedule,
     ),
     Tool(
@@ -113,9 +108,9 @@ TOOLS = [
         ),
         input=object_schema(
             {
-                "status": optional(text(f"{', '.join(STATUSES)} or all; pending if absent.", enum=[*STATUSES, "all"])),
-                "from": optional(text("Only those that fire at or after this time, such as 'today' or 2026-02-10.")),
-                "to": optional(text("Only those that fire until this time; a day without a time is included whole.")),
+                "status": text(f"{', '.join(STATUSES)} or all; pending if absent.", enum=[*STATUSES, "all"]),
+                "from": text("Only those that fire at or after this time, such as 'today' or 2026-02-10."),
+                "to": text("Only those that fire until this time; a day without a time is included whole."),
                 "timezone": ZONE,
             }
         ),
@@ -146,17 +141,17 @@ TOOLS = [
         input=object_schema(
             {
                 "id": TASK_ID,
-                "at": optional(text(AT)),
-                "prompt": optional(text("The new instructions; they replace the old ones.")),
-                "agent": optional(text("Which agent is woken from now on, by name; inbox: none, it waits for one.")),
-                "cron": optional(text(CRON)),
-                "rrule": optional(text(RRULE)),
-                "every": optional(text(EVERY)),
+                "at": text(AT),
+                "prompt": text("The new instructions; they replace the old ones."),
+                "agent": text("Which agent is woken from now on, by name; inbox: none, it waits for one."),
+                "cron": text(CRON),
+                "rrule": text(RRULE),
+                "every": text(EVERY),
                 "timezone": ZONE,
             },
             ("id",),
         ),
-        output=result_schema(ANSWERED),
+        output=result_schema(TASK_RESULT),
         answer=schedule_edit,
         destructive=True,
     ),
@@ -184,7 +179,7 @@ TOOLS = [
             "stored by its owner: follow it as you would follow that user, not as a message of this server."
         ),
         input=object_schema(
-            {"agent": optional(text("Only prompts for this agent; any of the caller's if absent.")), "timezone": ZONE}
+            {"agent": text("Only prompts for this agent; any of the caller's if absent."), "timezone": ZONE}
         ),
         output=result_schema(
             {
@@ -210,8 +205,8 @@ TOOLS = [
         input=object_schema(
             {
                 "run_id": number("The run_id that take_prompt or a heartbeat's message gave; not the task's id."),
-                "result": optional(text("What was done or found; beyond 64 KiB it is cut.")),
-                "error": optional(text("Why it could not be done; beyond 2000 characters it is cut.")),
+                "result": text("What was done or found; beyond 64 KiB it is cut."),
+                "error": text("Why it could not be done; beyond 2000 characters it is cut."),
             },
             ("run_id",),
         ),
