@@ -257,7 +257,9 @@ def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False
         return PostgresStore(url, clock, MESSENGER)
     if "://" in url and not url.startswith("sqlite://"):
         scheme = url.split("://", 1)[0]
-        raise InvalidInput(f"db: {scheme}:// is not known; use a path, sqlite:///path or postgresql://…", field="db")
+        raise InvalidInput(
+            field="db", problem=f"{scheme}:// is not known; use a path, sqlite:///path or postgresql://…"
+        )
     from duetime.stores.sqlite.store import MEMORY, SqliteStore
 
     path = url.removeprefix("sqlite:///").removeprefix("sqlite://") or MEMORY

@@ -60,7 +60,7 @@ def timing(values: Values) -> Timing:
     kind = values["when"]
     make = _TIMINGS.get(kind)
     if make is None:
-        raise InvalidInput("when: choose one of once, every, cron and rule", field="when")
+        raise InvalidInput(field="when", problem="choose one of once, every, cron and rule")
     shared: dict[str, Any] = {name: values[name] for name in ("start", "end") if values[name].strip()}
     if values["jitter"].strip():
         shared["jitter"] = number_of(values, "jitter")

@@ -58,7 +58,7 @@ class KindForm:
         texts = (" ".join(values[self.input_of(field)].split()) for field in self.named_by)
         name = next(filter(None, texts), "")
         if self.named_by and not name:
-            raise InvalidInput(f"{self.named_by[-1]}: must not be empty", field=self.named_by[-1])
+            raise InvalidInput(field=self.named_by[-1], problem="must not be empty")
         return name[:LONGEST_NAME]
 
     def input_of(self, field: str) -> str:
@@ -172,7 +172,7 @@ def number_of(values: Values, name: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidInput(f"{name}: must be a number such as 15", field=name)
+        raise InvalidInput(field=name, problem="must be a number such as 15")
     return int(number) if number.is_integer() else number
 
 
@@ -185,7 +185,7 @@ def json_of(values: Values, name: str, wanted: type[Any] | None = None) -> Any:
     except (ValueError, RecursionError):
         value, wanted = None, wanted or dict
     if wanted is not None and not isinstance(value, wanted):
-        raise InvalidInput(f"{name}: must be JSON such as {example}", field=name)
+        raise InvalidInput(field=name, problem=f"must be JSON such as {example}")
     return value
 
 

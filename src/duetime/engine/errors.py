@@ -24,9 +24,12 @@ class InvalidInput(DuetimeError):
 
     code = "invalid"
 
-    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str | None = None, *, field: str | None = None, problem: str | None = None) -> None:
+        """Give the `field` and its `problem`, so that every interface can name the field in its own way; or a whole
+        `message` where that does not begin with the field."""
+        super().__init__(message if problem is None else f"{field}: {problem}")
         self.field = field
+        self.problem = self.message if problem is None else problem
 
 
 class InvalidTrigger(InvalidInput):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.encoding import is_text
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow
 from duetime.engine.result import Err, Ok, Result
@@ -30,6 +30,13 @@ class Preview(NamedTuple):
     warnings: list[str]
 
 
+def err_of(error: DuetimeError) -> Err:
+    """Return an exception as a value, with the field that it is about and what is wrong with it."""
+    if not isinstance(error, InvalidInput) or error.field is None:
+        return Err(error.code, error.message)
+    return Err(error.code, error.message, {"field": error.field, "problem": error.problem})
+
+
 def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
     """Turn Duetime's own errors into `Err`, so that interfaces get every refusal in one form."""
 
@@ -38,8 +45,7 @@ def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
         try:
             return method(*args, **kwargs)
         except DuetimeError as error:
-            field_name = getattr(error, "field", None)
-            return Err(error.code, error.message, {} if field_name is None else {"field": field_name})
+            return err_of(error)
 
     return guarded
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -21,7 +22,19 @@ class Ok(Generic[T]):
 class Err:
     code: str
     message: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def field(self) -> str | None:
+        """The field of the request that was refused, if it is a single one."""
+        name: str | None = self.details.get("field")
+        return name
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the field, without its name; or the whole message."""
+        text: str = self.details.get("problem", self.message)
+        return text
 
     @property
     def is_ok(self) -> bool:

@@ -22,7 +22,9 @@ def checked_topic(text: object, field: str = "topic") -> str:
     if isinstance(text, str) and is_topic(text):
         return text
     raise InvalidInput(
-        f"{field}: lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
-        f" home-alerts; not {repr(text)[:80]}",
         field=field,
+        problem=(
+            f"lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
+            f" home-alerts; not {repr(text)[:80]}"
+        ),
     )

@@ -101,7 +101,7 @@ class Drafter:
         check_can_run(policy, trigger)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:
-            raise InvalidInput("trigger_config: it would never fire", field="trigger_config")
+            raise InvalidInput(field="trigger_config", problem="it would never fire")
         definition = Definition(
             id=ScheduleId(0),
             public_id=kind.public_id(now, trigger.type),
@@ -141,7 +141,7 @@ class Drafter:
 
     def _kind(self, name: str) -> Kind:
         if name not in self.kinds:
-            raise InvalidInput(f"kind: there is no {name!r}; there are {', '.join(sorted(self.kinds))}", field="kind")
+            raise InvalidInput(field="kind", problem=f"there is no {name!r}; there are {', '.join(sorted(self.kinds))}")
         return self.kinds[name]
 
     def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:
@@ -183,28 +183,30 @@ class Drafter:
             text = json.dumps(payload, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
             size = len(text.encode("utf-8"))
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidInput(f"payload: it is not plain JSON ({type(error).__name__})", field="payload") from error
+            raise InvalidInput(field="payload", problem=f"it is not plain JSON ({type(error).__name__})") from error
         if size > self.limits.payload_bytes:
             raise InvalidInput(
-                f"payload: it has {size} bytes, and the limit is {self.limits.payload_bytes};"
-                " store the data elsewhere and pass a reference to it",
                 field="payload",
+                problem=(
+                    f"it has {size} bytes, and the limit is {self.limits.payload_bytes};"
+                    " store the data elsewhere and pass a reference to it"
+                ),
             )
         return text
 
     def _text(self, name: str, value: str, longest: int) -> str:
         if not value.strip():
-            raise InvalidInput(f"{name}: must not be empty", field=name)
+            raise InvalidInput(field=name, problem="must not be empty")
         if len(value) > longest:
-            raise InvalidInput(f"{name}: has {len(value)} characters, and the limit is {longest}", field=name)
+            raise InvalidInput(field=name, problem=f"has {len(value)} characters, and the limit is {longest}")
         if not is_text(value):
-            raise InvalidInput(f"{name}: holds characters that are no text (NUL or lone surrogates)", field=name)
+            raise InvalidInput(field=name, problem="holds characters that are no text (NUL or lone surrogates)")
         return value
 
     def key(self, given: str | None, now: Instant) -> str:
         if given is not None:
             if given.startswith("~"):
-                raise InvalidInput("idempotency_key: must not begin with ~", field="idempotency_key")
+                raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
             return self._text("idempotency_key", given, self.limits.key_length)
         return f"~{now:016x}-{next(self._numbers):x}-{self._nonce}"
 
@@ -231,7 +233,7 @@ class Drafter:
         _check_edited(definition, policy, trigger)
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
-            raise InvalidInput("next: it is in the past", field="next")
+            raise InvalidInput(field="next", problem="it is in the past")
         if changes.next is not None and trigger is None:
             trigger = _moved(definition.trigger, changes.next)
         return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
@@ -296,7 +298,10 @@ def check_can_run(policy: Policy, trigger: Trigger) -> None:
     tolerated = policy.grace + trigger.jitter
     if policy.at_most_once and policy.catch_up == CatchUp.SKIP and tolerated < LEAD:
         raise InvalidInput(
-            f"grace: work that runs at most once starts a moment after its time, so with catch_up skip and a grace of"
-            f" {policy.grace / SECOND:g} s it would never run; allow a grace of a second or more, or another catch_up",
             field="grace",
+            problem=(
+                "work that runs at most once starts a moment after its time, so with catch_up skip and a grace of "
+                f"{policy.grace / SECOND:g} s it would never run; allow a grace of a second or more, or another "
+                "catch_up"
+            ),
         )

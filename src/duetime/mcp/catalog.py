@@ -51,7 +51,7 @@ def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = ()) -> Catal
     known = families_of(specs)
     for name in families:
         if name not in known:
-            raise InvalidInput(f"tools: there is no family {name!r}; there are {', '.join(known)}", field="tools")
+            raise InvalidInput(field="tools", problem=f"there is no family {name!r}; there are {', '.join(known)}")
     chosen = [spec for name in families or known for spec in specs if family_of(spec) == name]
     upcoming = upcoming_tool(listed([spec.plural for spec in specs if family_of(spec)]))
     tools = [tool for spec in chosen for tool in tools_of(spec)]

@@ -35,10 +35,9 @@ def answer_of(err: Err) -> Response:
     """Return the problem for an error. Messages of the store may name files, so they are not shown."""
     if err.code in STORE_ERRORS:
         return problem(503, "store_unavailable", STORE_MESSAGE, headers={"Retry-After": "1"})
-    field = err.details.get("field")
-    message = err.message or "There is no such thing."
+    field, message = err.field, err.message or "There is no such thing."
     if field in _FIELDS:
-        message, field = message.replace(field, _FIELDS[field], 1), _FIELDS[field]
+        field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
     elif field is not None and err.code == InvalidTrigger.code:
         field = f"trigger.{field}"
     return problem(shown(err.code).status, err.code, clean_text(message), field=_cut(field))

@@ -108,20 +108,20 @@ def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = Non
 
 def checked_name(what: str, value: str) -> str:
     if not 0 < len(value) <= LONGEST_NAME or not value.isprintable() or value != value.strip():
-        raise InvalidInput(f"{what}: must be 1 to {LONGEST_NAME} characters that can be printed", field=what)
+        raise InvalidInput(field=what, problem=f"must be 1 to {LONGEST_NAME} characters that can be printed")
     return value
 
 
 def checked_email(value: str) -> str:
     if not _EMAIL.fullmatch(value):
-        raise InvalidInput("email: must be an address such as ada@example.org", field="email")
+        raise InvalidInput(field="email", problem="must be an address such as ada@example.org")
     return value
 
 
 def checked_scopes(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in SCOPES:
-            raise InvalidInput(f"scope: there is no scope {name!r}; there is {', '.join(SCOPES)}", field="scope")
+            raise InvalidInput(field="scope", problem=f"there is no scope {name!r}; there is {', '.join(SCOPES)}")
     return sorted(set(names))
 
 

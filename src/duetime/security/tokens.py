@@ -253,7 +253,7 @@ class Tokens:
         """Revoke an id, known or not; False if it was revoked before. `life`: most microseconds for which it would have
         been valid."""
         if not ID.fullmatch(id):
-            raise InvalidInput("id: that is no id of a token; `token list` shows them", field="id")
+            raise InvalidInput(field="id", problem="that is no id of a token; `token list` shows them")
         until = self._clock.now() + (LONGEST if life is None else life + DAY)
         return self.revocations.revoke(id, Instant(until))
 

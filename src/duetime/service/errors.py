@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeVar
 
+from duetime.engine import queries
 from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
 from duetime.engine.result import Err, Result
 
@@ -77,7 +78,4 @@ def refuse(code: str, message: str, field: str | None = None) -> Refused:
 
 def err_of(error: DuetimeError) -> Err:
     """Return an exception as the value that interfaces present."""
-    if isinstance(error, Refused):
-        return error.err
-    field = getattr(error, "field", None)
-    return Err(error.code, error.message, {} if field is None else {"field": field})
+    return error.err if isinstance(error, Refused) else queries.err_of(error)

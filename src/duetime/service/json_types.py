@@ -42,7 +42,7 @@ class JsonType:
         if self.convert is not None:
             self.converted(name, value)
         elif not _fits(self.schema, value):
-            raise InvalidInput(f"{name}: must be {_describe(self.schema)}, not {_describe_value(value)}", field=name)
+            raise InvalidInput(field=name, problem=f"must be {_describe(self.schema)}, not {_describe_value(value)}")
 
     def converted(self, name: str, value: Any) -> Any:
         if self.convert is None:
@@ -50,7 +50,7 @@ class JsonType:
         try:
             return self.convert(value)
         except ValueError as error:
-            raise InvalidInput(f"{name}: {_first_problem(error)}", field=name) from error
+            raise InvalidInput(field=name, problem=f"{_first_problem(error)}") from error
 
 
 def json_type_of(annotation: Any) -> JsonType:

@@ -70,9 +70,11 @@ def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[s
     place = next(_other_places(kind, changed, stored), None)
     if place is not None:
         raise InvalidInput(
-            f"payload: {place} is not where the hidden values (***) were given for, so they are not sent there; "
-            "give each of them anew, or leave them out",
             field="payload",
+            problem=(
+                f"{place} is not where the hidden values (***) were given for, so they are not sent there; "
+                "give each of them anew, or leave them out"
+            ),
         )
 
 

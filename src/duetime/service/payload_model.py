@@ -46,10 +46,10 @@ def checked_payload(model: type[Any], payload: Mapping[str, Any]) -> dict[str, A
     fields = {field.name: field for field in fields_of(model)}
     for name in payload:
         if name not in fields:
-            raise InvalidInput(f"{name}: there is no such field; there is {', '.join(fields)}", field=name)
+            raise InvalidInput(field=name, problem=f"there is no such field; there is {', '.join(fields)}")
     for field in fields.values():
         if field.required and field.name not in payload:
-            raise InvalidInput(f"{field.name}: is missing; give it", field=field.name)
+            raise InvalidInput(field=field.name, problem="is missing; give it")
         if field.name in payload:
             field.type.check(field.name, payload[field.name])
     return {field.name: payload.get(field.name, field.default) for field in fields.values()}

@@ -92,11 +92,11 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
         values["callbacks"] = _callbacks(values["callbacks"])
     policy = Policy(**values)
     if "notify_on" in values and policy.deliver_to is None:
-        raise InvalidInput("notify_on: needs deliver_to, the topic to notify", field="notify_on")
+        raise InvalidInput(field="notify_on", problem="needs deliver_to, the topic to notify")
     if policy.at_most_once and policy.max_attempts > 1:
         raise InvalidInput(
-            "max_attempts: work that runs at most once cannot be retried; leave one of the two out",
             field="max_attempts",
+            problem="work that runs at most once cannot be retried; leave one of the two out",
         )
     return policy
 
@@ -105,23 +105,23 @@ def _check(name: str, value: Any) -> None:
     if name in _CHOICES:
         allowed = [str(choice) for choice in _CHOICES[name]]
         if value not in allowed:
-            raise InvalidInput(f"{name}: must be one of {', '.join(allowed)}, not {value!r}", field=name)
+            raise InvalidInput(field=name, problem=f"must be one of {', '.join(allowed)}, not {value!r}")
     elif name in _RANGES:
         low, high = _RANGES[name]
         if type(value) is not int or not low <= value <= high:
-            raise InvalidInput(f"{name}: must be a whole number from {low} to {high}, not {value!r}", field=name)
+            raise InvalidInput(field=name, problem=f"must be a whole number from {low} to {high}, not {value!r}")
     elif name == "at_most_once":
         if type(value) is not bool:
-            raise InvalidInput(f"{name}: must be true or false, not {value!r}", field=name)
+            raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
     elif name == "deliver_to":
         checked_topic(value, name)
     elif name != "callbacks":
-        raise InvalidInput(f"{name}: no such policy; there are {', '.join(sorted(_DEFAULTS))}", field=name)
+        raise InvalidInput(field=name, problem=f"no such policy; there are {', '.join(sorted(_DEFAULTS))}")
 
 
 def _callbacks(given: Any) -> tuple[Callback, ...]:
     if not isinstance(given, list | tuple):
-        raise InvalidInput("callbacks: must be a list", field="callbacks")
+        raise InvalidInput(field="callbacks", problem="must be a list")
     return tuple(_callback(each) for each in given)
 
 
@@ -132,12 +132,12 @@ def _callback(given: Any) -> Callback:
     try:
         made = Callback(**given)
     except TypeError as error:
-        raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks") from error
+        raise InvalidInput(field="callbacks", problem="each has on, kind, payload and policy") from error
     texts: tuple[object, ...] = (made.on, made.kind)
     tables: tuple[object, ...] = (made.payload, made.policy)
     fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
     if not fits or made.on not in list(NotifyOn):
-        raise InvalidInput("callbacks: each has on, kind, payload and policy", field="callbacks")
+        raise InvalidInput(field="callbacks", problem="each has on, kind, payload and policy")
     callback_policy(made)  # a run must be able to end, so an invalid policy has to be found here
     return made
 

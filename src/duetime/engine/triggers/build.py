@@ -36,7 +36,7 @@ def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | No
         return read_time(value, zone=zone, now=now).instant
     except UnreadableTime as error:
         hint = 'use ISO 8601 such as "2026-02-05T15:00:00".'
-        raise InvalidTrigger(f"{field}: {error.message.rstrip('.')}; {hint}", field=field) from None
+        raise InvalidTrigger(field=field, problem=f"{error.message.rstrip('.')}; {hint}") from None
 
 
 def bound(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
@@ -63,7 +63,7 @@ def number(config: Config, field: str) -> float:
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value) or value < 0:
-        raise InvalidTrigger(f"{field}: must be a finite number, not negative, such as 1.", field=field)
+        raise InvalidTrigger(field=field, problem="must be a finite number, not negative, such as 1.")
     return value
 
 
@@ -86,14 +86,14 @@ def period(config: Config) -> int:
     elif total > LONGEST_DURATION:
         wrong = "is longer than 100 years"
     if wrong:
-        raise InvalidTrigger(f'{field}: the interval {wrong}; give one such as {{"hours": 1}}.', field=field)
+        raise InvalidTrigger(field=field, problem=f'the interval {wrong}; give one such as {{"hours": 1}}.')
     return total
 
 
 def jitter(config: Config) -> int:
     amount = _microseconds(number(config, "jitter"), SECOND)
     if amount > LONGEST_JITTER:
-        raise InvalidTrigger("jitter: must be at most 86400 seconds (a day).", field="jitter")
+        raise InvalidTrigger(field="jitter", problem="must be at most 86400 seconds (a day).")
     return amount
 
 
@@ -135,7 +135,7 @@ def _shared(config: Config, zone: str, now: Instant) -> Common:
     if end is not None and end < now:
         raise InvalidTrigger(_over("end", end, name, now), field="end")
     if start is not None and end is not None and end < start:
-        raise InvalidTrigger("end: lies before start; give an end after it or leave it out.", field="end")
+        raise InvalidTrigger(field="end", problem="lies before start; give an end after it or leave it out.")
     return Common(timezone=name, start=start, end=end, jitter=jitter(config))
 
 
@@ -146,7 +146,7 @@ def _over(field: str, instant: Instant, zone: str, now: Instant) -> str:
 def _once(config: Config, shared: Common, now: Instant) -> Trigger:
     at = time_of(config, "run_at", shared["timezone"], now)
     if at is None:
-        raise InvalidTrigger('run_at: is missing; give a time such as "2026-02-05T15:00:00".', field="run_at")
+        raise InvalidTrigger(field="run_at", problem='is missing; give a time such as "2026-02-05T15:00:00".')
     if at < now:
         raise InvalidTrigger(_over("run_at", at, shared["timezone"], now), field="run_at")
     return OnceTrigger(at=at, **shared)

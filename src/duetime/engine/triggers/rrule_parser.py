@@ -56,7 +56,7 @@ class RuleFields:
 
 
 def refused(reason: str) -> InvalidTrigger:
-    return InvalidTrigger(f"rrule: {reason}", field="rrule")
+    return InvalidTrigger(field="rrule", problem=f"{reason}")
 
 
 def normal_rule(text: object) -> str:

@@ -59,7 +59,7 @@ class Arguments:
             self._argument(task, name, names).shape.check(name, value)
         for argument in self.listed:
             if argument.required and argument.name not in names and argument.name not in kwargs:
-                raise InvalidInput(f"{argument.name}: missing; the task {task} needs it", field=argument.name)
+                raise InvalidInput(field=argument.name, problem=f"missing; the task {task} needs it")
 
     def adapt(
         self, args: Sequence[Any], kwargs: dict[str, Any], context: Callable[[], TaskContext]
@@ -107,7 +107,7 @@ class Arguments:
 
     def _argument(self, task: str, name: str, taken: set[str]) -> Argument:
         if name in self.named and name in taken:
-            raise InvalidInput(f"{name}: given twice, by position and by name", field=name)
+            raise InvalidInput(field=name, problem="given twice, by position and by name")
         argument = self._called(name)
         if argument is None or (self.context is not None and name == self.context.name):
             known = ", ".join(self.named) or "none"

@@ -27,7 +27,7 @@ def echo(value: Any = None) -> Any:
 def shorten(text: Annotated[str, "the text to cut"], words: Annotated[int, "how many words to keep"] = 50) -> str:
     """Cuts a text after a number of words. What was cut is marked with three dots."""
     if words < 1:
-        raise InvalidInput(f"words: must be at least 1, not {words}", field="words")
+        raise InvalidInput(field="words", problem=f"must be at least 1, not {words}")
     kept = str(text).split(maxsplit=words)  # the previous step may have returned any type
     return " ".join(kept) if len(kept) <= words else " ".join(kept[:words]) + " ..."
 

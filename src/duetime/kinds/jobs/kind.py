@@ -58,10 +58,10 @@ class JobKind(KindHooks):
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         for key in payload:
             if key not in ("task", "args", "kwargs"):
-                raise InvalidInput(f"{key}: a job has no such field; it has task, args, kwargs", field=key)
+                raise InvalidInput(field=key, problem="a job has no such field; it has task, args, kwargs")
         text = payload.get("task")
         if not isinstance(text, str) or not text.strip():
-            raise InvalidInput("task: must be the name of a task, or a pipeline of tasks", field="task")
+            raise InvalidInput(field="task", problem="must be the name of a task, or a pipeline of tasks")
         args = _as_json("args", payload.get("args"), list)
         kwargs = _as_json("kwargs", payload.get("kwargs"), dict)
         plan = self._planner.checked(text.strip(), args, kwargs, caller)
@@ -155,7 +155,7 @@ def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
     given = wanted() if given is None else list(given) if isinstance(given, tuple) else given
     if not isinstance(given, wanted):
         words = "a list" if wanted is list else "an object"
-        raise InvalidInput(f"{field}: must be {words}, not {type(given).__name__}", field=field)
+        raise InvalidInput(field=field, problem=f"must be {words}, not {type(given).__name__}")
     try:
         return json.loads(json.dumps(given, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

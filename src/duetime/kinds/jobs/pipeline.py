@@ -192,5 +192,5 @@ def _unknown(text: str) -> UnknownTask:
 def _merge(given: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
     for name, value in kwargs.items():
         if name in given:
-            raise InvalidInput(f"{name}: given twice, in the task and in kwargs", field=name)
+            raise InvalidInput(field=name, problem="given twice, in the task and in kwargs")
         given[name] = value

@@ -23,7 +23,7 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 
 
 def _refused(field: str, rule: str) -> InvalidInput:
-    return InvalidInput(f"{field}: {rule}", field=field)
+    return InvalidInput(field=field, problem=f"{rule}")
 
 
 def _text(field: str, value: Any, example: str) -> str:

@@ -54,7 +54,7 @@ def prompt_kind(
     known = (INBOX, *inboxes, *wakers)
     if settings.agent not in known:
         raise InvalidInput(
-            f"agent: the settings name no {settings.agent!r}; there is {', '.join(known)}", field="agent"
+            field="agent", problem=f"the settings name no {settings.agent!r}; there is {', '.join(known)}"
         )
     waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day, inboxes)
     return PromptKind(

@@ -153,7 +153,7 @@ class PromptKind(KindHooks):
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         for name in payload:
             if name not in _PARTS:
-                raise InvalidInput(f"{name}: a prompt has no such part; it has {', '.join(_PARTS)}", field=name)
+                raise InvalidInput(field=name, problem=f"a prompt has no such part; it has {', '.join(_PARTS)}")
         given = {name: value for name, value in payload.items() if value is not None}
         prepared: dict[str, Any] = {"prompt": _prompt(given.get("prompt"))}
         limits = {name: _limit(name, given[name]) for name in _LIMITS if name in given}
@@ -170,7 +170,7 @@ class PromptKind(KindHooks):
         if isinstance(given, str) and given in agents:
             return given
         shown = given[:100] if isinstance(given, str) else type(given).__name__
-        raise InvalidInput(f"agent: there is no {shown!r}; there is {', '.join(agents)}", field="agent")
+        raise InvalidInput(field="agent", problem=f"there is no {shown!r}; there is {', '.join(agents)}")
 
     def execute(self, work: Work) -> Outcome:
         payload, agent = work.payload, work.claim.definition.subject
@@ -227,13 +227,13 @@ def _limit(name: str, value: object) -> float:
     whole = name != "max_dollars_per_day"
     fits = type(value) is int or (not whole and type(value) is float)
     if not isinstance(value, int | float) or not fits or not 0 < value < 2**40:
-        raise InvalidInput(f"{name}: must be a {'whole ' if whole else ''}number above 0, such as 5", field=name)
+        raise InvalidInput(field=name, problem=f"must be a {'whole ' if whole else ''}number above 0, such as 5")
     return value
 
 
 def _refuse_limits(limits: Mapping[str, float]) -> None:
     for name in limits:
-        raise InvalidInput(f"{name}: a reminder wakes no agent that it could limit; leave it out", field=name)
+        raise InvalidInput(field=name, problem="a reminder wakes no agent that it could limit; leave it out")
 
 
 def _is_heard(policy: Policy) -> None:
@@ -244,14 +244,14 @@ def _is_heard(policy: Policy) -> None:
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{name}: must be true or false", field=name)
+        raise InvalidInput(field=name, problem="must be true or false")
     return value
 
 
 def _prompt(given: object) -> str:
     """Check the text. Its length is limited by the scheduler, as for any payload."""
     if not isinstance(given, str) or not given.strip():
-        raise InvalidInput("prompt: must be a text that is not empty", field="prompt")
+        raise InvalidInput(field="prompt", problem="must be a text that is not empty")
     if not is_text(given):
-        raise InvalidInput("prompt: holds characters that are no text (NUL or lone surrogates)", field="prompt")
+        raise InvalidInput(field="prompt", problem="holds characters that are no text (NUL or lone surrogates)")
     return given

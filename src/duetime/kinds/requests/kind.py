@@ -64,7 +64,7 @@ def checked_request(payload: Mapping[str, Any], host_of: Callable[[str], str]) -
 
 
 def _refused(name: str, rule: str) -> InvalidInput:
-    return InvalidInput(f"{name}: {rule}", field=name)
+    return InvalidInput(field=name, problem=f"{rule}")
 
 
 def _check_url(name: str, url: str, host_of: Callable[[str], str]) -> None:

@@ -64,7 +64,7 @@ def retry_delay(formula: str, retried: int) -> int:
 def read_formula(formula: str) -> Term:
     """Parse a formula. Raises InvalidInput."""
     if len(formula) > LONGEST_TEXT:
-        raise InvalidInput(f"retry_delay: has more than {LONGEST_TEXT} characters; shorten it", field="retry_delay")
+        raise InvalidInput(field="retry_delay", problem=f"has more than {LONGEST_TEXT} characters; shorten it")
     words = []
     for word, unknown in _WORD.findall(formula.rstrip()):
         if unknown:

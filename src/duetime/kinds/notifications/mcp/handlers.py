@@ -72,8 +72,8 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
     when = when_of(call, given)
     result = service.create_once(call.caller, _new(given), when.text, when.zone)
     if isinstance(result, Err):
-        if result.details.get("field") == "run_at":
-            raise past(call, when, result.message.removeprefix("run_at: "))
+        if result.field == "run_at":
+            raise past(call, when, result.problem)
         _refuse(result)
     message = result.value
     answer: dict[str, Any] = {"success": True, "message_id": message.message_id}
@@ -99,8 +99,8 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{_zone_hint(cron)}")
     result = service.create_cron(call.caller, _new(given), cron, zone)
     if isinstance(result, Err):
-        if result.details.get("field") in ("expression", "trigger_config"):
-            reason = result.message.removeprefix("expression: ").removeprefix("trigger_config: ").rstrip(".")
+        if result.field in ("expression", "trigger_config"):
+            reason = result.problem.rstrip(".")
             named = reason if reason.startswith("Invalid cron") else f"Invalid cron expression: {cron}: {reason}"
             raise ToolProblem(f"{named}. {_CRON_RULE}")
         _refuse(result)
@@ -132,7 +132,7 @@ def _new(given: Arguments) -> NewNotification:
 def _refuse(err: Err) -> NoReturn:
     """Raise a tool error. The engine's name `topic` becomes the argument's name, `notification_topic`."""
     message = without_secrets(err.message)
-    if err.details.get("field") == "topic":
+    if err.field == "topic":
         message = f"notification_{message}"
     raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
 

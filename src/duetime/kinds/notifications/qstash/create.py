@@ -192,12 +192,14 @@ class Maker:
     def _check_topic(self, topic: str, owner: str) -> None:
         if topic == INBOX or topic in self._channels(owner):
             raise InvalidInput(
-                f"topic: {topic} is a channel of this installation, which QStash cannot reach; choose a topic of the"
-                ' ntfy server, or keep notifications here with notifications.backend = "local"',
                 field="topic",
+                problem=(
+                    f"{topic} is a channel of this installation, which QStash cannot reach; choose a topic of the"
+                    ' ntfy server, or keep notifications here with notifications.backend = "local"'
+                ),
             )
         if (problem := problem_of_topic(self._server, topic, owner)) is not None:
-            raise InvalidInput(f"topic: {problem}", field="topic")
+            raise InvalidInput(field="topic", problem=f"{problem}")
 
     def _request(self, remote: Remote, fresh: Remote, asked: NewSchedule, again: bool) -> Callable[[QStash], Taken]:
         """Return the request. A time such as `in 2 hours` counts from now, also if an earlier request is repeated."""
@@ -234,7 +236,9 @@ def _check_rules(policy: Mapping[str, Any]) -> None:
     for name in _KNOWN_HERE_ALONE:
         if name in policy:
             raise InvalidInput(
-                f"{name}: QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
-                ' store with notifications.backend = "local"',
                 field=name,
+                problem=(
+                    "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
+                    ' store with notifications.backend = "local"'
+                ),
             )

@@ -39,7 +39,7 @@ def model_named(name: str) -> Model:
     except UserError as error:
         raise InvalidInput(_missing(name, error.message), field="model") from error
     except ImportError as error:
-        raise InvalidInput(f"model: {name} cannot be used here: {error}", field="model") from error
+        raise InvalidInput(field="model", problem=f"{name} cannot be used here: {error}") from error
 
 
 def _with_maker(name: str) -> str:
