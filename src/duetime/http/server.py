@@ -13,16 +13,11 @@ import uvicorn
 from starlette.applications import Starlette
 
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.http import url_for
 from duetime.http.connection_limits import ConnectionLimits, ConnectionTable, raise_soft_limit, reserve_of
 from duetime.http.protocol import LimitedProtocol
 
 # URL of a server, for modules that only print it: apart from the server itself, which is slow to import.
-
-
-def url_for(address: str, port: int) -> str:
-    """Return the URL for a client on this machine; a wildcard address such as 0.0.0.0 becomes loopback."""
-    named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 - compared, not bound
-    return f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
 
 
 LINGER = 0.5

@@ -17,7 +17,7 @@ from duetime.cli.serve.demo import LOG, demo_settings, plant
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.cli.serve.worker import farewell, greet
 from duetime.engine.errors import InvalidInput
-from duetime.http.server import url_for
+from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.errors import FAILED, OK

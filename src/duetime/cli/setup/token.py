@@ -16,7 +16,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.result import Err
 from duetime.engine.times import iso_local
-from duetime.http.server import url_for
+from duetime.http import url_for
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Record, Tokens, unverified
