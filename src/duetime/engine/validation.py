@@ -163,8 +163,8 @@ class Drafter:
             if first is None or before is None or following is None or following - first > FARTHEST_GAP:
                 return
             if following - before < smallest:
-                message = f"trigger_config: it fires more often than every {smallest / SECOND:g} s, which is the limit"
-                raise InvalidInput(message, field="trigger_config")
+                message = f"it fires more often than every {smallest / SECOND:g} s, which is the limit"
+                raise InvalidInput(field="trigger_config", problem=message)
             before = following
 
     def _check_budget(self, trigger: Trigger, now: Instant) -> None:
@@ -175,8 +175,8 @@ class Drafter:
             return
         runs = trigger.count(Instant(first - 1), Instant(first + HOUR - 1), limit)
         if runs > limit:
-            message = f"trigger_config: it would run more than {limit} times an hour, which is the limit of one owner"
-            raise InvalidInput(message, field="trigger_config")
+            message = f"it would run more than {limit} times an hour, which is the limit of one owner"
+            raise InvalidInput(field="trigger_config", problem=message)
 
     def _payload(self, payload: Mapping[str, Any]) -> str:
         try:

@@ -123,8 +123,8 @@ def _check_keys(type: object, config: object, allowed: tuple[str, ...], example:
     for key in config:
         if key not in allowed:
             shown, known = str(key)[:60], ", ".join(allowed)
-            message = f"{shown}: unknown key for the trigger type {type}; use {known}, for example {example}."
-            raise InvalidTrigger(message, field=shown)
+            message = f"unknown key for the trigger type {type}; use {known}, for example {example}."
+            raise InvalidTrigger(field=shown, problem=message)
 
 
 def _shared(config: Config, zone: str, now: Instant) -> Common:
@@ -133,14 +133,14 @@ def _shared(config: Config, zone: str, now: Instant) -> Common:
     start = bound(config, "start", name, now)
     end = bound(config, "end", name, now)
     if end is not None and end < now:
-        raise InvalidTrigger(_over("end", end, name, now), field="end")
+        raise InvalidTrigger(field="end", problem=_over(end, name, now))
     if start is not None and end is not None and end < start:
         raise InvalidTrigger(field="end", problem="lies before start; give an end after it or leave it out.")
     return Common(timezone=name, start=start, end=end, jitter=jitter(config))
 
 
-def _over(field: str, instant: Instant, zone: str, now: Instant) -> str:
-    return f"{field}: {iso_local(instant, zone)} is in the past; it is now {iso_local(now, zone)}."
+def _over(instant: Instant, zone: str, now: Instant) -> str:
+    return f"{iso_local(instant, zone)} is in the past; it is now {iso_local(now, zone)}."
 
 
 def _once(config: Config, shared: Common, now: Instant) -> Trigger:
@@ -148,7 +148,7 @@ def _once(config: Config, shared: Common, now: Instant) -> Trigger:
     if at is None:
         raise InvalidTrigger(field="run_at", problem='is missing; give a time such as "2026-02-05T15:00:00".')
     if at < now:
-        raise InvalidTrigger(_over("run_at", at, shared["timezone"], now), field="run_at")
+        raise InvalidTrigger(field="run_at", problem=_over(at, shared["timezone"], now))
     return OnceTrigger(at=at, **shared)
 
 
@@ -182,8 +182,8 @@ def _check_fires(trigger: Trigger, now: Instant) -> None:
         field = "end" if trigger.end is not None else "start"
         message = f"{field}: the trigger never fires between its start and its end; widen them."
     else:
-        message = f"{field}: this never fires, for no such time is still to come; give one that exists."
-    raise InvalidTrigger(message, field=field)
+        message = "this never fires, for no such time is still to come; give one that exists."
+    raise InvalidTrigger(field=field, problem=message)
 
 
 def _main_field(trigger: Trigger) -> str:

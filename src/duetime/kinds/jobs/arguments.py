@@ -99,11 +99,11 @@ class Arguments:
 
     def _surplus(self, task: str, count: int, piped: bool) -> InvalidInput:
         if piped and not self.positional:
-            message = f"task: {task} takes no argument, but the step before it passes its result on"
-            return InvalidInput(message, field="task")
+            message = f"{task} takes no argument, but the step before it passes its result on"
+            return InvalidInput(field="task", problem=message)
         most = len(self.positional)
-        message = f"args: the task {task} takes at most {most} by position, not {count}"
-        return InvalidInput(message, field="args")
+        message = f"the task {task} takes at most {most} by position, not {count}"
+        return InvalidInput(field="args", problem=message)
 
     def _argument(self, task: str, name: str, taken: set[str]) -> Argument:
         if name in self.named and name in taken:
@@ -111,8 +111,8 @@ class Arguments:
         argument = self._called(name)
         if argument is None or (self.context is not None and name == self.context.name):
             known = ", ".join(self.named) or "none"
-            message = f"{name}: the task {task} has no such argument; by name it takes {known}"
-            raise InvalidInput(message, field=name)
+            message = f"the task {task} has no such argument; by name it takes {known}"
+            raise InvalidInput(field=name, problem=message)
         return argument
 
     def _at(self, index: int) -> Argument | None:

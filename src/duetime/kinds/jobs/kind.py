@@ -159,8 +159,8 @@ def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
     try:
         return json.loads(json.dumps(given, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        message = f"{field}: must hold JSON values only ({error_text(error)})"
-        raise InvalidInput(message, field=field) from error
+        message = f"must hold JSON values only ({error_text(error)})"
+        raise InvalidInput(field=field, problem=message) from error
 
 
 def _completed(value: Any) -> Completed:

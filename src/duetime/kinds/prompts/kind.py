@@ -238,8 +238,8 @@ def _refuse_limits(limits: Mapping[str, float]) -> None:
 
 def _is_heard(policy: Policy) -> None:
     if policy.notify_on == NotifyOn.FAILURE:
-        words = "notify_on: a reminder never fails, so that nobody would ever hear of it; leave it out"
-        raise InvalidInput(words, field="notify_on")
+        words = "a reminder never fails, so that nobody would ever hear of it; leave it out"
+        raise InvalidInput(field="notify_on", problem=words)
 
 
 def _flag(name: str, value: object) -> bool:

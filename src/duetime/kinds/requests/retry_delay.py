@@ -124,5 +124,5 @@ def _term(node: ast.expr) -> Term:
 
 def _refuse(why: str) -> NoReturn:
     known = ", ".join(_FUNCTIONS)
-    message = f"retry_delay: {why}; write milliseconds with numbers, retried, + - * / ( ) and {known}"
-    raise InvalidInput(message, field="retry_delay")
+    message = f"{why}; write milliseconds with numbers, retried, + - * / ( ) and {known}"
+    raise InvalidInput(field="retry_delay", problem=message)
