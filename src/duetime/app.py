@@ -353,10 +353,11 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import http_app
     from duetime.http.auth import by_token
+    from duetime.http.browser_sessions import Browsers
     from duetime.http.calendar_feed import calendar_feed
     from duetime.http.connection_limits import owner_shares
     from duetime.http.monitoring import Metrics, readiness
-    from duetime.http.sessions import Browsers, Proofs, Sessions
+    from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api_routes
     from duetime.rest.dependencies import ApiContext

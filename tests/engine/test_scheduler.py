@@ -16,7 +16,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import Changes, Limits, NewSchedule
-from duetime.kinds.jobs.build import TASKS
+from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
 from duetime.kinds.notifications.delivery import MESSENGER

@@ -17,7 +17,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.kind import StopReason, StopSignal
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry
 from duetime.engine.worker.lease import Lease
-from duetime.kinds.jobs.build import TASKS
+from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind, _context
 from duetime.kinds.jobs.loading import load_file
 from duetime.kinds.jobs.process_runner import CHILD, ProcessRunner

@@ -21,7 +21,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times.zones import known_zone
-from duetime.http.sessions import SESSION, Browsers
+from duetime.http.browser_sessions import SESSION, Browsers
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services

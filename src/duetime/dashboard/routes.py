@@ -9,7 +9,7 @@ from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, DashboardContext, Pages, Show, kind_pages
 from duetime.dashboard.templates import serve_static
 from duetime.dashboard.timeline.page import timeline_page
-from duetime.http.sessions import Browsers, add_page
+from duetime.http.browser_sessions import Browsers, add_page
 
 
 def web_routes(context: DashboardContext, browsers: Browsers) -> list[BaseRoute]:

@@ -34,7 +34,8 @@ def err_of(error: DuetimeError) -> Err:
     """Return an exception as a value, with the field that it is about and what is wrong with it."""
     if not isinstance(error, InvalidInput) or error.field is None:
         return Err(error.code, error.message)
-    return Err(error.code, error.message, {"field": error.field, "problem": error.problem})
+    problem = {} if error.problem == error.message else {"problem": error.problem}
+    return Err(error.code, error.message, {"field": error.field} | problem)
 
 
 def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:

@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from duetime.http.auth import Bearer
+from duetime.http.browser_sessions import Browsers, Unasked
 from duetime.http.middleware import Answers, BodyLimit, Guard, NoPage, OpenAnswers, SafeHeaders, Strays
 from duetime.http.owner_share import OwnerShare
-from duetime.http.sessions import Browsers, Unasked
 from duetime.security.tokens import Tokens
 from duetime.service.owner_limits import OwnerLimits
 

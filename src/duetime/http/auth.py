@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.kind import Caller
+from duetime.http.browser_sessions import SESSION, Browsers, is_page, is_without_token, takes_sessions
 from duetime.http.connection_limits import mark_authenticated
 from duetime.http.problems import refusal
-from duetime.http.sessions import SESSION, Browsers, is_page, is_without_token, takes_sessions
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.tokens import Tokens
 from duetime.service.services import Call, Services

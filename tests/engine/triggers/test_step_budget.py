@@ -18,7 +18,7 @@ from duetime.engine.triggers import RRuleTrigger, trigger_from_json
 from duetime.engine.triggers.rrule import local_from
 from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
 from duetime.engine.validation import Changes, Limits, NewSchedule
-from duetime.kinds.jobs.build import TASKS
+from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
 from duetime.stores.sqlite.store import SqliteStore

@@ -17,7 +17,7 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import Caller, StopReason, StopSignal
 from duetime.engine.outcome import Cancelled, Completed, Failed, Retry, Returned
-from duetime.kinds.jobs.build import TASKS, operator_tasks
+from duetime.kinds.jobs.builtin import TASKS, operator_tasks
 from duetime.kinds.jobs.context import PermanentError, RetryLater, TaskContext
 from duetime.kinds.jobs.kind import UNKNOWN_WAIT, JobKind
 from duetime.kinds.jobs.registry import Registry

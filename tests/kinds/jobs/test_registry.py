@@ -14,7 +14,7 @@ import pytest
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.kinds.jobs.build import TASKS, operator_tasks
+from duetime.kinds.jobs.builtin import TASKS, operator_tasks
 from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.loading import TaskModuleError, find_function, load, load_entry_points, locate
 from duetime.kinds.jobs.registry import DuplicateTask, InvalidTask, Registry, Task, default_registry, task

@@ -11,7 +11,7 @@ from pathlib import Path
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times import format_local
-from duetime.kinds.jobs.build import TASKS, fetch_task
+from duetime.kinds.jobs.builtin import TASKS, fetch_task
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, default_registry
 from duetime.settings import Settings, local_zone
