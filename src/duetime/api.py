@@ -20,8 +20,9 @@ from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import Refused, unwrap
-from duetime.service.presenters import is_alive, run_view, schedule_view
-from duetime.service.services import OPERATOR
+from duetime.service.kind_spec import known_specs
+from duetime.service.presenters import Idle, run_view, schedule_view
+from duetime.service.services import OPERATOR, Created
 from duetime.service.when import parse_when
 from duetime.settings import Settings, load_settings
 
@@ -105,6 +106,52 @@ class Duetime:
     def zone(self) -> str:
         return self.scheduler.zone
 
+    # -- schedules of every kind --------------------------------------------------------------------------------
+
+    def create(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        name: str | None = None,
+        at: datetime | str | None = None,
+        delay: timedelta | float | str | None = None,
+        every: timedelta | float | str | None = None,
+        cron: str | None = None,
+        rrule: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        jitter: timedelta | float | str | None = None,
+        timezone: str | None = None,
+        key: str | None = None,
+        **policy: Any,
+    ) -> View:
+        """Schedule work of any kind, by exactly one of `at`, `delay`, `every`, `cron` and `rrule`.
+
+        With a `key`, repeating the call returns the first schedule instead of creating another; `created` in the
+        result tells which. `warnings` says why it might not fire as meant, or its result not arrive.
+        """
+        when = parse_when(
+            at=at, delay=delay, every=every, cron=cron, rrule=rrule, start=start, end=end, jitter=jitter,
+            timezone=timezone,
+        )  # fmt: skip
+        title = name or _title(kind, payload)
+        return self._create(NewSchedule(kind, title, when.type, when.config, payload, policy, when.timezone, key))
+
+    def _create(self, new: NewSchedule) -> View:
+        made = self._created(new)
+        return self._view(made.schedule) | {"created": made.fresh, "warnings": made.warning_texts}
+
+    def _created(self, new: NewSchedule) -> Created:
+        """Create a schedule, and warn once if no worker would run it."""
+        made = unwrap(self.app.services.create(self.caller, new))
+        idle = any(each.code == Idle.NOBODY.value for each in made.warnings)
+        if idle and self._engine is None and not self._warned:
+            self._warned = True
+            text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
+            warnings.warn(text, NotStartedWarning, stacklevel=4)
+        return made
+
     # -- jobs ---------------------------------------------------------------------------------------------------
 
     def schedule(
@@ -130,10 +177,7 @@ class Duetime:
         task = self._name_of(task)
         when = parse_when(at=at, every=every, cron=cron, rrule=rrule, timezone=timezone)
         payload = {"task": task, "args": list(args), "kwargs": dict(kwargs or {})}
-        new = NewSchedule("job", name or task, when.type, when.config, payload, policy, when.timezone, key)
-        made = unwrap(self.scheduler.create(self.caller, new))
-        self._warn_if_idle()
-        return self._view(made)
+        return self._create(NewSchedule("job", name or task, when.type, when.config, payload, policy, timezone, key))
 
     def _name_of(self, task: str | Callable[..., Any]) -> str:
         if isinstance(task, str):
@@ -160,7 +204,10 @@ class Duetime:
         """Change `name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
         if isinstance(changes.get("next"), datetime):
             changes["next"] = instant_of(changes["next"])
-        return self._view(unwrap(self.scheduler.edit(self.caller, id, Changes(**changes))))
+        found = self.scheduler.find(self.caller, id)
+        if found is None:
+            raise Refused(Err("not_found", f"there is no schedule {id!r}"))
+        return self._view(unwrap(self.app.services.edit(self.caller, found, Changes(**changes))))
 
     def pause(self, id: str) -> None:
         unwrap(self.scheduler.pause(self.caller, id))
@@ -184,9 +231,7 @@ class Duetime:
         new = NewSchedule(
             "prompt", prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt}
         )
-        made = unwrap(self.scheduler.create(self.caller, new))
-        self._warn_if_idle()
-        return _scheduled_task(made)
+        return _scheduled_task(self._created(new).schedule)
 
     def list_scheduled_tasks(
         self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
@@ -232,16 +277,12 @@ class Duetime:
     def _view(self, schedule: Schedule) -> View:
         return schedule_view(schedule, self.zone)
 
-    def _warn_if_idle(self) -> None:
-        now = self.scheduler.clock.now()
-        alive = any(is_alive(worker, now) for worker in self.scheduler.workers())
-        if self._engine is None and not self._warned and not alive:
-            self._warned = True
-            warnings.warn(
-                "nothing fires yet: call start(), or run `duetime worker` on the same database",
-                NotStartedWarning,
-                stacklevel=3,
-            )
+
+def _title(kind: str, payload: Mapping[str, Any]) -> str:
+    """Return a name for lists: the first words of the payload field that people read."""
+    spec = known_specs().get(kind)
+    text = payload.get(spec.text) if spec is not None and spec.text else None
+    return " ".join(text[:1000].split())[:60] if isinstance(text, str) and text.strip() else kind
 
 
 def replace_owner(owner: str) -> Caller:
