@@ -15,7 +15,8 @@ from tests.support.cli import environment
 TOY = Path(__file__).parents[1] / "toykind"
 
 PYTHON = """
-import json, time
+import json
+from threading import Event
 from duetime import Duetime
 
 with Duetime("my.db") as duetime:
@@ -23,7 +24,7 @@ with Duetime("my.db") as duetime:
     ended = duetime.app.clock.monotonic() + 20
     while not (runs := duetime.history(made["id"])) or runs[0]["status"] != "completed":
         assert duetime.app.clock.monotonic() < ended, runs
-        time.sleep(0.02)
+        Event().wait(0.02)
     later = duetime.create("beep", {"text": "tea", "file": "lines"}, every="1h", key="hourly")
     again = duetime.create("beep", {"text": "tea", "file": "lines"}, every="1h", key="hourly")
     listed = [each["id"] for each in duetime.list(kind="beep")]
