@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -30,6 +30,10 @@ help: ## list the targets
 
 run: $(VENV)/.run ## dashboard, API, MCP and a worker with sample tasks, shown live; Ctrl-C stops it
 	@$(BIN)/duetime serve --demo $(ARGS)
+
+quick: $(VENV)/.dev ## lint, imports and the tests without a process, a socket or PostgreSQL: the inner loop
+	$(call stage,quick,$(MAKE) --no-print-directory lint imports && \
+	  $(BIN)/python -m pytest -q --quick -n 2 --dist loadfile $(ARGS))
 
 test: $(VENV)/.dev ## lint, types, imports, unit and a small scorecard: what has to pass before a merge
 	$(call stage,test,$(MAKE) --no-print-directory lint imports types unit scorecard-small)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import postgres
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.quick"]
 
 for name in list(os.environ):
     # What points this machine's own agents at their models and services is none of the tests' business.

@@ -64,6 +64,7 @@ def test_claude_desktop_fetches_one_version_of_what_is_handed_the_token() -> Non
     assert re.fullmatch(r"mcp-remote@\d+\.\d+\.\d+", package)
 
 
+@pytest.mark.process
 def test_what_claude_code_asks_for_the_header_answers_from_any_folder(cli: Cli, tmp_path: Path) -> None:
     answer = cli("serve", "--print-config", "claude-code")
     token = (tmp_path / "data" / "duetime" / "auth" / "local.token").read_text().strip()

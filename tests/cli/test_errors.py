@@ -185,6 +185,7 @@ def test_a_store_that_may_only_be_read(cli: Cli, open_folder: Path, monkeypatch:
     assert cli("job", "list", "--db", store, "--json").document["total"] == 1
 
 
+@pytest.mark.postgres
 def test_a_postgresql_that_is_not_there(cli: Cli) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/duetime"
     for arguments in ((*ADD, "--every", "2h"), ("job", "list"), ("worker",)):

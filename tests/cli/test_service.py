@@ -44,6 +44,7 @@ def unit_file(tmp_path: Path) -> Path:
     return tmp_path / "config" / "systemd" / "user" / "duetime.service"
 
 
+@pytest.mark.process
 def test_install_shows_the_file_writes_it_and_starts_the_service(cli: Cli, asked: Path, tmp_path: Path) -> None:
     answer = cli("service", "install", "--yes", "--db", "my.db", "--tasks", "mine", "--port", "9000")
     assert answer.code == 0, answer
@@ -93,6 +94,7 @@ def test_nobody_is_surprised(cli: Cli, asked: Path, tmp_path: Path) -> None:
     assert not unit_file(tmp_path).exists()
 
 
+@pytest.mark.process
 def test_the_settings_go_along_and_the_secret_does_not(
     cli: Cli, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_the_settings_go_along_and_the_secret_does_not(
     assert "DUETIME_SECRET is set here, but no service sees it" in answer.err
 
 
+@pytest.mark.process
 def test_status_and_uninstall(cli: Cli, asked: Path, tmp_path: Path) -> None:
     assert (cli("service", "status").code, cli("service", "uninstall", "--yes").code) == (1, 0)
     cli("service", "install", "--yes")
@@ -120,6 +123,7 @@ def test_status_and_uninstall(cli: Cli, asked: Path, tmp_path: Path) -> None:
     assert "--user disable --now duetime.service" in asked.read_text()
 
 
+@pytest.mark.process
 def test_a_manager_that_fails_is_quoted(cli: Cli, asked: Path, tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     answer = cli("service", "install", "--yes")
@@ -148,6 +152,7 @@ NASTY = 'p"a$$`w\\d %h'
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.process
 def test_a_password_stands_in_a_file_of_its_own_that_only_its_owner_reads(
     cli: Cli, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
 ) -> None:
@@ -189,6 +194,7 @@ def test_words_that_systemd_would_read_otherwise_are_escaped() -> None:
         _ = PrivateFile(Path("/x"), {"DUETIME_DB": "a\nLD_PRELOAD=evil"}).text
 
 
+@pytest.mark.process
 def test_systemd_itself_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze on this machine")
@@ -208,6 +214,7 @@ def test_a_launchd_agent() -> None:
     assert unit.load[0][:2] == ("launchctl", "bootstrap")
 
 
+@pytest.mark.process
 def test_programs_get_documents_and_are_never_asked(cli: Cli, asked: Path, tmp_path: Path) -> None:
     look = cli("service", "install", "--dry-run", "--json").document
     assert (look["installed"], look["file"]) == (False, str(unit_file(tmp_path)))

@@ -36,6 +36,7 @@ def settings_line(cli: Cli) -> str:
 
 
 @pytest.mark.parametrize("flags", [(), ("-P",)], ids=["as-installed", "as-printed"])
+@pytest.mark.process
 def test_a_server_over_stdio_runs_no_code_of_the_folder_it_is_started_in(planted: Path, flags: tuple[str, ...]) -> None:
     done = subprocess.run(
         [sys.executable, *flags, "-m", "duetime", "mcp", "--db", "my.db"],
@@ -54,6 +55,7 @@ def test_a_server_over_stdio_runs_no_code_of_the_folder_it_is_started_in(planted
     )
 
 
+@pytest.mark.process
 def test_the_printed_command_imports_nothing_from_the_folder_that_a_client_has_open(cli: Cli, tmp_path: Path) -> None:
     from duetime.kinds.prompts.access import stdio_command
     from duetime.settings import Settings
@@ -221,6 +223,7 @@ def test_the_users_own_file_serves_in_every_folder(cli: Cli, tmp_path: Path, mon
     assert settings_line(cli).startswith(f"{tmp_path}/duetime.toml")
 
 
+@pytest.mark.process
 def test_paths_in_a_file_are_read_from_its_own_folder(cli: Cli, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()

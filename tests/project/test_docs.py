@@ -15,6 +15,8 @@ from scorecard.lines import LINES
 from tests.support.documents import play, steps_of
 from tests.support.ntfy import NtfyReceiver
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 BLOCKS = [

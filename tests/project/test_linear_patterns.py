@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.patterns import Found, Unknown, hostile_units, patterns
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = 3_000, 96_000
 SUSPICIOUS = 0.003
 """Seconds that a small text may take before larger ones are tried."""

@@ -82,6 +82,7 @@ def test_what_is_tested_is_what_runs() -> None:
 
 
 @pytest.mark.parametrize("packages", ["run", "dev", "lock"])
+@pytest.mark.process
 def test_the_set_up_uses_neither_the_pip_nor_the_setuptools_of_the_interpreter(packages: str) -> None:
     """They are as old as the interpreter, with the holes that were found since."""
     if shutil.which("make") is None:

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support import postgres
 
+pytestmark = pytest.mark.postgres
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -19,6 +19,8 @@ from duetime.stores.sqlite.store import SqliteStore
 from tests.support.api import Api, serving_api
 from tests.support.filling import OWNER, fill
 
+pytestmark = pytest.mark.slow
+
 FEW, MANY = 1_000, 20_000
 BOUND = 3.0
 CLOCK = SystemClock()

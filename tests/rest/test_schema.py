@@ -22,6 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.support.api import Api, serving_api
 from tests.support.size import FULL
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 65 if FULL else 8
 """Of each mode, for each operation, and once more for each that has an id."""
 PARTS, ROUNDS = (24, 4) if FULL else (1, 1)

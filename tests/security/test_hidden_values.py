@@ -114,6 +114,7 @@ OPEN_ENDED = ("/mcp", "/api/v1/events")
 """Streams, which do not end; events show the same shapes as lists."""
 
 
+@pytest.mark.socket
 def test_no_route_shows_a_run_what_is_hidden(stage: Stage) -> None:
     asked = 0
     for path in sorted(set(readable(stage.api.http.app.routes))):  # type: ignore[attr-defined]

@@ -14,6 +14,8 @@ from duetime.engine.model import Definition, Progress, Schedule, ScheduleId, Sch
 from duetime.engine.triggers import IntervalTrigger, Trigger, build_trigger, trigger_to_json
 from duetime.service.calendar import calendar_of, occurrences_of
 
+pytestmark = pytest.mark.slow
+
 NOW = instant_of(datetime(2026, 2, 10, 14, 7, 31, 250_000, tzinfo=UTC))
 SPAN = 290 * DAY
 """Long enough to meet the changes of clocks in spring and in autumn."""

@@ -25,6 +25,8 @@ from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0
 
 

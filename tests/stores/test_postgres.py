@@ -24,6 +24,8 @@ from tests.support.hand import Hand, create, create_one, the_run
 from tests.support.invariants import invariants
 from tests.support.postgres import PostgresServer
 
+pytestmark = pytest.mark.postgres
+
 
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[PostgresStore]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -38,6 +39,8 @@ from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand
 from tests.support.invariants import invariants
 from tests.support.shell import write
+
+pytestmark = pytest.mark.slow
 
 periods = st.sampled_from([SECOND, 7 * SECOND, MINUTE])
 policies = st.fixed_dictionaries(

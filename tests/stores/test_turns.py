@@ -144,6 +144,7 @@ def plan_of(store: BaseStore, name: str, *values: Any) -> str:
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["fresh", "analysed"])
+@pytest.mark.slow
 def test_turns_cost_what_there_are_owners_and_not_what_there_is_due(store: BaseStore, known: bool) -> None:
     create(store, *(once(T0 + step, owner=f"owner {step % 3}") for step in range(3000)))
     if known:

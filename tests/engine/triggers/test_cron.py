@@ -383,6 +383,7 @@ def seconds_per_step(steps: int, step: object) -> float:
     return best / steps
 
 
+@pytest.mark.slow
 def test_a_step_is_at_least_five_times_faster_than_cronsim() -> None:
     """A ratio, taken side by side, so that a busy machine does not decide it."""
     start = datetime(2026, 5, 1, tzinfo=known_zone("Europe/Berlin"))

@@ -21,6 +21,8 @@ from duetime.engine.triggers import CronTrigger
 from duetime.engine.triggers.cron import Dst
 from tests.support.size import FULL
 
+pytestmark = pytest.mark.slow
+
 MICROSECONDS = 1_000_000
 DST: tuple[Dst, ...] = ("debian", "literal")
 HOUR = 3600

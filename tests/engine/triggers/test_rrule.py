@@ -125,6 +125,7 @@ parts = st.fixed_dictionaries(
 
 @given(given_parts=parts, begin=st.integers(0, 40 * 365 * 86_400))
 @settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 def test_equal_to_dateutil_on_any_rule(given_parts: dict[str, str], begin: int) -> None:
     text = ";".join(f"{name}={value}" for name, value in given_parts.items())
     start = datetime(1990, 1, 1, tzinfo=UTC) + timedelta(seconds=begin)

@@ -266,6 +266,7 @@ def test_closing_ends_what_runs(kind: JobKind) -> None:
     assert outcomes == [Failed("the worker stopped before it was done")]
 
 
+@pytest.mark.process
 def test_importing_jobs_is_cheap() -> None:
     """What is slow to import waits until a task needs it: every command of `duetime` imports this."""
     slow = "('pydantic', 'asyncio', 'subprocess')"
