@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetime.engine.clock import DAY, HOUR, SECOND, SystemClock
+from duetime.engine.clock import DAY, HOUR, SECOND, StoreClock, SystemClock
 from duetime.engine.worker.threads import Engine
-from duetime.engine.worker.timer import StoreClock
 from duetime.engine.worker.worker import WorkerOptions
 from duetime.stores.postgres.store import PostgresStore
 from tests.support.drafts import once

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NewType, Protocol
+from typing import NamedTuple, NewType, Protocol
 
 Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z: exact, ordered, and the same in every store."""
@@ -52,3 +53,69 @@ class SystemClock:
 
 
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+DRIFT = 100e-6
+"""Relative drift assumed between this machine's clock and the store's: a sample gets less certain with time."""
+
+
+class Sample(NamedTuple):
+    """The store's clock, read between two moments of this machine's boot time (seconds)."""
+
+    asked: float
+    theirs: Instant
+    answered: float
+
+    def earliest(self, moment: float) -> Instant:
+        """Return the earliest time that the store's clock can show at a moment: it was read before the answer came."""
+        return self._carried(max(0.0, moment - self.answered) * (1 - DRIFT))
+
+    def latest(self, moment: float) -> Instant:
+        """Return the latest time that the store's clock can show at a moment: it was read after the question left."""
+        return self._carried(max(0.0, moment - self.asked) * (1 + DRIFT))
+
+    def _carried(self, seconds: float) -> Instant:
+        return Instant(self.theirs + int(seconds * SECOND))
+
+
+class StoreClock:
+    """An estimate of the store's clock that is never ahead of it, so that no run starts early.
+
+    Between samples it advances with boot time, so that a step of the local wall clock has no effect. A sample whose
+    answer took long is less precise than the one before it and is dropped; one that contradicts it (the store's clock
+    was set back) replaces it. Without any sample, as on a store without a clock, this is the machine's own clock.
+    """
+
+    def __init__(self, base: Clock) -> None:
+        self._base = base
+        self._sample: Sample | None = None
+        self.now: Callable[[], Instant] = base.now  # bound directly: every run reads them several times
+        self.monotonic = base.monotonic
+        self.boottime = base.boottime
+
+    @property
+    def is_system(self) -> bool:
+        """True for the system clock; a settable clock neither follows the store nor is bound by it."""
+        return isinstance(self._base, SystemClock)
+
+    def _carried_on(self) -> Instant:
+        sample = self._sample  # read once: another thread replaces it
+        return self._base.now() if sample is None else sample.earliest(self._base.boottime())
+
+    def follow(self, read: Callable[[], Instant | None]) -> None:
+        """Sample the store's clock, and keep the sample unless the present one is more precise."""
+        if not self.is_system:
+            return
+        asked = self._base.boottime()
+        theirs = read()
+        answered = self._base.boottime()
+        if theirs is None:
+            return
+        fresh, kept = Sample(asked, theirs, answered), self._sample
+        if kept is None or not fresh.theirs < kept.earliest(answered) <= fresh.latest(answered):
+            self._sample = fresh
+            self.now = self._carried_on
+
+
+def is_real(clock: Clock) -> bool:
+    """Return whether a clock shows real time, as opposed to the time that a test or a simulation sets."""
+    return clock.is_system if isinstance(clock, StoreClock) else isinstance(clock, SystemClock)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
-from duetime.engine.worker.timer import StoreClock, is_real
+from duetime.engine.clock import DAY, SECOND, Instant, StoreClock, SystemClock, is_real
 from duetime.testing import SettableClock
 from tests.support.drafts import T0
 

@@ -6,13 +6,14 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.create import Draft
 from duetime.engine.policy.options import Callback, NotifyOn, Policy, callback_policy, make_policy, policy_to_json
+from duetime.engine.policy.writes import FollowUp, Message
 from duetime.engine.topics import ALERTS
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 
@@ -31,19 +32,6 @@ _HEARD = {
 """Endings that somebody may want to hear of; whoever cancelled a run knows about it."""
 
 
-class Message(NamedTuple):
-    """What an owner is told. Its key is reserved, so that it is told once."""
-
-    owner: str
-    key: str
-    topic: str
-    title: str
-    text: str
-    went_well: bool
-    tags: tuple[str, ...] = ()
-    """By the tag of its run, a reader can look the run up: channels show tags, or pass them on."""
-
-
 @dataclass(frozen=True, slots=True)
 class Messenger:
     """The kind that carries messages to people: how a message becomes a payload of that kind, and its policy."""
@@ -51,9 +39,6 @@ class Messenger:
     kind: str
     payload: Callable[[Message], Mapping[str, Any]]
     policy: Mapping[str, Any]
-
-
-FollowUp: TypeAlias = Draft | Message
 
 
 def is_failing(policy: Policy, progress: Progress, failures: int) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Definition, DueEntry, Progress, Run, RunId, ScheduleId
-from duetime.engine.policy.follow_ups import FollowUp
+from duetime.engine.policy.create import Draft
 
 NewId = Callable[[], RunId]
 
@@ -19,6 +19,22 @@ class Extension(NamedTuple):
     run: RunId
     last: Instant
     added: int
+
+
+class Message(NamedTuple):
+    """What an owner is told. Its key is reserved, so that it is told once."""
+
+    owner: str
+    key: str
+    topic: str
+    title: str
+    text: str
+    went_well: bool
+    tags: tuple[str, ...] = ()
+    """By the tag of its run, a reader can look the run up: channels show tags, or pass them on."""
+
+
+FollowUp: TypeAlias = Draft | Message
 
 
 @dataclass(slots=True)

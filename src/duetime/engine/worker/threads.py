@@ -6,15 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.clock import SECOND, Clock, Instant, StoreClock
 from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.store import Store
 from duetime.engine.times import zones
 from duetime.engine.worker.lease import ExchangeAge
-from duetime.engine.worker.pool import Pool
+from duetime.engine.worker.pool import Pool, Timer
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.timer import StoreClock, Timer
 from duetime.engine.worker.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")

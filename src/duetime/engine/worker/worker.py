@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import LOCAL, Kind, StopReason
 from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
@@ -18,7 +18,6 @@ from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
 from duetime.engine.worker.shares import ClaimShares, numbers
-from duetime.engine.worker.timer import is_real
 
 log = logging.getLogger("duetime.worker")
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Outcome
-from duetime.engine.policy.follow_ups import Message, Messenger
+from duetime.engine.policy.follow_ups import Messenger
+from duetime.engine.policy.writes import Message
 from duetime.settings.sections import INBOX
 
 NOTIFICATION = "notification"
