@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from duetime.app import App, build
 from duetime.engine.clock import DAY, HOUR, Instant
 from duetime.engine.model import Definition, ScheduleId
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 from duetime.app import open_store
 from duetime.engine.clock import Instant
 from duetime.engine.model import Definition, ScheduleId
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from scorecard.experiment import Experiment, Unanswered, now, wait, wait_until
 from scorecard.history import SECOND

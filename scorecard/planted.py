@@ -41,7 +41,6 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 
 
 CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
-RESCUE = "engine/policy/rescue.py"
 CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
 WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
 
@@ -74,10 +73,10 @@ PATCHES = (
     ),
     _patch(
         "work that runs at most once is started again",
-        (RESCUE, "if policy_for_ending(row.definition.policy).at_most_once:", "if False:"),
+        (RECORD, "if policy_for_ending(row.definition.policy).at_most_once:", "if False:"),
     ),
     _patch(
-        "a dead worker's runs are forgotten", (RESCUE, "for row in held:\n        if", "for row in ():\n        if")
+        "a dead worker's runs are forgotten", (RECORD, "for row in held:\n        if", "for row in ():\n        if")
     ),
     _patch(
         "workers are declared dead too soon",

@@ -12,7 +12,7 @@ from duetime.app import build
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import Schedule, ScheduleId
 from duetime.engine.outcome import Failed
-from duetime.engine.policy.create import begin
+from duetime.engine.policy.rows import begin
 from duetime.kinds.jobs.cli import JOB
 from duetime.settings import Settings
 from duetime.terminal import output

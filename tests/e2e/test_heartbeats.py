@@ -13,7 +13,7 @@ from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, Schedule
 from duetime.engine.policy.checkout import LEFT
-from duetime.engine.topics import ALERTS
+from duetime.engine.policy.options import ALERTS
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say
 from tests.support.receiver import Behaviour, Receiver
 from tests.support.woken import PATIENCE, House, house, opened, prompts_in, result_of, write_settings

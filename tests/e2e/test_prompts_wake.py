@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from duetime.engine.clock import datetime_of
+from duetime.engine.policy.options import ALERTS
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import iso_local
-from duetime.engine.topics import ALERTS
 from tests.support.agency import MAX_DEPTH, Agency
 from tests.support.mcp import unique
 from tests.support.model_server import call, say, together

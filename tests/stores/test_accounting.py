@@ -11,7 +11,7 @@ from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import RunStatus, ScheduleId, ScheduleState
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Change, Decision, Edit
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of

@@ -26,8 +26,8 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.create import Draft
 from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, trigger_to_json

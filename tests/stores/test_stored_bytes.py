@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.outcome import Completed
 from duetime.engine.policy import changes
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, once

@@ -7,8 +7,8 @@ from typing import Any
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Definition, ScheduleId
-from duetime.engine.policy.create import Draft
 from duetime.engine.policy.options import make_policy, policy_to_json
+from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, Trigger, trigger_to_json
 
 T0 = Instant(1_800_000_000_000_000)

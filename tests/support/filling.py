@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, ScheduleId
-from duetime.engine.policy.create import begin
+from duetime.engine.policy.rows import begin
 from duetime.stores.sqlite.store import SQL, SqliteStore
 from tests.support.drafts import every
 

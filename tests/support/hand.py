@@ -9,8 +9,8 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.create import Draft
 from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Ok, Result
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.stores.base import BaseStore

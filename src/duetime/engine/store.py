@@ -27,10 +27,10 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Answers, Claim, Question
-from duetime.engine.policy.create import Draft
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Result
 from duetime.engine.store_interfaces import Figures, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL

@@ -17,8 +17,8 @@ from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.model import Definition, Schedule, ScheduleId
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import LEAD
-from duetime.engine.policy.create import Draft
 from duetime.engine.policy.options import CatchUp, Policy, make_policy, policy_for_ending, policy_to_json
+from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import (
     IntervalTrigger,
     OnceTrigger,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.policy.options import is_topic
 from duetime.engine.times.zones import known_zone
-from duetime.engine.topics import is_topic
 from duetime.settings.loading import (
     Source,
     fitted,

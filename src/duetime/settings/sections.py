@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from duetime.engine.model import ONLY_LOCAL
-from duetime.engine.topics import ALERTS
+from duetime.engine.policy.options import ALERTS
 
 LOCAL = "local"
 QSTASH = "qstash"

@@ -29,11 +29,10 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Answers, Claim
-from duetime.engine.policy.create import Draft, begin
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rate_limit import Budget
-from duetime.engine.policy.record import Finished
-from duetime.engine.policy.rescue import Excuses, plan_rescue
+from duetime.engine.policy.record import Excuses, Finished, plan_rescue
+from duetime.engine.policy.rows import Draft, begin
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndClaimed, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Run, Schedule
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.search import make_cursor

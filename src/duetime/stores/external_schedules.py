@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from duetime.engine.clock import Instant
-from duetime.engine.policy.create import quota_reached
+from duetime.engine.policy.rows import quota_reached
 from duetime.engine.result import Ok, Result
 from duetime.engine.store_interfaces import Mark, Remote, Remotes
 

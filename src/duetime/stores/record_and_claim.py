@@ -11,12 +11,11 @@ from duetime.engine.fair_share import Head, Turns, deal, deal_rest
 from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import Answers, Claim, Entry, Question, plan_claims
-from duetime.engine.policy.create import Draft, begin, quota_reached
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.rate_limit import Budget, hold_back, hour_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Draft, Writes, begin, quota_reached
 from duetime.engine.result import Err
 from duetime.engine.store import ClaimRequest, Created
 from duetime.stores.rows import LockedRun

@@ -11,7 +11,7 @@ from duetime.engine.fair_share import Head
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId, Used, WorkerId
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.finish import HeldRun, Reader
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.revocations import RevocationRows

@@ -10,7 +10,7 @@ import pytest
 
 from duetime.app import build
 from duetime.engine.clock import SystemClock
-from duetime.engine.topics import ALERTS
+from duetime.engine.policy.options import ALERTS
 from duetime.kinds.notifications.build import courier_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.channels.router import ChannelSpec

@@ -14,10 +14,9 @@ from duetime.engine.kind import Caller, StopReason, StopSignal, Work
 from duetime.engine.model import Cause, RunId, RunStatus, ScheduleId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.create import Draft, begin
-from duetime.engine.policy.rows import new_run
+from duetime.engine.policy.options import is_topic
+from duetime.engine.policy.rows import Draft, begin, new_run
 from duetime.engine.redaction import without_secrets
-from duetime.engine.topics import is_topic
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import Inbox, Parcel
 from duetime.kinds.notifications.kind import NotificationKind

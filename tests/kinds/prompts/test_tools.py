@@ -14,7 +14,7 @@ from duetime.engine.encoding import LIMIT
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunStatus
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.prompts.kind import WAITS

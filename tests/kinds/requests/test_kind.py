@@ -19,9 +19,8 @@ from duetime.engine.kind import Caller, StopReason, StopSignal, Work
 from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.create import begin
 from duetime.engine.policy.options import Policy, policy_from_json
-from duetime.engine.policy.rows import new_run
+from duetime.engine.policy.rows import begin, new_run
 from duetime.engine.result import Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule

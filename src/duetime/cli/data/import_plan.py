@@ -9,7 +9,7 @@ from duetime.cli.data.crontab import Remark
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap

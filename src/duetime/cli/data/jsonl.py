@@ -12,7 +12,7 @@ from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleState
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
 from duetime.service.presenters import trigger_shape

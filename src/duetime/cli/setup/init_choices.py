@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.policy.options import is_topic
 from duetime.engine.times.zones import known_zone
-from duetime.engine.topics import is_topic
 from duetime.kinds.prompts.agents.presets import PRESETS
 from duetime.settings import Settings, local_zone
 from duetime.settings.sections import INBOX

@@ -27,8 +27,7 @@ from duetime.engine.policy.claim import LEAD
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, release
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
-from duetime.engine.policy.rows import Span, ended, new_run, run_entry, span_run, trigger_entry
-from duetime.engine.policy.writes import NewId, Writes
+from duetime.engine.policy.rows import NewId, Span, Writes, ended, new_run, run_entry, span_run, trigger_entry
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.triggers import trigger_from_json
 

@@ -9,8 +9,7 @@ from duetime.engine.policy.changes import Change, Decision, as_stored, done, not
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.record import Finished, settle
-from duetime.engine.policy.rows import run_entry
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes, run_entry
 from duetime.engine.result import Err
 
 LEFT = "whoever took it ended without finishing it"

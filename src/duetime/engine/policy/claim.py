@@ -24,8 +24,18 @@ from duetime.engine.policy.catch_up import Found, find, next_instant, without
 from duetime.engine.policy.finish import HeldRun, Reader, end_run
 from duetime.engine.policy.options import Overlap, Policy, policy_from_json
 from duetime.engine.policy.record import Finished, settle
-from duetime.engine.policy.rows import Span, claimed_run, ended, new_run, run_entry, span_run, trigger_entry
-from duetime.engine.policy.writes import Extension, NewId, Writes
+from duetime.engine.policy.rows import (
+    Extension,
+    NewId,
+    Span,
+    Writes,
+    claimed_run,
+    ended,
+    new_run,
+    run_entry,
+    span_run,
+    trigger_entry,
+)
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.step_budget import EVALUATION_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 

@@ -8,8 +8,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.policy.follow_ups import alert, failing, follow_ups, is_failing
 from duetime.engine.policy.options import Overlap, Policy
-from duetime.engine.policy.rows import earliest_start, ended, run_entry
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry
 
 # Bound once: looking up an enum member costs as much as a call, and every run ends here.
 _COMPLETED = RunStatus.COMPLETED

@@ -11,10 +11,16 @@ from typing import Any
 from duetime.engine.clock import Instant
 from duetime.engine.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Alert
-from duetime.engine.policy.create import Draft
-from duetime.engine.policy.options import Callback, NotifyOn, Policy, callback_policy, make_policy, policy_to_json
-from duetime.engine.policy.writes import FollowUp, Message
-from duetime.engine.topics import ALERTS
+from duetime.engine.policy.options import (
+    ALERTS,
+    Callback,
+    NotifyOn,
+    Policy,
+    callback_policy,
+    make_policy,
+    policy_to_json,
+)
+from duetime.engine.policy.rows import Draft, FollowUp, Message
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 
 GONE = "~gone-"

@@ -1,8 +1,9 @@
-"""The policy of one schedule: its options, their defaults, and its stored form."""
+"""The policy of one schedule: its options, their defaults, and its stored form; and the form of topics."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -11,7 +12,32 @@ from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.engine.errors import InvalidInput
-from duetime.engine.topics import checked_topic
+
+# Topics: what a message is filed under, and what its receiver subscribes to.
+
+TOPIC = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_TOPIC = re.compile(TOPIC[1:-1])
+_LONGEST = 200
+
+ALERTS = "duetime-alerts"
+"""The topic for alerts that need a person, where a schedule names no topic itself."""
+
+
+def is_topic(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST and _TOPIC.fullmatch(text) is not None
+
+
+def checked_topic(text: object, field: str = "topic") -> str:
+    if isinstance(text, str) and is_topic(text):
+        return text
+    raise InvalidInput(
+        field=field,
+        problem=(
+            f"lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
+            f" home-alerts; not {repr(text)[:80]}"
+        ),
+    )
+
 
 CALLBACK_ATTEMPTS = 10
 """Attempts of a callback that sets no number: with the default backoff they take about an hour and a half."""

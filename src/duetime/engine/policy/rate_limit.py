@@ -10,7 +10,7 @@ from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import NO_RUN, RunStatus
 from duetime.engine.policy.claim import LEAD, Entry
 from duetime.engine.policy.options import Overlap, policy_for_ending
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes
 
 
 class Budget(NamedTuple):

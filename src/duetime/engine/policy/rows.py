@@ -1,13 +1,16 @@
-"""Builders for the rows of a decision, the backoff between attempts, and a hash that spreads work evenly."""
+"""The rows of a decision and their builders, the backoff between attempts, and a hash that spreads work evenly."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import (
     NO_RUN,
+    Attempt,
     Cause,
     Definition,
     DueEntry,
@@ -15,11 +18,13 @@ from duetime.engine.model import (
     Run,
     RunId,
     RunStatus,
+    ScheduleId,
     ScheduleState,
     WorkerId,
     lane_of,
 )
-from duetime.engine.policy.options import Policy
+from duetime.engine.policy.options import Policy, policy_from_json
+from duetime.engine.result import Err
 from duetime.engine.triggers import Trigger, trigger_from_json
 
 _MASK = (1 << 64) - 1
@@ -118,3 +123,85 @@ def ended(progress: Progress) -> Progress:
     if progress.state == ScheduleState.ACTIVE:
         return progress._replace(state=ScheduleState.ENDED, gap=None)
     return progress
+
+
+class Draft(NamedTuple):
+    """A validated schedule that has no id yet; `{id}` in its public id stands for that id."""
+
+    definition: Definition
+    first: Instant
+
+
+def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, DueEntry]:
+    public_id = draft.definition.public_id.replace("{id}", str(schedule))
+    definition = draft.definition._replace(id=schedule, public_id=public_id)
+    progress = Progress(
+        schedule, definition.owner, definition.kind, ScheduleState.ACTIVE, draft.first, None,
+        0, 0, 0, None, None, None, None, 0, None,
+    )  # fmt: skip
+    trigger = trigger_from_json(definition.trigger)
+    entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, draft.first)
+    return definition, progress, entry
+
+
+def quota_reached(limit: int) -> Err:
+    message = f"the limit of {limit} schedules is reached; cancel or delete some that are no longer needed"
+    return Err("quota", message, {"limit": limit})
+
+
+# The rows that a decision wants written. Stores apply them in one transaction and never interpret them.
+
+NewId = Callable[[], RunId]
+
+
+class Extension(NamedTuple):
+    """Further occurrences that join an open range row."""
+
+    run: RunId
+    last: Instant
+    added: int
+
+
+class Message(NamedTuple):
+    """What an owner is told. Its key is reserved, so that it is told once."""
+
+    owner: str
+    key: str
+    topic: str
+    title: str
+    text: str
+    went_well: bool
+    tags: tuple[str, ...] = ()
+    """By the tag of its run, a reader can look the run up: channels show tags, or pass them on."""
+
+
+FollowUp: TypeAlias = Draft | Message
+
+
+@dataclass(slots=True)
+class Writes:
+    """Rows to write. Progress is keyed by schedule: several decisions about one in a batch build on each other."""
+
+    new_runs: list[Run] = field(default_factory=list)
+    runs: dict[RunId, Run] = field(default_factory=dict)
+    extensions: list[Extension] = field(default_factory=list)
+    progress: dict[ScheduleId, Progress] = field(default_factory=dict)
+    definitions: list[Definition] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    due_gone: list[DueEntry] = field(default_factory=list)
+    """Entries to remove from the queue; matched by schedule and run."""
+    due_gone_of: list[ScheduleId] = field(default_factory=list)
+    """Schedules all of whose entries are removed from the queue."""
+    due_new: list[DueEntry] = field(default_factory=list)
+    spared: dict[RunId, int] = field(default_factory=dict)
+    """Runs that a worker's death does not count against, with the number that `Excuses` reads the next time."""
+    follow_ups: list[FollowUp] = field(default_factory=list)
+    """Messages and callbacks that this decision sends, such as the message that tells how a run ended."""
+
+    def withdraw(self, schedule: ScheduleId) -> None:
+        """Remove everything of this schedule from the queue, even what was decided a moment ago."""
+        self.due_gone_of.append(schedule)
+        self.due_new = [entry for entry in self.due_new if entry.schedule != schedule]
+
+    def progress_of(self, row: Progress) -> Progress:
+        return self.progress.get(row.schedule, row)

@@ -14,7 +14,7 @@ from duetime.engine.policy.changes import Change, Decision, rewind
 from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, mark_broken
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Finished
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.triggers.step_budget import OutOfSteps

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.writes import Message
+from duetime.engine.policy.rows import Message
 from duetime.settings.sections import INBOX
 
 NOTIFICATION = "notification"

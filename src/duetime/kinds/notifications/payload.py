@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.topics import checked_topic
+from duetime.engine.policy.options import checked_topic
 
 MOST_ACTIONS = 3
 _MOST_TAGS = 20

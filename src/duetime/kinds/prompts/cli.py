@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
@@ -18,6 +17,7 @@ from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err
+from duetime.engine.scheduler import LEASE
 from duetime.engine.validation import NewSchedule
 from duetime.service.errors import NOT_FOUND, Refused, unwrap
 from duetime.service.presenters import instant_view

@@ -24,7 +24,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.writes import Writes
+from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest
 from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.revocations import RevocationRows

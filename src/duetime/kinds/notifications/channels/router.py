@@ -11,7 +11,7 @@ from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import ONLY_LOCAL, is_open_to
 from duetime.engine.outcome import Outcome
-from duetime.engine.topics import ALERTS, is_topic
+from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel

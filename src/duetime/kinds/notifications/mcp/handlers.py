@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
+from duetime.engine.policy.options import checked_topic
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local, iso_local
-from duetime.engine.topics import checked_topic
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp.text import LOOKS

@@ -10,8 +10,8 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from duetime.engine.errors import StoreUnavailable, UnknownZone
+from duetime.engine.policy.options import is_topic
 from duetime.engine.result import Err
-from duetime.engine.topics import is_topic
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
 from duetime.mcp.prompts import Recipe, quoted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.engine.topics import TOPIC as TOPIC_PATTERN
+from duetime.engine.policy.options import TOPIC as TOPIC_PATTERN
 from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.mcp.schemas import KEY, POLICY
 from duetime.mcp.schemas import WARNINGS as ANY_WARNINGS

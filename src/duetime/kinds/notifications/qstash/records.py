@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.policy.create import Draft
+from duetime.engine.policy.rows import Draft
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_from_json
 from duetime.kinds.notifications.service import Message, Recurring
