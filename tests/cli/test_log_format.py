@@ -64,6 +64,7 @@ def test_packages_without_a_handler_are_escaped_as_well(log: StringIO) -> None:
     assert not set(log.getvalue()) & set("\x1b\x07\r\x9b\u202e\u2028")
 
 
+@pytest.mark.process
 def test_the_server_over_stdio_logs_in_the_same_way() -> None:
     log = f"logging.getLogger('x').error({HOSTILE!r})"
     code = f"import logging, duetime.cli.serve.mcp as m; m._log_to_standard_error(); {log}"

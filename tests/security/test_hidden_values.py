@@ -21,6 +21,8 @@ from duetime.mcp.tool import ToolProblem
 from tests.support.agent import RESOURCES, TOOLS, Agent
 from tests.support.api import Api, Client, serving_api
 
+pytestmark = pytest.mark.socket  # the server of this file looks up the hosts of its requests
+
 CANARY = "C4N4RYvalue"
 SOON = {"type": "once", "run_at": "in 5 minutes"}
 LATER = {"type": "once", "run_at": "in 5 days"}
@@ -114,7 +116,6 @@ OPEN_ENDED = ("/mcp", "/api/v1/events")
 """Streams, which do not end; events show the same shapes as lists."""
 
 
-@pytest.mark.socket
 def test_no_route_shows_a_run_what_is_hidden(stage: Stage) -> None:
     asked = 0
     for path in sorted(set(readable(stage.api.http.app.routes))):  # type: ignore[attr-defined]
