@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 from duetime.kinds import load_specs
 from duetime.mcp.catalog import catalog_of, family_of, tools_of
-from duetime.mcp.prompts import Recipe
-from duetime.mcp.resource import Resource
-from duetime.mcp.tool import Schema, Tool
+from duetime.mcp.definitions import Recipe, Resource, Schema, Tool
 from reference.markdown import code, page, table
 from reference.schemas import Field, fields
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from duetime.dashboard import schedule_list
+from duetime.dashboard import schedules as schedule_list
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule
 from tests.support.browsing import (

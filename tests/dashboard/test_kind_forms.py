@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.dashboard.kind_styles import kind_class
+from duetime.dashboard.filters import kind_class
 from duetime.engine.model import Schedule
 from duetime.service import kind_spec
 from tests.support.browsing import Browser, field, filled, found, page_of, signed_in, words

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard import home, schedule_list
+from duetime.dashboard import home
+from duetime.dashboard import schedules as schedule_list
 from duetime.dashboard.filters import late
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant

@@ -14,7 +14,7 @@ from duetime.engine.clock import DAY, datetime_of, instant_of
 from duetime.engine.kind import Caller
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
-from duetime.http import calendar_feed
+from duetime.http import app as calendar_feed
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 

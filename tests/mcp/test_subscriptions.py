@@ -17,7 +17,7 @@ from duetime.app import build
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.mcp import subscriptions
-from duetime.mcp.resource import Resource
+from duetime.mcp.definitions import Resource
 from duetime.mcp.subscriptions import Watcher
 from duetime.service.services import Call
 from duetime.settings import Settings

@@ -15,7 +15,7 @@ from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.http import sessions as browser_sessions
+from duetime.http import browser_sessions
 from duetime.kinds.requests.kind import RequestKind
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api

@@ -17,7 +17,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.store import ClaimRequest
 from duetime.kinds.prompts.access import runs_under_way
-from duetime.mcp.tool import ToolProblem
+from duetime.mcp.definitions import ToolProblem
 from tests.support.agent import RESOURCES, TOOLS, Agent
 from tests.support.api import Api, Client, serving_api
 

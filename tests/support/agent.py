@@ -7,10 +7,9 @@ from typing import Any
 
 from duetime.engine.kind import Caller
 from duetime.kinds import load_specs
-from duetime.mcp.arguments import checked
 from duetime.mcp.catalog import catalog_of
-from duetime.mcp.resource import Resource
-from duetime.mcp.tool import Reply
+from duetime.mcp.definitions import Reply, Resource
+from duetime.mcp.schemas import checked
 from duetime.service.services import Call, Services
 
 CATALOG = catalog_of(load_specs().values())

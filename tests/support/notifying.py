@@ -13,8 +13,8 @@ from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
 from duetime.kinds.notifications.mcp import resources, tools
 from duetime.kinds.notifications.service import NotificationService
-from duetime.mcp.arguments import checked
-from duetime.mcp.tool import ToolProblem
+from duetime.mcp.definitions import ToolProblem
+from duetime.mcp.schemas import checked
 from duetime.service.services import Call
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)

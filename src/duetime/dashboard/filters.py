@@ -1,4 +1,4 @@
-"""Template filters: untrusted text without hidden characters, instants in the viewer's zone, durations in words.
+"""What templates print: text without hidden characters, instants in the viewer's zone, names and colours of kinds.
 
 Everything that a template prints goes through `visible`, so that no character can hide or reverse text.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from jinja2 import pass_context
@@ -18,6 +19,7 @@ from markupsafe import Markup, escape
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
+from duetime.service.kind_spec import known_specs
 from duetime.service.text import UNSAFE, ahead, compact, gist, plural, relative, span
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -166,3 +168,39 @@ FILTERS = {
     "when": when,
 }
 """Filters by their names in templates."""
+
+
+# -- kinds; a colour is one of eight CSS classes, since pages have no inline styles ----------------------------------
+
+COLOURS: Final = 8
+
+
+def kind_class(kind: str) -> str:
+    """Return the CSS class of a kind: its own colour, or else one that no other kind has chosen, if there is one."""
+    specs = known_specs()
+    if kind not in specs:
+        return ""
+    if specs[kind].colour:
+        return f"colour-{specs[kind].colour}"
+    chosen = {spec.colour for spec in specs.values()}
+    free = [number for number in range(1, COLOURS + 1) if number not in chosen] or [COLOURS]
+    without = [name for name, spec in specs.items() if not spec.colour]
+    return f"colour-{free[without.index(kind) % len(free)]}"
+
+
+def in_order(kinds: Iterable[str]) -> list[str]:
+    """Return the kinds in the order of their specs, followed by those that this process does not know."""
+    present = dict.fromkeys(kinds)
+    return [
+        *(name for name in known_specs() if name in present),
+        *(name for name in present if name not in known_specs()),
+    ]
+
+
+def plural_of(kind: str) -> str:
+    spec = known_specs().get(kind)
+    return f"{kind}s" if spec is None else spec.plural
+
+
+def count_of(number: int, kind: str) -> str:
+    return f"{number:,} {kind if number == 1 else plural_of(kind)}"

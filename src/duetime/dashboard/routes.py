@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import home, runs, schedule_detail, schedule_form, schedule_list
+from duetime.dashboard import home, runs, schedule_form
+from duetime.dashboard import schedules as schedule_detail
+from duetime.dashboard import schedules as schedule_list
 from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, DashboardContext, Pages, Show, kind_pages
 from duetime.dashboard.templates import serve_static

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest
-from duetime.dashboard.schedule_detail import run_rows
+from duetime.dashboard.schedules import run_rows
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run, RunStatus
 from duetime.engine.result import Err, Result

@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
-from duetime.dashboard.filters import FILTERS, took, visible
-from duetime.dashboard.kind_styles import kind_class
+from duetime.dashboard.filters import FILTERS, kind_class, took, visible
 from duetime.http.middleware import LOOPBACK, host_name
 from duetime.service.kind_spec import known_specs
 

@@ -1,22 +1,92 @@
-"""The web application: a liveness check at `/healthz`, the routes of the interfaces, and the middleware."""
+"""The web application: the middleware, the routes of the interfaces, a liveness check, and the calendar feed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import Bearer
 from duetime.http.browser_sessions import Browsers, Unasked
+from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import Answers, BodyLimit, Guard, NoPage, OpenAnswers, SafeHeaders, Strays
-from duetime.http.owner_share import OwnerShare
+from duetime.http.problems import refusal
+from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
-from duetime.service.owner_limits import OwnerLimits
+from duetime.service.calendar import calendar_of
+from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
+
+MOST = 2000
+"""Maximum number of schedules in one feed, soonest first: calendar programs download all of it repeatedly."""
+CUT = f"The {MOST:,} schedules that fire next. There are more, which this calendar leaves out."
+_HEADERS = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+
+
+def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
+    """Return the route of upcoming runs for calendar programs. Without `tokens`, every caller is the local owner.
+
+    Such programs cannot send headers, so the token is in the URL. It is valid only for this feed and can be revoked;
+    the server writes no access log, so that the URL is never logged.
+    """
+
+    async def feed(request: Request) -> Response:
+        token = request.path_params["token"]
+        try:
+            grant = None if tokens is None else await anyio.to_thread.run_sync(tokens.verify, token)
+            made = await anyio.to_thread.run_sync(_calendar, scheduler, LOCAL if grant is None else grant.owner)
+        except InvalidToken:  # the same as a missing feed, so that guessing reveals nothing
+            return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
+        except DuetimeError:
+            return PlainTextResponse("The store cannot be reached just now; try again.\n", 503, _HEADERS)
+        return Response(made, media_type="text/calendar; charset=utf-8", headers=_HEADERS)
+
+    return Route("/calendar/{token}.ics", feed, methods=["GET"])
+
+
+def _calendar(scheduler: Scheduler, owner: str) -> bytes:
+    found = scheduler.coming(Caller(owner), None, MOST + 1)
+    about = CUT if len(found) > MOST else None
+    return calendar_of(found[:MOST], scheduler.clock.now(), name=f"Duetime: {owner}", about=about)
+
+
+_BY_THEMSELVES: Final = re.compile(r"/healthz|/mcp|/api/v1/events|/api/v1/runs/[^/]+/finish|/static/.*", re.DOTALL)
+"""Paths that need no thread, or that take slots themselves when they use one."""
+
+
+class OwnerShare:
+    """Makes a request wait for a slot of its owner. A stream holds none, but each of its polls does."""
+
+    def __init__(self, app: ASGIApp, limits: OwnerLimits) -> None:
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _BY_THEMSELVES.fullmatch(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        slot = self._limits.slot(scope.get(OWNER, NOBODY))
+        try:
+            await slot.__aenter__()
+        except TooManyRequests as error:
+            headers = {"Retry-After": "1"}
+            await refusal(scope, 429, "too_many_requests", str(error), headers=headers)(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            await slot.__aexit__(None, None, None)
+
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
 """Large enough that an argument too long for an MCP tool gets the tool's own error."""

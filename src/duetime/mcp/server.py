@@ -14,12 +14,10 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError
-from duetime.mcp.arguments import checked
 from duetime.mcp.catalog import Catalog
-from duetime.mcp.prompts import Recipe
-from duetime.mcp.resource import Resource
+from duetime.mcp.definitions import Recipe, Reply, Resource, Tool, ToolProblem
+from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
-from duetime.mcp.tool import Reply, Tool, ToolProblem
 from duetime.service.handover import await_handover
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
 from duetime.service.services import Call

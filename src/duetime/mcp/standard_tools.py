@@ -10,6 +10,18 @@ from duetime.engine.model import Schedule, status_of
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.validation import NewSchedule
+from duetime.mcp.definitions import (
+    Arguments,
+    Reply,
+    Schema,
+    Tool,
+    error_result,
+    errors_as_results,
+    number,
+    object_schema,
+    result_schema,
+    text,
+)
 from duetime.mcp.schemas import (
     DELIVERY,
     ERROR,
@@ -26,18 +38,6 @@ from duetime.mcp.schemas import (
     with_owner,
     with_warnings,
     zone_of,
-)
-from duetime.mcp.tool import (
-    Arguments,
-    Reply,
-    Schema,
-    Tool,
-    error_result,
-    errors_as_results,
-    number,
-    object_schema,
-    result_schema,
-    text,
 )
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, fields_of

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
-from duetime.mcp.resource import Resource
+from duetime.mcp.definitions import Resource
 from duetime.service.owner_limits import Shares
 from duetime.service.services import Call
 

@@ -1,8 +1,12 @@
-"""The application as commands use it. `cli.main` registers how it is built: commands lie in a lower layer."""
+"""The application as commands use it, and the checks of `duetime doctor`.
+
+`cli.main` registers how the application is built: commands lie in a lower layer.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from duetime.engine.clock import Clock
@@ -47,3 +51,12 @@ def build(settings: Settings, *, tasks: bool, must_exist: bool) -> Application:
     """Build the application with the function that was registered."""
     [builder] = _builders
     return builder(settings, tasks=tasks, must_exist=must_exist)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check of `duetime doctor`."""
+
+    status: Literal["ok", "warn", "fail"]
+    subject: str
+    message: str

@@ -11,7 +11,7 @@ import pytest
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.store_interfaces import Remote
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, real_topic
-from duetime.mcp.upcoming import list_upcoming
+from duetime.mcp.catalog import list_upcoming
 from tests.support.backends import Backend, kept_at_qstash, kept_here
 from tests.support.notifying import Agent
 

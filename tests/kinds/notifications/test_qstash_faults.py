@@ -23,7 +23,7 @@ from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.client import Account
 from duetime.kinds.notifications.qstash.service import LARGEST_ANSWER, QStashNotifications
-from duetime.mcp.upcoming import list_upcoming
+from duetime.mcp.catalog import list_upcoming
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from duetime.testing import SettableClock
 from tests.support.cli import Answer, Cli

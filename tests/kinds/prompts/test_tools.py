@@ -18,7 +18,7 @@ from duetime.engine.policy.rows import Writes
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.prompts.kind import WAITS
-from duetime.mcp.tool import ToolProblem
+from duetime.mcp.definitions import ToolProblem
 from tests.support.agent import TOOLS, Agent
 from tests.support.stage import PACIFIC, Stage
 

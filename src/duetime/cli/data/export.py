@@ -22,7 +22,7 @@ from duetime.service.services import OPERATOR
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
-from duetime.terminal.schedules.lookup import PAGE
+from duetime.terminal.schedules.kind_view import PAGE
 from duetime.terminal.typer_ext import PlainCommand, single
 
 commands = single()

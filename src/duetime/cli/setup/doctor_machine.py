@@ -15,7 +15,7 @@ from duetime.kinds.jobs.builtin import TASKS, fetch_task
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, default_registry
 from duetime.settings import Settings, local_zone
-from duetime.terminal.checks import Check
+from duetime.terminal.application import Check
 from duetime.terminal.context import program, store_file
 from duetime.terminal.output import clean
 

@@ -21,7 +21,7 @@ from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import is_alive
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
-from duetime.terminal.checks import Check
+from duetime.terminal.application import Check
 from duetime.terminal.context import program
 from duetime.terminal.output import clean, plural, relative, span
 

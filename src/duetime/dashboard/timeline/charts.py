@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from duetime.dashboard.filters import local_time
-from duetime.dashboard.kind_styles import count_of, in_order, kind_class
+from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
 from duetime.dashboard.timeline.axis import Window
 from duetime.dashboard.timeline.bins import Density, Row
 from duetime.engine.clock import Instant

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from duetime.dashboard.kind_styles import in_order, kind_class, plural_of
+from duetime.dashboard.filters import in_order, kind_class, plural_of
 from duetime.dashboard.queries import ReadLimits, occurrences_in
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window

@@ -15,8 +15,7 @@ from duetime.service.errors import Refused, refuse
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.change import add_change_commands
-from duetime.terminal.schedules.create import add_schedule, edit_schedule
+from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands

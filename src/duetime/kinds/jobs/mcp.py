@@ -9,7 +9,18 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.kind import JobKind
-from duetime.mcp.resource import Resource
+from duetime.mcp.definitions import (
+    Arguments,
+    Reply,
+    Resource,
+    Tool,
+    error_result,
+    errors_as_results,
+    number,
+    object_schema,
+    result_schema,
+    text,
+)
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, POLICY, TRIGGER_CONFIG, TRIGGER_TYPE, ZONE, zone_of
 from duetime.mcp.standard_tools import (
     CREATED,
@@ -20,17 +31,6 @@ from duetime.mcp.standard_tools import (
     list_schedules,
     summary,
     summary_schema,
-)
-from duetime.mcp.tool import (
-    Arguments,
-    Reply,
-    Tool,
-    error_result,
-    errors_as_results,
-    number,
-    object_schema,
-    result_schema,
-    text,
 )
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call

@@ -22,7 +22,7 @@ from duetime.kinds.notifications.service import NotificationService
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX, QSTASH
-from duetime.terminal.checks import Check
+from duetime.terminal.application import Check
 from duetime.terminal.output import clean
 
 log = logging.getLogger("duetime.delivery")

@@ -27,8 +27,7 @@ from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, given_text, opened, print_warnings
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules.change import add_change_commands
-from duetime.terminal.schedules.create import add_schedule, edit_schedule, time_notes
+from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule, time_notes
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.options import Key, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands

@@ -28,8 +28,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Db, Json, again, given_text, opened
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules.change import add_change_commands
-from duetime.terminal.schedules.create import add_schedule, edit_schedule
+from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
 from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands

@@ -20,8 +20,7 @@ from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import KindView
-from duetime.terminal.schedules.lookup import PAGE, found_here
+from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here
 from duetime.terminal.schedules.tables import print_runs, print_schedule, print_schedules
 from duetime.terminal.typer_ext import PlainCommand
 

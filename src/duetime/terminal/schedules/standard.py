@@ -13,8 +13,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, fields_of
 from duetime.terminal.context import Db, Json, opened, value_of
-from duetime.terminal.schedules.change import add_change_commands
-from duetime.terminal.schedules.create import add_schedule, edit_schedule
+from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands

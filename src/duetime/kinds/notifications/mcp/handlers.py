@@ -23,8 +23,8 @@ from duetime.kinds.notifications.service import (
     Recurring,
     Sent,
 )
+from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import policy_of, with_warnings, zone_of
-from duetime.mcp.tool import Arguments, Reply, ToolProblem
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call

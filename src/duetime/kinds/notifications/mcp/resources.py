@@ -14,8 +14,7 @@ from duetime.engine.policy.options import is_topic
 from duetime.engine.result import Err
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
-from duetime.mcp.prompts import Recipe, quoted
-from duetime.mcp.resource import Resource
+from duetime.mcp.definitions import Recipe, Resource, quoted
 from duetime.service.services import Call
 
 EXAMPLES = {

@@ -6,9 +6,9 @@ from typing import Any
 
 from duetime.engine.policy.options import TOPIC as TOPIC_PATTERN
 from duetime.kinds.notifications.delivery import ATTEMPTS
+from duetime.mcp.definitions import Schema, number, text
 from duetime.mcp.schemas import KEY, POLICY
 from duetime.mcp.schemas import WARNINGS as ANY_WARNINGS
-from duetime.mcp.tool import Schema, number, text
 
 MESSAGE = text("The notification's text, as the person will read it.")
 TOPIC = text(

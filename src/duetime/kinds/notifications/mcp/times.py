@@ -12,8 +12,8 @@ from duetime.engine.times.grammar import ClockWords, read_clock, read_iso
 from duetime.engine.times.phrases import place
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.triggers import known_zone
+from duetime.mcp.definitions import Arguments, ToolProblem
 from duetime.mcp.schemas import zone_of
-from duetime.mcp.tool import Arguments, ToolProblem
 from duetime.service.services import Call
 
 _WAYS = ("datetime", "time", "delay")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from duetime.kinds.notifications.mcp import handlers, text
+from duetime.mcp.definitions import Tool, object_schema, result_schema
 from duetime.mcp.schemas import ZONE
-from duetime.mcp.tool import Tool, object_schema, result_schema
 
 _MADE = ("success",)
 _CHANGED = ("success", "schedule_id")

@@ -15,8 +15,8 @@ from duetime.kinds.prompts.mcp.text import (
     refusing,
     shown,
 )
+from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import zone_of
-from duetime.mcp.tool import Arguments, Reply
 from duetime.service.handover import is_own_run
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call

@@ -9,7 +9,7 @@ from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import KIND
-from duetime.mcp.resource import Resource
+from duetime.mcp.definitions import Resource
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 

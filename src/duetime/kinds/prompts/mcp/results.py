@@ -23,8 +23,8 @@ from duetime.kinds.prompts.mcp.text import (
     refusing,
     shown,
 )
+from duetime.mcp.definitions import Arguments, Reply, Tool, number, object_schema, result_schema
 from duetime.mcp.schemas import ERROR, ZONE, zone_of
-from duetime.mcp.tool import Arguments, Reply, Tool, number, object_schema, result_schema
 from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
 from duetime.service.services import Call

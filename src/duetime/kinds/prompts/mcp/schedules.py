@@ -32,8 +32,8 @@ from duetime.kinds.prompts.mcp.text import (
     task_view,
 )
 from duetime.kinds.prompts.mcp.times import When, past, range_in, read_ahead, rule_in, trigger_in
+from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, policy_of, with_owner, zone_of
-from duetime.mcp.tool import Arguments, Reply
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 

@@ -14,7 +14,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local
 from duetime.engine.triggers import describe, trigger_from_json
-from duetime.mcp.tool import Arguments, Reply, Schema, ToolProblem, number
+from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, number
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.masking import masked
 from duetime.service.presenters import instant_view

@@ -10,7 +10,7 @@ from duetime.engine.times import LONGEST_DURATION, ReadTime, format_local, iso_l
 from duetime.engine.times.grammar import read_relative
 from duetime.engine.times.phrases import midnight_note
 from duetime.kinds.prompts.mcp.text import Refusal, error
-from duetime.mcp.tool import Arguments
+from duetime.mcp.definitions import Arguments
 
 RULES = ("at", "cron", "rrule", "every")
 SOON = "in 1 second"

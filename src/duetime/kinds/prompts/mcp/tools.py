@@ -6,8 +6,8 @@ from duetime.kinds.prompts.mcp.inbox import finish_prompt, is_finish_early, take
 from duetime.kinds.prompts.mcp.results import RESULT_TOOL
 from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
+from duetime.mcp.definitions import Schema, Tool, number, object_schema, result_schema, text
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
-from duetime.mcp.tool import Schema, Tool, number, object_schema, result_schema, text
 
 AT = (
     "When: 2026-02-10T15:00, '2026-02-10 3:00 PM', 'Feb 10, 2026 3:00 PM', '15:30', 'in 2 hours', 'tomorrow 9am'; "

@@ -1,15 +1,17 @@
-"""`Tool`: its description, schemas, hints and function; and helpers that build schemas."""
+"""What a kind offers to MCP clients: tools, resources and prompts; and helpers that build schemas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.result import Err
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.services import Call
+from duetime.service.text import listed
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
@@ -90,3 +92,71 @@ def optional(schema: Schema) -> Schema:
     """Allow null, which means the same as an absent value."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     return schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource. `uri` may contain one placeholder `{name}`, whose unquoted value is passed to `read` and `digest`."""
+
+    uri: str
+    title: str
+    description: str
+    read: Callable[[Call, str], dict[str, Any] | None]
+    """Returns None if the resource does not exist or belongs to another owner."""
+    digest: Callable[[Call, str], object] | None = None
+    """Returns a cheap value that differs whenever the content may have changed; None if the content never changes."""
+
+    @property
+    def is_template(self) -> bool:
+        return "{" in self.uri
+
+    def match(self, uri: str) -> str | None:
+        """Return the value of the placeholder (empty if there is none), or None if the URI is of another resource."""
+        if not self.is_template:
+            return "" if uri == self.uri else None
+        before, _, rest = self.uri.partition("{")
+        after = rest.partition("}")[2]
+        inside = uri[len(before) : len(uri) - len(after)]
+        fits = uri.startswith(before) and uri.endswith(after) and inside and "/" not in inside
+        return unquote(inside) if fits else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An MCP prompt, a ready-made request for users; the name keeps it apart from other meanings of the word."""
+
+    name: str
+    title: str
+    description: str
+    arguments: Mapping[str, str]
+    text: Callable[[Mapping[str, str]], str]
+
+
+def quoted(arguments: Mapping[str, str], name: str, otherwise: str = "ask me.") -> str:
+    """Wrap user input in a tag, so that it is data within the prompt and not part of its wording."""
+    value = arguments.get(name, "").strip()
+    return f"\n\n<{name}>\n{value}\n</{name}>\n\n" if value else f" {otherwise} "
+
+
+def general_recipes(tools: Sequence[Tool]) -> list[Recipe]:
+    """Return the prompts about the schedules of all kinds."""
+    lists = listed([tool.name for tool in tools if tool.lists_schedules])
+    return [
+        Recipe(
+            "what_is_scheduled",
+            "What is scheduled?",
+            "Everything that fires next.",
+            {},
+            lambda _: "Call list_upcoming and tell me in local time what fires next, by day. Say so if nothing does.",
+        ),
+        Recipe(
+            "stop_this",
+            "Stop something",
+            "Find a schedule and cancel it.",
+            {"what": "What should stop."},
+            lambda given: (
+                f"Find what I mean with {lists}:{quoted(given, 'what')}"
+                "Show me the one that you found and ask before you cancel or delete it."
+            ),
+        ),
+    ]
