@@ -89,12 +89,11 @@ class Line:
     def put(self, items: Sequence[ClaimedRun]) -> None:
         self.items += items
 
-    def take_back(self) -> list[ClaimedRun]:
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
+        if before is not None and self.items and self.items[0].since >= before:
+            return []
         items, self.items = self.items, []
         return items
-
-    def take_stalled(self, before: float) -> list[ClaimedRun]:
-        return self.take_back() if self.items and self.items[0].since < before else []
 
     def head(self) -> ClaimedRun | None:
         return self.items[0] if self.items else None

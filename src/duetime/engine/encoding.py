@@ -37,12 +37,22 @@ def encode_whole(value: Any) -> str:
     """Return JSON text for any value at all; what JSON cannot represent becomes its `repr`."""
     with suppress(Exception):  # not JSON, circular, or with methods that raise: cleaned below
         text = _encoder.encode(value)
-        if _is_clean(text) and not _is_deep(text, value):
+        storable = "\\u0000" not in text and (text.isascii() or is_text(text))
+        if storable and not _is_deep(text, value):
             return text
     try:
         return _encoder.encode(_Cleaner().clean(value, 0))
     except Exception:  # a custom container that cannot even be iterated
         return _encoder.encode(_described(value))
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text holds; None if it holds anything else or cannot be read."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def is_text(value: str) -> bool:
@@ -68,18 +78,6 @@ def error_text(error: BaseException) -> str:
 def shorten_error(text: str) -> str:
     cut = clean_text(text[: ERROR_LIMIT + 1])  # the message may be huge: process only the part that is kept
     return cut if len(cut) <= ERROR_LIMIT else cut[: ERROR_LIMIT - 3] + "..."
-
-
-def _is_clean(text: str) -> bool:
-    if "\\u0000" in text:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_deep(text: str, value: Any) -> bool:
@@ -124,8 +122,8 @@ class _Cleaner:
             return value
         if isinstance(value, str):
             return clean_text(str.__str__(value))
-        if isinstance(value, int):
-            return _number(value)
+        if isinstance(value, int):  # Python refuses to write integers of more than 4,300 digits in decimal
+            return int(value) if int.bit_length(value) <= 4096 else clean_text(hex(value)[:LIMIT])
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else float.__repr__(value)
         if isinstance(value, dict | list | tuple):
@@ -154,11 +152,6 @@ class _Cleaner:
         if key is None or isinstance(key, bool):
             return json.dumps(key)
         return _described(key)
-
-
-def _number(value: int) -> int | str:
-    # Python refuses to write integers of more than 4,300 digits in decimal.
-    return int(value) if int.bit_length(value) <= 4096 else clean_text(hex(value)[:LIMIT])
 
 
 def _described(value: Any) -> str:

@@ -51,12 +51,14 @@ def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
     waiting = [head for head in heads if turns.left_for(head.owner) > 0]
     if not waiting or limit <= 0:
         return {}
-    part = max(1, limit // len(waiting))
-    dealt: dict[str, int] = {}
-    for head in _in_turn(waiting, turns.cursor)[:limit]:
-        dealt[head.owner] = min(part, turns.left_for(head.owner))
-    if turns.cursor is not None:
-        turns.cursor.owner = list(dealt)[-1]
+    cursor, part = turns.cursor, max(1, limit // len(waiting))
+    if cursor is None:
+        waiting.sort(key=lambda head: head.at)
+    else:
+        waiting.sort(key=lambda head: (head.owner <= cursor.owner, head.owner))
+    dealt = {head.owner: min(part, turns.left_for(head.owner)) for head in waiting[:limit]}
+    if cursor is not None:
+        cursor.owner = list(dealt)[-1]
     return dealt
 
 
@@ -69,9 +71,3 @@ def deal_rest(heads: Sequence[Head], limit: int, turns: Turns, dealt: Mapping[st
             rest[head.owner] = number
             limit -= number
     return rest
-
-
-def _in_turn(heads: Sequence[Head], cursor: Cursor | None) -> list[Head]:
-    if cursor is None:
-        return sorted(heads, key=lambda head: head.at)
-    return sorted(heads, key=lambda head: (head.owner <= cursor.owner, head.owner))

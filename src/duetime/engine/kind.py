@@ -77,10 +77,6 @@ class Caller(NamedTuple):
     request of the newer protocol is its own session; without tokens (stdio, CLI, Python) all callers are one."""
 
 
-def _any(_policy: Policy) -> None:
-    """Accept every policy, as most payloads do."""
-
-
 class Prepared(NamedTuple):
     """A validated payload, and the subject that its schedule is filed under (a task, a topic, an agent)."""
 
@@ -88,8 +84,8 @@ class Prepared(NamedTuple):
     subject: str
     policy: Mapping[str, Any] = MappingProxyType({})
     """Policy defaults that follow from this payload."""
-    agree: Callable[[Policy], None] = _any
-    """Raises InvalidInput if a policy would make the payload pointless."""
+    agree: Callable[[Policy], None] = lambda policy: None
+    """Raises InvalidInput if a policy would make the payload pointless; most payloads accept every policy."""
 
 
 @dataclass(slots=True)

@@ -241,7 +241,8 @@ def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
         so_far = used.get(cap.subject, NOTHING)
         for name, limit, count in zip(Used._fields, cap.limit, so_far, strict=True):
             if limit and count >= limit:
-                return f"{_amount(name, limit)} a day for {cap.words}"
+                amount = f"${limit / MICRO:g}" if name == "micros" else f"{limit} {name}"
+                return f"{amount} a day for {cap.words}"
     return None
 
 
@@ -250,7 +251,3 @@ def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:
     tokens = [cap.limit.tokens - used.get(cap.subject, NOTHING).tokens for cap in caps if cap.limit.tokens]
     micros = [cap.limit.micros - used.get(cap.subject, NOTHING).micros for cap in caps if cap.limit.micros]
     return Left(min(tokens, default=None), min(micros, default=None))
-
-
-def _amount(name: str, limit: int) -> str:
-    return f"${limit / MICRO:g}" if name == "micros" else f"{limit} {name}"

@@ -85,9 +85,6 @@ def remember_secrets(values: Iterable[str]) -> None:
     _known.update(value for value in values if len(value) >= SHORTEST)
 
 
-# -- finding credentials in a payload ---------------------------------------------------------------------------------
-
-
 def secrets_in(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     """Yield every value under the name of a credential, and every credential within a text."""
     if depth > DEEPEST:
@@ -137,23 +134,16 @@ def secrets_of(payload: str) -> list[str]:
         return []
 
 
-# -- redacting texts and outcomes -------------------------------------------------------------------------------------
-
-
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text without these values, however it encodes them, and without what looks like a credential."""
     given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
     for value in sorted({*given, *_known}, key=len, reverse=True):  # the longest first: one may be part of another
         if value in text:
             text = text.replace(value, MASK)
-        for form in _forms(value):
+        for form in (repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote(value), unquote(value)):
             if form != value:
                 text = text.replace(form, MASK)
     return masked_by_pattern(text)
-
-
-def _forms(value: str) -> tuple[str, ...]:
-    return repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote(value), unquote(value)
 
 
 def redacted_trace(error: BaseException, payload: str) -> str:

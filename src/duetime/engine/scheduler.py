@@ -35,13 +35,7 @@ NO_RUN = Err("not_found", "there is no such run")
 
 class Scheduler(Queries):
     def __init__(
-        self,
-        store: Store,
-        kinds: Mapping[str, Kind],
-        clock: Clock,
-        *,
-        zone: str = "UTC",
-        limits: Limits | None = None,
+        self, store: Store, kinds: Mapping[str, Kind], clock: Clock, *, zone: str = "UTC", limits: Limits | None = None
     ) -> None:
         super().__init__(store, kinds, clock, zone)
         self.drafter = Drafter(kinds, zone, limits or Limits())
@@ -76,14 +70,11 @@ class Scheduler(Queries):
         known = self._made_by_keys(caller, news)
         if known is not None:
             return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
-        drafts = self.drafts(caller, news)
-        if isinstance(drafts, Err):
-            return drafts
-        created = self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
+        created = self.create_unless_known(caller, news)
         if isinstance(created, Err):
             return created
-        for draft, (schedule, _) in zip(drafts.value, created.value, strict=True):
-            if schedule.definition.fingerprint != draft.definition.fingerprint:
+        for new, (schedule, fresh) in zip(news, created.value, strict=True):
+            if not fresh and schedule.definition.fingerprint != fingerprint(new):
                 return KEY_REUSED
         return created
 
@@ -91,23 +82,18 @@ class Scheduler(Queries):
     def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
         """Create schedules; a known key returns what it created, whatever is asked for now. `fresh` tells which."""
         drafts = self.drafts(caller, news)
-        return (
-            drafts
-            if isinstance(drafts, Err)
-            else self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
-        )
+        if isinstance(drafts, Err):
+            return drafts
+        return self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
 
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
         """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
         now = self.clock.now()
-        if caller.depth > self.limits.depth and any(self._counts_depth(new.kind) for new in news):
+        counts = any(new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news)
+        if caller.depth > self.limits.depth and counts:
             return self._too_deep(caller, now)
         return Ok([self.drafter.draft(caller, new, now) for new in news])
-
-    def _counts_depth(self, kind: str) -> bool:
-        found = self.kinds.get(kind)
-        return found is None or found.counts_depth
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
         """Refuse a run that schedules too deep, and alert the owner: once a day, however often it is tried."""
@@ -196,20 +182,13 @@ class Scheduler(Queries):
         if schedule is None:
             return NOT_FOUND
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
-        full = self._add_bytes(schedule, patch.payload)
-        if full is not None:
-            return full
-        return self._change(caller, public_id, kind, lambda change: policy_changes.edit(change, patch), sets_off=True)
-
-    def _add_bytes(self, schedule: Schedule, payload: str | None) -> Err | None:
-        """Count the bytes that an edit adds; return an error if the owner's limit is reached."""
-        before = schedule.definition
+        before, payload = schedule.definition, patch.payload
         more = 0 if payload is None else len(payload.encode()) - len(before.payload.encode())
         for owner, limit in self._most_bytes(before.owner).items() if more > 0 else ():
             added = self.store.add_bytes(owner, more, limit, self.clock.now())
             if isinstance(added, Err):
                 return added
-        return None
+        return self._change(caller, public_id, kind, lambda change: policy_changes.edit(change, patch), sets_off=True)
 
     @expected
     def retry(self, caller: Caller, run_id: int) -> Result[Run]:

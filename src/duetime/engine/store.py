@@ -185,11 +185,7 @@ class Store(Remotes, Revocations, Figures, Protocol):
         """* Insert a worker's row. Its id is never reused."""
 
     def beat(
-        self,
-        worker: WorkerId,
-        now: Instant,
-        reports: Mapping[RunId, str],
-        not_begun: Sequence[RunId] | None = None,
+        self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: Sequence[RunId] | None = None
     ) -> Beat:
         """* Record a heartbeat, and which of the worker's runs have not begun; None if that is unknown. Raises
         WorkerGone if others declared the worker dead."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
-from duetime.engine.encoding import is_text
+from duetime.engine.encoding import is_text, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.model import Definition, Schedule, ScheduleId
@@ -227,7 +227,8 @@ class Drafter:
             trigger = trigger_to_json(self._trigger(changes.trigger_type, changes.trigger_config or {}, zone, now))
         if asked is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
-            policy = policy_to_json(self._changed_policy(usual, _readable(definition.policy), asked))
+            stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it
+            policy = policy_to_json(self._changed_policy(usual, stored, asked))
         if prepared is not None:
             prepared.agree(policy_for_ending(policy or definition.policy))
         _check_edited(definition, policy, trigger)
@@ -241,7 +242,7 @@ class Drafter:
     def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
         """Return the stored payload, prepared; None if it would no longer be accepted."""
         try:
-            return self._kind(definition.kind).prepare(_readable(definition.payload), caller)
+            return self._kind(definition.kind).prepare(json_object(definition.payload) or {}, caller)
         except InvalidInput:
             return None
 
@@ -260,17 +261,8 @@ def _check_edited(definition: Definition, policy: str | None, trigger: str | Non
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy changes that a new payload implies: where it differs from what the old one `said`. Options that
     the old one left open and somebody chose since stay."""
-    chosen = _readable(definition.policy).keys() - said.keys()
+    chosen = (json_object(definition.policy) or {}).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
-
-
-def _readable(stored: str) -> dict[str, Any]:
-    """Return the stored object; {} if somebody corrupted it in the database, because an edit is how to repair that."""
-    try:
-        value = json.loads(stored)
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {}
 
 
 def _moved(trigger: str, to: Instant) -> str | None:

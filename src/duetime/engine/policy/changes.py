@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, NamedTuple, ParamSpec
 
 from duetime.engine.clock import Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import (
     LIVE,
@@ -132,13 +133,11 @@ def _account(writes: Writes, change: Change, reason: str) -> Progress:
     definition, progress = change.schedule
     if progress.next is None or progress.next > change.now:
         return progress
+    taken = change.reader.taken_since(definition.id, progress.next)
     try:
-        trigger = trigger_from_json(definition.trigger)
-        span: Span | None = missed_span(definition.trigger, progress.next, change.now)
-        taken = change.reader.taken_since(definition.id, progress.next)
-        span = span_without(span, trigger, taken) if span is not None and taken else span
+        missed = missed_span(definition.trigger, progress.next, change.now)
+        span = span_without(missed, trigger_from_json(definition.trigger), taken) if taken else missed
     except InvalidInput:  # an unreadable trigger tells no more than this one occurrence
-        taken = change.reader.taken_since(definition.id, progress.next)
         span = None if progress.next in taken else Span(progress.next, progress.next, -1)
     if span is None:
         return progress._replace(through=progress.next)
@@ -150,8 +149,7 @@ def _enqueue(writes: Writes, change: Change, definition: Definition, progress: P
     """Enqueue all that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
     policy = policy_from_json(definition.policy)
     if progress.next is not None:
-        trigger = trigger_from_json(definition.trigger)
-        writes.due_new.append(trigger_entry(definition, policy, trigger, progress.next))
+        writes.due_new.append(trigger_entry(definition, policy, progress.next))
     if progress.active and runs:
         for run in change.reader.live_runs(definition.id):
             if run.status == RunStatus.PENDING:
@@ -184,20 +182,12 @@ def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
-    kept = _parts(definition.payload, remembered) if remembered else NO_PAYLOAD
+    kept, payload = NO_PAYLOAD, json_object(definition.payload) if remembered else None
+    if payload is not None:  # an unreadable schedule must be deletable too
+        kept = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
     tombstone = definition._replace(payload=kept, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now))
     return done(writes)
-
-
-def _parts(payload: str, names: Sequence[str]) -> str:
-    try:
-        given = json.loads(payload)
-    except (ValueError, RecursionError):  # an unreadable schedule must be deletable too
-        given = None
-    if not isinstance(given, dict):
-        return NO_PAYLOAD
-    return json.dumps({name: given[name] for name in names if name in given}, ensure_ascii=False)
 
 
 def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
@@ -379,12 +369,11 @@ def rewind(change: Change) -> Decision:
     definition, progress = change.schedule
     if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
         return done(Writes())
-    trigger = trigger_from_json(definition.trigger)
     following = next_instant(definition.trigger, change.now)
     progress = progress._replace(through=None, gap=None)  # an open range cannot continue at an earlier instant
     writes = Writes()
     if following is not None and progress.next is not None:
-        entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, following)
+        entry = trigger_entry(definition, policy_from_json(definition.policy), following)
         writes.due_gone.append(entry)
         writes.due_new.append(entry)
         progress = progress._replace(next=following)

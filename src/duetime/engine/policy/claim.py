@@ -60,12 +60,8 @@ class Question(NamedTuple):
     held: int
 
 
-class Answer(NamedTuple):
-    question: Question
-    found: Found | InvalidInput
-
-
-Answers = dict[ScheduleId, Answer]
+Answers = dict[Question, Found | InvalidInput]
+"""What was found, or what is wrong with the trigger. If the schedule changed since, the question is another one."""
 
 
 def occurrences(trigger: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant) -> Found:
@@ -75,16 +71,6 @@ def occurrences(trigger: str, policy: Policy, due: Instant, through: Instant | N
     return find(trigger, policy, due, now, held)
 
 
-def found_before(question: Question, answers: Answers) -> Found | None:
-    """Return the answer found earlier, unless the schedule changed since; raise what is wrong with its trigger."""
-    answer = answers.get(question.schedule)
-    if answer is None or answer.question != question:
-        return None
-    if isinstance(answer.found, InvalidInput):
-        raise answer.found
-    return answer.found
-
-
 def evaluate(questions: Sequence[Question], now: Instant) -> Answers:
     """Answer at least one question, and more within one round. The next exchange asks again for the rest."""
     answers: Answers = {}
@@ -92,20 +78,13 @@ def evaluate(questions: Sequence[Question], now: Instant) -> Answers:
         for question in questions:
             if taken.used > ROUND_STEPS:
                 break
-            answers[question.schedule] = Answer(question, _evaluated(question, now))
+            _, _, trigger, policy, due, through, held = question
+            try:
+                with step_budget(EVALUATION_STEPS):
+                    answers[question] = occurrences(trigger, policy_from_json(policy), due, through, held, now)
+            except InvalidInput as error:
+                answers[question] = error
     return answers
-
-
-def _evaluated(question: Question, now: Instant) -> Found | InvalidInput:
-    try:
-        with step_budget(EVALUATION_STEPS):
-            policy = policy_from_json(question.policy)
-            return occurrences(question.trigger, policy, question.due, question.through, question.held, now)
-    except InvalidInput as error:
-        return error
-
-
-__all__ = ["LEAD", "Claim", "ClaimPlan", "Entry", "mark_broken", "plan_claims"]
 
 
 # Bound once: looking up an enum member costs as much as a call, and every claim comes here.
@@ -184,10 +163,13 @@ def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | N
             mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
             continue
         plan.writes.due_gone.append(entry.due)
-        if entry.due.run != NO_RUN:
-            _claim_run(plan, entry, policy)
-        elif found is not None:
-            _advance(plan, entry, policy, found, progress)
+        if entry.due.run == NO_RUN:
+            if found is not None:
+                _advance(plan, entry, policy, found, progress)
+        elif entry.run is not None and entry.run.status == RunStatus.PENDING:  # retried, returned or started manually
+            _start_pending(plan, entry, entry.run)
+        elif entry.run is not None and entry.run.status == RunStatus.WAITING:
+            _expire(plan, entry, entry.run, policy)
 
 
 def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
@@ -204,10 +186,12 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
     if entry.due.run != NO_RUN or progress.state != _ACTIVE or progress.next is None:
         return policy, None
     due, text = progress.next, entry.definition.trigger
-    found = found_before(_question(entry, progress), plan.answers) if plan.answers else None
+    found = plan.answers.get(_question(entry, progress)) if plan.answers else None
     if found is None:
-        held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # `_held`, inlined
+        held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # as in `_question`
         found = occurrences(text, policy, due, progress.through, held, plan.now)
+    elif isinstance(found, InvalidInput):
+        raise found
     taken = plan.taken.get(progress.schedule)
     return policy, without(found, trigger_from_json(text), taken) if taken else found
 
@@ -215,17 +199,12 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
 def _question(entry: Entry, progress: Progress) -> Question:
     definition, due = entry.definition, progress.next
     assert due is not None
-    held = _held(entry, progress, due)
+    # How long the entry was delayed on purpose. One that was left in the queue until its instant, because its schedule
+    # is busy, is decided a moment later, which is not lateness either.
+    held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)
     return Question(
         definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held
     )
-
-
-def _held(entry: Entry, progress: Progress, due: Instant) -> int:
-    """Return how long an entry was delayed on purpose. One that was left in the queue until its instant, because its
-    schedule is busy, is decided a moment later, which is not lateness either."""
-    waited = LEAD if progress.active or progress.queued else 0
-    return entry.due.at - due + waited
 
 
 def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
@@ -237,7 +216,10 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
     if policy.max_runs is not None:
         run = run[: max(0, policy.max_runs - progress.run_count)]
     if found.missed is not None:
-        progress = _miss(plan, definition, found.missed, progress)
+        reason = "its time passed while no worker could run it"
+        missed = span_run(plan.new_id(), definition, found.missed, RunStatus.MISSED, reason, plan.now)
+        plan.writes.new_runs.append(missed)
+        progress = progress._replace(last_status=RunStatus.MISSED, gap=None)
     for due in run:
         progress = _admit(plan, entry, policy, due, progress, before)
     if policy.max_runs is not None and progress.run_count >= policy.max_runs:
@@ -245,8 +227,7 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
     progress = ended(progress._replace(next=following, through=found.through))
     plan.writes.progress[definition.id] = progress
     if following is not None:
-        trigger = trigger_from_json(definition.trigger)
-        plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
+        plan.writes.due_new.append(trigger_entry(definition, policy, following))
 
 
 def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
@@ -258,8 +239,7 @@ def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, be
         1, 0, None, before.last_status, before.last_run, before.last_error, before.failures, None,
     )  # fmt: skip
     if following is not None:
-        trigger = trigger_from_json(definition.trigger)
-        plan.writes.due_new.append(trigger_entry(definition, policy, trigger, following))
+        plan.writes.due_new.append(trigger_entry(definition, policy, following))
 
 
 def _admit(
@@ -269,14 +249,24 @@ def _admit(
     if progress.queued == 0 and progress.active == 0:
         return _start(plan, entry, due, progress)
     if policy.overlap == Overlap.ALLOW and before.queued == 0:
-        first = progress.run_count == before.run_count
-        return _start(plan, entry, due, progress) if first else _enter(plan, entry, policy, due, progress)
+        if progress.run_count == before.run_count:
+            return _start(plan, entry, due, progress)
+        # One entry starts one run, so that a worker gets no more than it asked for.
+        run = new_run(plan.new_id(), entry.definition, due, RunStatus.PENDING)
+        plan.writes.new_runs.append(run)
+        plan.writes.due_new.append(run_entry(entry.definition, policy, run, plan.now))
+        return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
     may_queue = policy.overlap != Overlap.SKIP or before.active == 0
     if may_queue and progress.queued < policy.queue_limit:
         plan.writes.new_runs.append(new_run(plan.new_id(), entry.definition, due, RunStatus.QUEUED))
         return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1)
+    if progress.gap is not None:  # consecutive skips share a row: a fast trigger must not flood the history
+        plan.writes.extensions.append(Extension(progress.gap, due, 1))
+        return progress
     reason = "the line of waiting runs is full" if may_queue else "an earlier run was still active"
-    return _skip(plan, entry.definition, due, progress, reason)
+    run = span_run(plan.new_id(), entry.definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
+    plan.writes.new_runs.append(run)
+    return progress._replace(gap=run.id)
 
 
 def _claim_new_run(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
@@ -289,42 +279,6 @@ def _claim_new_run(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
 def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
     _claim_new_run(plan, entry, due)
     return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None, note=None)
-
-
-def _enter(plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress) -> Progress:
-    """Enqueue a further run: one entry starts one run, so that a worker gets no more than it asked for."""
-    run = new_run(plan.new_id(), entry.definition, due, RunStatus.PENDING)
-    plan.writes.new_runs.append(run)
-    plan.writes.due_new.append(run_entry(entry.definition, policy, run, plan.now))
-    return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None)
-
-
-def _skip(plan: ClaimPlan, definition: Definition, due: Instant, progress: Progress, reason: str) -> Progress:
-    """Skip an occurrence. Consecutive skips share a row, lest a fast trigger behind a slow run flood the history."""
-    if progress.gap is not None:
-        plan.writes.extensions.append(Extension(progress.gap, due, 1))
-        return progress
-    run = span_run(plan.new_id(), definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
-    plan.writes.new_runs.append(run)
-    return progress._replace(gap=run.id)
-
-
-def _miss(plan: ClaimPlan, definition: Definition, missed: Span, progress: Progress) -> Progress:
-    reason = "its time passed while no worker could run it"
-    run = span_run(plan.new_id(), definition, missed, RunStatus.MISSED, reason, plan.now)
-    plan.writes.new_runs.append(run)
-    return progress._replace(last_status=RunStatus.MISSED, gap=None)
-
-
-def _claim_run(plan: ClaimPlan, entry: Entry, policy: Policy) -> None:
-    """Claim an existing run: a retry, a returned one, one started manually, or a waiting one whose time is up."""
-    run = entry.run
-    if run is None:
-        return
-    if run.status == RunStatus.PENDING:
-        _start_pending(plan, entry, run)
-    elif run.status == RunStatus.WAITING:
-        _expire(plan, entry, run, policy)
 
 
 def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:

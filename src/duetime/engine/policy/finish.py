@@ -6,7 +6,8 @@ from typing import NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
-from duetime.engine.policy.follow_ups import alert, failing, follow_ups, is_failing
+from duetime.engine.outcome import Alert
+from duetime.engine.policy.follow_ups import alert, follow_ups
 from duetime.engine.policy.options import Overlap, Policy
 from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry
 
@@ -43,13 +44,14 @@ class HeldRun(NamedTuple):
 def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
     """End a run. `closed` is the run in its final status; it was counted as active until now."""
     progress = writes.progress_of(held.progress)
-    failures, last_error = progress.failures, closed.error
+    failures, last_error, paused = progress.failures, closed.error, False
     if closed.status == _COMPLETED:
         failures, last_error = 0, None
     elif closed.status in _FAILURES:
         failures += 1
+        recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
+        paused = recurs and 0 < policy.pause_after <= failures
     last_run = progress.last_run if closed.started is None else closed.started
-    paused = failures > progress.failures and is_failing(policy, progress, failures)
     progress = Progress(  # `_replace` costs twice as much, and every run ends once
         progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
         progress.run_count, progress.active - 1, progress.queued, progress.gap, closed.status, last_run, last_error,
@@ -71,7 +73,9 @@ def pause_and_tell(
 ) -> Progress:
     """Pause a schedule automatically and alert its owner: nothing more starts until a person resumes it, so a person
     has to know. Sent once, since a paused schedule does not come here again."""
-    writes.follow_ups.append(alert(definition.owner, failing(definition, closed, note), policy.deliver_to))
+    text = f"{definition.public_id} is {note}. The latest error: {closed.error or closed.status}"
+    told = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
+    writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Definition, Progress, Run, RunStatus, ScheduleId, ScheduleState
+from duetime.engine.model import Definition, Run, RunStatus, ScheduleId
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.options import (
     ALERTS,
@@ -47,26 +47,16 @@ class Messenger:
     policy: Mapping[str, Any]
 
 
-def is_failing(policy: Policy, progress: Progress, failures: int) -> bool:
-    """Return whether a recurring schedule has failed so often in a row that its next occurrence should not run."""
-    recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
-    return recurs and 0 < policy.pause_after <= failures
-
-
 def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[FollowUp]:
+    key = f"~run:{run.id}.{run.fence}"  # a run that is retried manually ends again, under another fence
     heard = _HEARD.get(RunStatus(run.status), ())
     if policy.deliver_to is not None and policy.notify_on in heard:
-        went_well = run.status == RunStatus.COMPLETED
-        title, text, tags = _headline(run)[:_LONGEST_NAME], _told(run), (f"run-{run.id}",)
-        yield Message(definition.owner, _key(run), policy.deliver_to, title, text, went_well, tags)
+        went_well, tags = run.status == RunStatus.COMPLETED, (f"run-{run.id}",)
+        title, text = _told(run)
+        yield Message(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, tags)
     for number, callback in enumerate(policy.callbacks):
         if callback.on in heard and not definition.key.startswith(GONE):  # the payload that it would report is not kept
-            yield _callback(definition, run, f"{_key(run)}:{number}", callback, now)
-
-
-def failing(definition: Definition, run: Run, note: str) -> Alert:
-    text = f"{definition.public_id} is {note}. The latest error: {run.error or run.status}"
-    return Alert(f"run:{run.id}.{run.fence}:paused", f"{run.name} is paused", text)
+            yield _callback(definition, run, f"{key}:{number}", callback, now)
 
 
 def alert(owner: str, told: Alert, topic: str | None = None) -> Message:
@@ -86,23 +76,14 @@ def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: 
     return drafts
 
 
-def _key(run: Run) -> str:
-    """Return the key of a run's end. A run that is retried manually ends again, under another fence."""
-    return f"~run:{run.id}.{run.fence}"
-
-
-def _headline(run: Run) -> str:
+def _told(run: Run) -> tuple[str, str]:
+    """Return the title and the text of the message about a run's end."""
     if run.status != RunStatus.COMPLETED:
-        return f"{run.name} failed"
+        return f"{run.name} failed", run.error or f"It ended as {run.status}."
     own = _parsed(run.result)
     title = own.get("title") if isinstance(own, dict) else None
-    return title if isinstance(title, str) else f"{run.name} completed"
-
-
-def _told(run: Run) -> str:
-    if run.status != RunStatus.COMPLETED:
-        return run.error or f"It ended as {run.status}."
-    return result_text(run.result) or "It completed."
+    text = result_text(run.result) or "It completed."
+    return (title if isinstance(title, str) else f"{run.name} completed"), text
 
 
 def result_text(result: str | None) -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 
 # Topics: what a message is filed under, and what its receiver subscribes to.
@@ -115,7 +116,7 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
     for name, value in values.items():
         _check(name, value)
     if "callbacks" in values:
-        values["callbacks"] = _callbacks(values["callbacks"])
+        values["callbacks"] = tuple(_callback(each) for each in values["callbacks"])
     policy = Policy(**values)
     if "notify_on" in values and policy.deliver_to is None:
         raise InvalidInput(field="notify_on", problem="needs deliver_to, the topic to notify")
@@ -141,14 +142,11 @@ def _check(name: str, value: Any) -> None:
             raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
     elif name == "deliver_to":
         checked_topic(value, name)
-    elif name != "callbacks":
+    elif name == "callbacks":
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(field=name, problem="must be a list")
+    else:
         raise InvalidInput(field=name, problem=f"no such policy; there are {', '.join(sorted(_DEFAULTS))}")
-
-
-def _callbacks(given: Any) -> tuple[Callback, ...]:
-    if not isinstance(given, list | tuple):
-        raise InvalidInput(field="callbacks", problem="must be a list")
-    return tuple(_callback(each) for each in given)
 
 
 def _callback(given: Any) -> Callback:
@@ -182,11 +180,8 @@ def policy_to_json(policy: Policy) -> str:
 @lru_cache(maxsize=4096)
 def policy_from_json(text: str) -> Policy:
     """Parse and check a stored policy: one edited in the database must fail here, not in the middle of a decision."""
-    try:
-        stored = json.loads(text)
-    except (ValueError, RecursionError):
-        stored = None
-    if not isinstance(stored, dict):
+    stored = json_object(text)
+    if stored is None:
         raise InvalidInput("the stored policy is not a JSON object", field="policy")
     return make_policy(stored)
 

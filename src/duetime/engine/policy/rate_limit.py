@@ -35,14 +35,12 @@ def hold_back(
     writes = Writes()
     for entry in entries:
         owner = entry.definition.owner
-        if owner not in used or not _starts(entry):
-            admitted.append(entry)
-            continue
-        spent[owner] += 1
-        if spent[owner] <= limit:
-            admitted.append(entry)
-        else:
-            _postpone(writes, entry, limit, Instant(hour_of(now) + HOUR + LEAD))
+        if owner in used and _starts(entry):
+            spent[owner] += 1
+            if spent[owner] > limit:
+                _postpone(writes, entry, limit, Instant(hour_of(now) + HOUR + LEAD))
+                continue
+        admitted.append(entry)
     return admitted, writes
 
 

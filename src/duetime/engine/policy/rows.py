@@ -104,7 +104,8 @@ def earliest_start(definition: Definition, run: Run) -> Instant:
         return run.due
 
 
-def trigger_entry(definition: Definition, policy: Policy, trigger: Trigger, due: Instant) -> DueEntry:
+def trigger_entry(definition: Definition, policy: Policy, due: Instant) -> DueEntry:
+    trigger = trigger_from_json(definition.trigger)
     lane = lane_of(definition.kind, at_most_once=True) if policy.at_most_once else definition.kind
     at = start_of(definition, trigger, due) if trigger.jitter else due
     return DueEntry(lane, at, definition.id, NO_RUN, definition.owner)
@@ -139,9 +140,7 @@ def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, Due
         schedule, definition.owner, definition.kind, ScheduleState.ACTIVE, draft.first, None,
         0, 0, 0, None, None, None, None, 0, None,
     )  # fmt: skip
-    trigger = trigger_from_json(definition.trigger)
-    entry = trigger_entry(definition, policy_from_json(definition.policy), trigger, draft.first)
-    return definition, progress, entry
+    return definition, progress, trigger_entry(definition, policy_from_json(definition.policy), draft.first)
 
 
 def quota_reached(limit: int) -> Err:

@@ -51,12 +51,9 @@ def record_and_claim_in_parts(
     return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
 
 
-Part: TypeAlias = tuple[Sequence[Done], Sequence[ClaimRequest]]
-
-
 def _halves(
     store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest], error: Exception
-) -> list[Part]:
+) -> list[tuple[Sequence[Done], Sequence[ClaimRequest]]]:
     """Return the smaller exchanges to try instead; none if the culprit was set aside."""
     if batch and wants:
         return [(batch, ()), ((), wants)]
@@ -64,7 +61,11 @@ def _halves(
         middle = len(batch) // 2
         return [(batch[:middle], ()), (batch[middle:], ())]
     if batch:
-        return [([_said_instead(batch[0], error)], ())]
+        item, finished = batch[0]
+        if finished.outcome == UNSTORABLE:
+            raise error
+        log.error("the outcome of run %s could not be stored: %s", item.id, error)
+        return [([(item, finished._replace(outcome=UNSTORABLE))], ())]
     if len(wants) > 1:
         return [((), [want._replace(turns=None)]) for want in wants]  # then the lane's first entry is claimed
     if wants[0].limit > 1:
@@ -73,24 +74,12 @@ def _halves(
         return [((), [wants[0]._replace(turns=None)])]
     if wants[0].lead:  # ahead of now, busy schedules are skipped: the lane's first entry may not be the culprit
         return [((), [wants[0]._replace(until=Instant(wants[0].until - wants[0].lead), lead=0)])]
-    _break_first(store, wants[0], now, error)
-    return []
-
-
-def _said_instead(done: Done, error: Exception) -> Done:
-    item, finished = done
-    if finished.outcome == UNSTORABLE:
-        raise error
-    log.error("the outcome of run %s could not be stored: %s", item.id, error)
-    return item, finished._replace(outcome=UNSTORABLE)
-
-
-def _break_first(store: Store, want: ClaimRequest, now: Instant, error: Exception) -> None:
-    entry = store.earliest([want.lane])
+    entry = store.earliest([wants[0].lane])
     if entry is None:
         raise error
     log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
     store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
+    return []
 
 
 def _set_aside(change: Change, reason: str) -> Decision:
@@ -151,8 +140,6 @@ class Suspects:
         if self._workers - present:
             self.start_small()
         self._workers = present
-
-    # -- claiming -----------------------------------------------------------------------------------------------
 
     def capacity(self) -> int:
         """Return how many more suspects may be claimed."""

@@ -130,13 +130,9 @@ class Pool:
             self._waking = True
             self._ready.notify()
 
-    def take_back(self) -> list[ClaimedRun]:
-        """Remove and return all runs that no thread has taken yet."""
-        with self._ready:
-            return self._queue.take_back()
-
-    def take_stalled(self, before: float) -> list[ClaimedRun]:
-        """Remove and return the queued runs of owners and kinds whose first run was claimed before `before`."""
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
+        """Remove and return all runs that no thread has taken yet, or those of owners and kinds whose first queued run
+        was claimed before `before`."""
         with self._ready:
             return self._queue.take_back(before)
 
@@ -182,16 +178,13 @@ class Pool:
             while (drawn := queue.draw()) is None:
                 if self._stopped:
                     return None
-                self._wait()
+                self._idle += 1
+                self._ready.wait()
+                self._idle -= 1
+                self._waking = False
             if queue:
                 self._call_one()
             return drawn
-
-    def _wait(self) -> None:
-        self._idle += 1
-        self._ready.wait()
-        self._idle -= 1
-        self._waking = False
 
 
 class Timed:

@@ -47,28 +47,24 @@ class ClaimedRun:
 def execute_run(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease: Lease | None = None) -> Finished:
     item.begun = True
     started = clock.now()
-    outcome = _outcome(item, kinds, lease)
+    definition, run = item.claim.definition, item.claim.run
+    outcome: Outcome
+    try:
+        outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease))
+    except BaseException as error:  # whatever a task raises must not end the thread that executes it
+        trace = redacted_trace(error, definition.payload)
+        log.error("run %s of %s failed\n%s", item.id, definition.public_id, trace)
+        outcome = Failed(error_text(error))
     if item.stop.is_set():
         outcome = _outcome_after_stop(item, outcome)
     if type(outcome) is not Completed:
-        outcome = redacted_outcome(outcome, item.claim.definition.payload)
-    run = item.claim.run
+        outcome = redacted_outcome(outcome, definition.payload)
     return Finished(run.id, run.fence, outcome, started, clock.now())
 
 
 def give_back(item: ClaimedRun, clock: Clock) -> Finished:
     run = item.claim.run
     return Finished(run.id, run.fence, Returned(), None, clock.now())
-
-
-def _outcome(item: ClaimedRun, kinds: Mapping[str, Kind], lease: Lease | None) -> Outcome:
-    try:
-        kind = kinds[item.claim.definition.kind]
-        return kind.execute(Work(item.claim, item.stop, item.tell, lease))
-    except BaseException as error:  # whatever a task raises must not end the thread that executes it
-        trace = redacted_trace(error, item.claim.definition.payload)
-        log.error("run %s of %s failed\n%s", item.id, item.claim.definition.public_id, trace)
-        return Failed(error_text(error))
 
 
 def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
@@ -83,16 +79,9 @@ def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
         return outcome
     if reason is StopReason.CANCELLED:
         return Cancelled("stopped on request")
-    return _cut_short(item, reason)
-
-
-def _cut_short(item: ClaimedRun, reason: StopReason) -> Outcome:
-    """Return the outcome of an interrupted run: it runs again, as after a crash, or fails if it runs at most once.
-
-    After a lost lease this counts only if nobody has rescued the run; otherwise its fence is stale.
-    """
+    # Interrupted. After a lost lease the outcome counts only if nobody has rescued the run: else its fence is stale.
     if not policy_for_ending(item.claim.definition.policy).at_most_once:
-        return Returned()
+        return Returned()  # it runs again, as after a crash
     cause = "the worker stopped" if reason is StopReason.SHUTDOWN else "its worker lost its lease"
     return Failed(f"{cause} before it was done; it runs at most once, so it was not started again")
 
@@ -105,10 +94,9 @@ class RunExecutor(Protocol):
 
     def put(self, items: Sequence[ClaimedRun]) -> None: ...
 
-    def take_back(self) -> list[ClaimedRun]: ...
-
-    def take_stalled(self, before: float) -> list[ClaimedRun]:
-        """Remove and return runs claimed before `before` (monotonic clock), and those queued behind them."""
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
+        """Remove and return all runs that were not started, or those claimed before `before` (monotonic clock) and
+        those queued behind them."""
 
     def head(self) -> ClaimedRun | None: ...
 
@@ -128,10 +116,7 @@ class InlineExecutor:
         for item in items:
             self._execute(item)
 
-    def take_back(self) -> list[ClaimedRun]:
-        return []
-
-    def take_stalled(self, before: float) -> list[ClaimedRun]:
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
         return []
 
     def head(self) -> ClaimedRun | None:

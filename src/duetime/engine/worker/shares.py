@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TypeAlias
 
 from duetime.engine.fair_share import UNLIMITED, Cursor, Turns
 from duetime.engine.kind import LOCAL, ThreadUse
@@ -78,16 +77,20 @@ class ThreadShares:
         return part
 
     def begin(self, part: Part) -> None:
-        self.in_flight += 1
-        part.number += 1
-        part.of_owner.number += 1
-        self._count(part.use, 1)
+        self._count(part, 1)
 
     def end(self, part: Part) -> None:
-        self.in_flight -= 1
-        part.number -= 1
-        part.of_owner.number -= 1
-        self._count(part.use, -1)
+        self._count(part, -1)
+
+    def _count(self, part: Part, change: int) -> None:
+        self.in_flight += change
+        part.number += change
+        part.of_owner.number += change
+        if part.use is RESERVED:
+            self._of_reserved += change
+            self._kept = max(0, self.reserve - self._of_reserved)
+        elif part.use is CAPPED:
+            self._of_capped += change
 
     def forget(self, part: Part) -> None:
         """Drop a part with nothing in flight and nothing queued."""
@@ -95,13 +98,6 @@ class ThreadShares:
             part.of_owner.parts -= 1
             if not part.of_owner.parts:
                 del self._owners[part.owner]
-
-    def _count(self, use: ThreadUse, change: int) -> None:
-        if use is RESERVED:
-            self._of_reserved += change
-            self._kept = max(0, self.reserve - self._of_reserved)
-        elif use is CAPPED:
-            self._of_capped += change
 
     def usable(self, use: ThreadUse) -> int:
         """Return how many threads are free for kinds of a use, regardless of owner."""
@@ -138,14 +134,7 @@ SLOW = 1.0
 _MOST_KNOWN = 10_000
 
 
-Numbers: TypeAlias = Counter[tuple[str, str]]
-"""Number of runs by kind and owner."""
-
 _kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
-
-
-def numbers(items: Iterable[ClaimedRun]) -> Numbers:
-    return Counter(map(_kind_and_owner, items))
 
 
 class ClaimShares:
@@ -177,14 +166,14 @@ class ClaimShares:
         """Return the group of kinds that a kind shares threads with; some kinds have reserved threads."""
         return RESERVED if kind in self.threads.reserved else ""
 
-    def count(self, held: Numbers) -> None:
+    def count(self, held: Iterable[ClaimedRun]) -> None:
         """Recount the claimed runs: by owner, by group and owner those that no thread executes, and by use those that
         are executed or may start now. What only waits for its owner's share keeps no thread from another owner."""
         self._owners, self._waiting = Counter(), Counter()
         uses: Counter[str] = Counter()
         in_flight = Counter({(part.kind, part.owner): part.number for part in self.threads.in_flight_of()})
         ready = 0
-        for (kind, owner), number in held.items():
+        for (kind, owner), number in Counter(map(_kind_and_owner, held)).items():
             waiting = max(0, number - in_flight[kind, owner])
             blocked = max(0, waiting - self.threads.startable(kind, owner)) if self.threads.divided else 0
             uses[self.threads.uses[kind]] += number - blocked

@@ -54,12 +54,15 @@ class Standby:
         engine, self._engine = self._engine, None
         return 0 if engine is None else engine.stop(patience)
 
-    # -- deciding -----------------------------------------------------------------------------------------------
-
     def _loop(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._try_step()
+                try:
+                    self.step()
+                    self.decided.set()
+                except StoreUnavailable as error:
+                    log.warning("the store is away: %s", error)
+                    self._failure_detector.forget()
                 self._stopping.wait(self._interval)
         except DuetimeError as error:
             log.critical("nothing fires in this process: %s", error)
@@ -68,23 +71,20 @@ class Standby:
         finally:
             self.decided.set()
 
-    def _try_step(self) -> None:
-        try:
-            self.step()
-            self.decided.set()
-        except StoreUnavailable as error:
-            log.warning("the store is away: %s", error)
-            self._failure_detector.forget()
-
     def step(self) -> None:
         """Check which workers are alive, and start or stop working accordingly."""
         if self._engine is not None and self._engine.failure is not None:
             raise self._engine.failure
-        others = self._living_others()
+        others, me = self._living_others(), self._me
         if self._engine is None and not others:
-            self._begin()
-        elif self._engine is not None and any(self._comes_first(row) for row in others):
-            self._end()
+            engine = self._make()
+            engine.start()
+            self._engine = engine
+            log.info("no other worker lives: this process works")
+        elif self._engine is not None and any(not row.session or (me is not None and row.id < me) for row in others):
+            engine, self._engine = self._engine, None
+            log.info("another worker lives: this process stops working")
+            engine.stop(self._patience)
 
     def _living_others(self) -> list[WorkerRow]:
         """Return the other live workers. Rescue dead ones here: a new worker would have to watch them for a lease."""
@@ -95,19 +95,3 @@ class Standby:
             if count is not None:
                 log.warning("worker %s (%s) is dead; %s of its runs were given back", row.id, row.name, count)
         return [row for row in rows if row.id not in dead and row.id != self._me]
-
-    def _comes_first(self, row: WorkerRow) -> bool:
-        me = self._me
-        return not row.session or (me is not None and row.id < me)
-
-    def _begin(self) -> None:
-        engine = self._make()
-        engine.start()
-        self._engine = engine
-        log.info("no other worker lives: this process works")
-
-    def _end(self) -> None:
-        engine, self._engine = self._engine, None
-        assert engine is not None
-        log.info("another worker lives: this process stops working")
-        engine.stop(self._patience)

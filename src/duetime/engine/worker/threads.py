@@ -115,7 +115,8 @@ class Engine:
             self._advanced = self._clock.monotonic()
             self._wake.clear()
             try:
-                more = self._step()
+                self.worker.leave_to_others(STALLED)
+                more = self.worker.record_and_claim()
                 if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
                     self.exchange_age.completed()
                 patience = 0.05
@@ -130,10 +131,6 @@ class Engine:
             if not more:
                 self._wake.wait(self.worker.seconds_to_look())
 
-    def _step(self) -> bool:
-        self.worker.leave_to_others(STALLED)
-        return self.worker.record_and_claim()
-
     def _fail(self, error: BaseException) -> None:
         """Log why the worker cannot continue, and stop its heartbeats, so that others take over."""
         log.critical("the worker stops: %s", error, exc_info=not isinstance(error, DuetimeError))
@@ -146,9 +143,11 @@ class Engine:
     def _beat(self) -> None:
         while not self._stopping.wait(self.worker.watch_interval):
             try:
-                if self._advances():
+                # A worker whose exchange loop hangs must not look alive.
+                if self._clock.monotonic() - self._advanced < self._longest_pause:
                     self._keep_alive()
-                    self._rescue()
+                    if self.worker.rescue():
+                        self._noticed()
             except WorkerGone:
                 self._wake.set()  # the exchange registers again
             except TRANSIENT:
@@ -170,14 +169,6 @@ class Engine:
             self.worker.beat()
             self._next_beat = now + self.options.lease / 4
             self._following.follow(self._store.now)
-
-    def _rescue(self) -> None:
-        if self.worker.rescue():
-            self._noticed()
-
-    def _advances(self) -> bool:
-        """Return whether the exchange loop advances: a worker whose loop hangs must not look alive."""
-        return self._clock.monotonic() - self._advanced < self._longest_pause
 
     @property
     def _longest_pause(self) -> float:
@@ -213,7 +204,8 @@ class Engine:
         self._stopping.set()
         self._wake.set()
         for thread in self._threads:
-            _join(thread)
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join()
         self.exchange_age.forget()  # now that no thread completes another exchange
         deadline = self._clock.monotonic() + patience
         self.worker.give_back_unstarted()
@@ -255,8 +247,3 @@ class Engine:
         if left:
             log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
         return left
-
-
-def _join(thread: threading.Thread) -> None:
-    if thread.is_alive() and thread is not threading.current_thread():
-        thread.join()

@@ -11,13 +11,13 @@ from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import LOCAL, Kind, StopReason
 from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
-from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, evaluate
+from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
 from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
-from duetime.engine.worker.shares import ClaimShares, numbers
+from duetime.engine.worker.shares import ClaimShares
 
 log = logging.getLogger("duetime.worker")
 
@@ -186,27 +186,28 @@ class Worker:
         self._stuck = False
         if not self.claiming or self.lease.expired():
             return []
-        stale = self.clock.monotonic() - self._looked >= LONGEST_SLEEP
+        monotonic = self.clock.monotonic()
+        stale = monotonic - self._looked >= LONGEST_SLEEP
         if not stale and (self._look_at is None or self._look_at > now):
             return []
         held = len(self.claimed) - len(ending)
-        self._look_for_others()
-        self.shares.count(numbers(item for run, item in self.claimed.items() if run not in ending))
-        capacity = min(self.options.batch, max(self._slots() - held, self.shares.idle))
-        exact = min(capacity, self.executor.free, self._threads() - held)
+        if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
+            self._asked_for_others = monotonic
+            self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
+        self.shares.count(item for run, item in self.claimed.items() if run not in ending)
+        # A run that was dropped keeps its thread until it returns.
+        self._strays = [item for item in self._strays if not item.over]
+        threads = self.executor.size - len(self._strays)
+        # Hold one run per thread and what ends in a moment; long work is left to others.
+        slots = threads + min(4 * self.options.batch, int(threads * self.options.ahead / max(self._pace, 1e-6)))
+        capacity = min(self.options.batch, max(slots - held, self.shares.idle))
+        exact = min(capacity, self.executor.free, threads - held)
         solo = min(self.suspects.capacity(), capacity)
         wants = self._wants_of(now, exact, solo, capacity)
         # What was not requested may be due, so it is requested again as soon as a run ends.
         self._blocked = len(wants) < len(self.lanes) or bool(self.shares.full(wants))
         self._stuck = not wants
         return wants
-
-    def _look_for_others(self) -> None:
-        """Check from time to time whether anybody but `local` has queued work; if not, there is nothing to share."""
-        now = self.clock.monotonic()
-        if now - self._asked_for_others >= LONGEST_SLEEP:
-            self._asked_for_others = now
-            self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
 
     def _wants_of(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
         """Request what needs an idle thread, then suspects, then the rest; all kinds share the limit of each group."""
@@ -226,17 +227,6 @@ class Worker:
         turns = self.shares.turns(kind, lane, at_once=share == "slots:exact")
         return ClaimRequest(lane, self.shares.limit(kind, limit, capacity), until, share, turns)
 
-    def _threads(self) -> int:
-        """Return the number of usable threads: a run that was dropped keeps its thread until it returns."""
-        if self._strays:
-            self._strays = [item for item in self._strays if not item.over]
-        return self.executor.size - len(self._strays)
-
-    def _slots(self) -> int:
-        """Return how many runs to hold: one per thread and what ends in a moment; long work is left to others."""
-        size = self._threads()
-        return size + min(4 * self.options.batch, int(size * self.options.ahead / max(self._pace, 1e-6)))
-
     def _look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
         """Set when to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self.clock.monotonic()
@@ -250,7 +240,8 @@ class Worker:
         self._giving_way = self._should_give_way(wants, now)
 
     def _next_look(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> Instant | None:
-        entry = self.store.earliest([want.lane for want in wants], self.shares.full(wants))
+        lanes, full = [want.lane for want in wants], self.shares.full(wants)
+        entry = self.store.earliest(lanes, full)
         if entry is None:
             return None
         look_at = self._claimable_at(entry)
@@ -258,13 +249,9 @@ class Worker:
             return look_at
         if entry.at <= now:
             return Instant(self.clock.now() + CONTENDED)
-        return self._decided_at(entry, wants, now)
-
-    def _decided_at(self, entry: DueEntry, wants: Sequence[ClaimRequest], now: Instant) -> Instant:
-        """Return when to look if the first entry could be claimed ahead and was not: its schedule is busy, so it is
-        decided at its instant, or another worker is claiming it. Later entries may be claimable before that."""
-        lanes, ahead = [want.lane for want in wants], Instant(now + self.options.lead)
-        behind = self.store.earliest(lanes, self.shares.full(wants), ahead)
+        # It could be claimed ahead and was not: its schedule is busy, so it is decided at its instant, or another
+        # worker is claiming it. Later entries may be claimable before that.
+        behind = self.store.earliest(lanes, full, Instant(now + self.options.lead))
         return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
 
     def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
@@ -297,7 +284,9 @@ class Worker:
             self._reconcile()
         now = self.clock.now()
         self._mind_the_clock(now)
-        batch = self._next_batch(worker)
+        # Outcomes of an earlier registration are dropped: nobody waits for them.
+        done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
+        batch = [pair for pair in done if pair[0].worker == worker]
         if released := self.suspects.ended(batch):
             self.executor.put(released)
         if self._blocked and (batch or self.executor.free):
@@ -306,7 +295,9 @@ class Worker:
         if not batch and not wants:
             return False
         try:
-            claims, seen, postponed = self._store(worker, now, batch, wants)
+            claims, seen, postponed = record_and_claim_in_parts(
+                self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers
+            )
         except WorkerGone:
             self.re_register(worker)
             return True
@@ -314,6 +305,9 @@ class Worker:
             self._doubt = True
             self.done.extendleft(reversed(batch))
             raise
+        for item, _ in batch:
+            if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
+                del self.claimed[item.id]
         self.shares.saw([claim.definition.owner for claim in claims])
         self._accept(claims)
         if wants:
@@ -328,22 +322,6 @@ class Worker:
             self.register()
         assert self.id is not None
         return self.id
-
-    def _next_batch(self, worker: WorkerId) -> list[Done]:
-        """Return finished runs, without those of an earlier registration: nobody waits for them."""
-        batch = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
-        return [pair for pair in batch if pair[0].worker == worker]
-
-    def _store(
-        self, worker: WorkerId, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest]
-    ) -> tuple[list[Claim], int, Sequence[Question]]:
-        stored = record_and_claim_in_parts(
-            self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers
-        )
-        for item, _ in batch:
-            if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
-                del self.claimed[item.id]
-        return stored
 
     def _accept(self, claims: Sequence[Claim]) -> None:
         """Start what is due by now, and the rest at its instant; the time that the commit took is part of the wait."""
@@ -364,17 +342,14 @@ class Worker:
         self.executor.put([item])
 
     def _reconcile(self) -> None:
-        """Start the runs that, after a commit of unknown outcome, the store says are ours and we do not have."""
+        """Start the runs that, after a commit of unknown outcome, the store says are ours and we do not have: by run
+        and fence, since commits in doubt may have recorded a run and claimed it again."""
         assert self.id is not None
-        lost = [claim for claim in self.store.held(self.id) if not self._has(claim)]
+        known = {(run, item.claim.run.fence) for run, item in self.claimed.items()}
+        lost = [claim for claim in self.store.held(self.id) if (claim.run.id, claim.run.fence) not in known]
         self._doubt = False
         self.notice()
         self._accept(lost)
-
-    def _has(self, claim: Claim) -> bool:
-        """Return whether a claim is held, by fence: commits in doubt may have recorded a run and claimed it again."""
-        item = self.claimed.get(claim.run.id)
-        return item is not None and item.claim.run.fence == claim.run.fence
 
     def _mind_the_clock(self, now: Instant) -> None:
         """Rewind schedules at first and when the clock goes back: a clock that was ahead claimed into the future."""
@@ -407,18 +382,17 @@ class Worker:
         self._give_back(self.suspects.take_back(stalled))
         if self.executor.head() is None or (self.executor.free and not self.shares.threads.divided):
             return
-        items = self.executor.take_stalled(self.clock.monotonic() - stalled)
+        items = self.executor.take_back(self.clock.monotonic() - stalled)
         self._give_back(items)
         self.shares.stalled(items)
         if items and self.executor.head() is None:
             self._pace = 1.0
 
-    def give_back_unstarted(self) -> int:
-        return self._give_back([*self.executor.take_back(), *self.suspects.take_back()])
+    def give_back_unstarted(self) -> None:
+        self._give_back([*self.executor.take_back(), *self.suspects.take_back()])
 
-    def _give_back(self, items: Sequence[ClaimedRun]) -> int:
+    def _give_back(self, items: Sequence[ClaimedRun]) -> None:
         self.done.extend((item, give_back(item, self.clock)) for item in items)
-        return len(items)
 
     def tick(self) -> bool:
         """Run all steps once in the calling thread, for simulations and for callers with their own loop."""
