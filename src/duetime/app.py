@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import is_secret_name, remember_secrets, secrets_in
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store

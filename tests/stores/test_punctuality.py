@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.engine.fair_share import Turns
 from duetime.engine.model import RunStatus, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import LEAD
+from duetime.engine.policy.fair_share import Turns
 from duetime.engine.policy.rows import start_of
 from duetime.engine.store import ClaimRequest
 from duetime.engine.triggers import IntervalTrigger

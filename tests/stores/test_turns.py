@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import HOUR, SECOND, Instant
-from duetime.engine.fair_share import Cursor, Turns
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.fair_share import Cursor, Turns
 from duetime.engine.store import ClaimRequest
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore

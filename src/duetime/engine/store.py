@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.fair_share import Turns
 from duetime.engine.model import (
     LEASE,
     Attempt,
@@ -27,8 +26,8 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Answers, Claim, Question
+from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Result

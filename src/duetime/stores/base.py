@@ -29,8 +29,8 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Answers, Claim
+from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rate_limit import Budget
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Draft, begin
 from duetime.engine.result import Err, Ok, Result

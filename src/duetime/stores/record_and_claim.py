@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.fair_share import Head, Turns, deal, deal_rest
 from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.claim import Answers, Claim, Entry, Question, plan_claims
+from duetime.engine.policy.fair_share import Budget, Head, Turns, deal, deal_rest, hold_back, hour_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
-from duetime.engine.policy.rate_limit import Budget, hold_back, hour_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes, begin, quota_reached
 from duetime.engine.result import Err

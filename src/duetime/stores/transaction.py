@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from duetime.engine.clock import Instant
-from duetime.engine.fair_share import Head
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId, Used, WorkerId
 from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest

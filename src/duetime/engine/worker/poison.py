@@ -12,7 +12,7 @@ from duetime.engine.model import RunId, WorkerId
 from duetime.engine.outcome import Failed, Returned
 from duetime.engine.policy.changes import Change, Decision, rewind
 from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, mark_broken
-from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Err, Ok

@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from duetime.engine.fair_share import UNLIMITED, Cursor, Turns
 from duetime.engine.kind import LOCAL, ThreadUse
+from duetime.engine.policy.fair_share import UNLIMITED, Cursor, Turns
 from duetime.engine.store import ClaimRequest
 from duetime.engine.worker.runner import ClaimedRun
 

@@ -12,7 +12,7 @@ from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import LOCAL, Kind, StopReason
 from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
 from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
-from duetime.engine.policy.rate_limit import Budget
+from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts

@@ -11,7 +11,6 @@ from itertools import repeat
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.fair_share import Head
 from duetime.engine.model import (
     NO_RUN,
     Definition,
@@ -25,6 +24,7 @@ from duetime.engine.model import (
     WorkerId,
 )
 from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest

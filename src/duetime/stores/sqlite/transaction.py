@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import apsw
 
 from duetime.engine.clock import Instant
-from duetime.engine.fair_share import Head
 from duetime.engine.model import (
     NO_RUN,
     Definition,
@@ -23,6 +22,7 @@ from duetime.engine.model import (
     WorkerId,
 )
 from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest
