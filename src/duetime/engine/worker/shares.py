@@ -134,7 +134,7 @@ SLOW = 1.0
 _MOST_KNOWN = 10_000
 
 
-_kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
+kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
 
 
 class ClaimShares:
@@ -166,14 +166,15 @@ class ClaimShares:
         """Return the group of kinds that a kind shares threads with; some kinds have reserved threads."""
         return RESERVED if kind in self.threads.reserved else ""
 
-    def count(self, held: Iterable[ClaimedRun]) -> None:
-        """Recount the claimed runs: by owner, by group and owner those that no thread executes, and by use those that
-        are executed or may start now. What only waits for its owner's share keeps no thread from another owner."""
+    def count(self, held: Counter[tuple[str, str]]) -> None:
+        """Recount the claimed runs, given by kind and owner: all by owner, those that no thread executes by group and
+        owner, and those that are executed or may start now by use. What only waits for its owner's share keeps no
+        thread from another owner."""
         self._owners, self._waiting = Counter(), Counter()
         uses: Counter[str] = Counter()
         in_flight = Counter({(part.kind, part.owner): part.number for part in self.threads.in_flight_of()})
         ready = 0
-        for (kind, owner), number in Counter(map(_kind_and_owner, held)).items():
+        for (kind, owner), number in held.items():
             waiting = max(0, number - in_flight[kind, owner])
             blocked = max(0, waiting - self.threads.startable(kind, owner)) if self.threads.divided else 0
             uses[self.threads.uses[kind]] += number - blocked

@@ -77,14 +77,17 @@ class Standby:
             raise self._engine.failure
         others, me = self._living_others(), self._me
         if self._engine is None and not others:
-            engine = self._make()
-            engine.start()
-            self._engine = engine
-            log.info("no other worker lives: this process works")
+            self._begin()
         elif self._engine is not None and any(not row.session or (me is not None and row.id < me) for row in others):
             engine, self._engine = self._engine, None
             log.info("another worker lives: this process stops working")
             engine.stop(self._patience)
+
+    def _begin(self) -> None:
+        engine = self._make()
+        engine.start()
+        self._engine = engine
+        log.info("no other worker lives: this process works")
 
     def _living_others(self) -> list[WorkerRow]:
         """Return the other live workers. Rescue dead ones here: a new worker would have to watch them for a lease."""

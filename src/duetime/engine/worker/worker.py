@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
-from duetime.engine.worker.shares import ClaimShares
+from duetime.engine.worker.shares import ClaimShares, kind_and_owner
 
 log = logging.getLogger("duetime.worker")
 
@@ -194,7 +194,7 @@ class Worker:
         if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
             self._asked_for_others = monotonic
             self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
-        self.shares.count(item for run, item in self.claimed.items() if run not in ending)
+        self.shares.count(Counter(kind_and_owner(item) for run, item in self.claimed.items() if run not in ending))
         # A run that was dropped keeps its thread until it returns.
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
