@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duetime.kinds.prompts.agents.environment import Secrets
-from duetime.kinds.prompts.agents.reply import to_reply
-from duetime.kinds.prompts.agents.transcript import Transcript
+from duetime.kinds.prompts.agents.transcript import Transcript, to_reply
 
 HUSH = "hush-hush"
 

@@ -330,7 +330,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_slow_is_imported_before_a_run() -> None:
-    agents = (f"duetime.kinds.prompts.agents.{name}" for name in ("builtin", "heartbeat", "conversation"))
+    agents = (f"duetime.kinds.prompts.agents.{name}" for name in ("builtin", "heartbeat"))
     modules = ", ".join((*agents, "duetime.kinds.prompts.chat"))
     slow = "{'pydantic_ai', 'mcp', 'fastmcp', 'anthropic', 'openai', 'httpx2'}"
     code = f"import sys, {modules}; print(sorted({slow} & set(sys.modules)))"

@@ -18,8 +18,8 @@ from pydantic_ai.messages import (
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.kinds.prompts.agents.conversation import messages_from_json, messages_to_json, recent_messages
-from duetime.kinds.prompts.chat_sessions import Sessions
+from duetime.kinds.prompts.agents.builtin import messages_from_json, messages_to_json, recent_messages
+from duetime.kinds.prompts.chat import Sessions
 
 
 def exchange(number: int) -> list[ModelMessage]:

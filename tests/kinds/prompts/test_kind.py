@@ -94,7 +94,9 @@ def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
     reminder = made(reminds, {"deliver_to": "kitchen", "notify_on": "success"}).value.definition.public_id
     refusals = [made(reminds, unheard), edited(prompt, payload=reminds), edited(reminder, policy=unheard)]
     for refusal in refusals:
-        assert isinstance(refusal, Err) and refusal.details == {"field": "notify_on"}, refusal
+        problem = "a reminder never fails, so that nobody would ever hear of it; leave it out"
+        assert isinstance(refusal, Err), refusal
+        assert refusal.details == {"field": "notify_on", "problem": problem}
         assert (
             refusal.message == "notify_on: a reminder never fails, so that nobody would ever hear of it; leave it out"
         )

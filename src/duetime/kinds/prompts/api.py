@@ -9,8 +9,7 @@ from fastapi import Body, Depends
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.kind import Caller as EngineCaller
-from duetime.engine.model import Run, RunStatus, run_holder
+from duetime.engine.model import RunStatus, run_holder
 from duetime.engine.policy.checkout import not_yours
 from duetime.kinds.prompts.agent import Reply, Spent
 from duetime.kinds.prompts.inbox import finish_later
@@ -91,13 +90,8 @@ def _finished(call: Call, id: int, body: FinishGiven) -> Response:
     run = found_run(call, id)
     if run.status != RunStatus.WAITING:
         raise refuse("not_possible", f"it is {run.status}, so it cannot be finished")
-    return answer_run(call, unwrap(finish_later(call.services, _as_holder(call.caller, run), run, body.reply())))
-
-
-def _as_holder(caller: EngineCaller, run: Run) -> EngineCaller:
-    """Return the caller as holder of the run, if it was handed to an agent. A run's own token (it has a depth) is
-    refused for other runs."""
-    handed = run_holder(run.id, run.fence)
-    if caller.depth and caller.holder != handed:
+    caller, handed = call.caller, run_holder(run.id, run.fence)
+    if caller.depth and caller.holder != handed:  # a run's own token, which has a depth, is for that run alone
         raise Refused(not_yours(run.id))
-    return caller._replace(holder=handed) if run.holder == handed else caller
+    holder = caller._replace(holder=handed) if run.holder == handed else caller
+    return answer_run(call, unwrap(finish_later(call.services, holder, run, body.reply())))

@@ -16,7 +16,7 @@ from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf
 from duetime.kinds.prompts.kind import PromptKind
-from duetime.kinds.prompts.runner import Books, Waker, Waking
+from duetime.kinds.prompts.runner import Waker, Waking
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import AgentSettings, Settings
 from duetime.settings.sections import HEARTBEAT, INBOX
@@ -29,22 +29,14 @@ BUILTIN = "builtin"
 
 
 def build(context: BuildContext) -> PromptKind:
-    settings = context.settings
-    access = RunAccess(settings, context.clock, context.zone)
-    return prompt_kind(settings, context.store, context.clock, context.zone, access, context.scheduler)
-
-
-def prompt_kind(
-    settings: Settings,
-    books: Books,
-    clock: Clock,
-    zone: str,
-    access: RunAccess,
-    scheduler_of: SchedulerOf,
-) -> PromptKind:
     """Build the prompt kind. If no agent is named, none is imported: every due prompt waits in the inbox."""
-    inboxes = _inboxes(settings)
-    plain = {name: _waker(name, each, settings, clock, zone) for name, each in woken_agents(settings).items()}
+    settings, clock, zone, scheduler_of = context.settings, context.clock, context.zone, context.scheduler
+    access = RunAccess(settings, clock, zone)
+    inboxes = {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
+    plain = {
+        name: Waker(_agent(name, each, settings, clock, zone), each.timeout, _limit(each))
+        for name, each in woken_agents(settings).items()
+    }
     wakers = {
         name: replace(each, agent=ReleasingAgent(each.agent, RunCheckout(scheduler_of, name)))
         for name, each in plain.items()
@@ -56,7 +48,7 @@ def prompt_kind(
         raise InvalidInput(
             field="agent", problem=f"the settings name no {settings.agent!r}; there is {', '.join(known)}"
         )
-    waking = Waking(wakers, books, clock, zone, access, settings.prompts_per_day, inboxes)
+    waking = Waking(wakers, context.store, clock, zone, access, settings.prompts_per_day, inboxes)
     return PromptKind(
         waking,
         settings.agent,
@@ -76,20 +68,12 @@ def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
     return {name: each.owners for name, each in named.items() if name != INBOX} | {HEARTBEAT: ONLY_LOCAL}
 
 
-def _inboxes(settings: Settings) -> dict[str, Used]:
-    return {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
-
-
 def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
     """Return the agents that can be woken. A built-in agent that is needed is added without a table of its own."""
     named = {name: each for name, each in settings.agents.items() if each.type != INBOX}
     if settings.model or (settings.heartbeat.every and not settings.heartbeat.agent) or settings.agent == BUILTIN:
         named.setdefault(BUILTIN, AgentSettings(type=BUILTIN))
     return named
-
-
-def _waker(name: str, given: AgentSettings, settings: Settings, clock: Clock, zone: str) -> Waker:
-    return Waker(_agent(name, given, settings, clock, zone), given.timeout, _limit(given))
 
 
 def _limit(given: AgentSettings) -> Used:
@@ -136,9 +120,6 @@ def _webhook(name: str, given: AgentSettings, settings: Settings, clock: Clock) 
     return WebhookAgent(name, given.url, given.secret, send, clock, close=http.close)
 
 
-# -- the heartbeat ------------------------------------------------------------------------------------------------
-
-
 def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, scheduler_of: SchedulerOf) -> Waker:
     from duetime.kinds.prompts.agents.heartbeat import HeartbeatAgent
 
@@ -152,18 +133,13 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
 
 
-# Agents by name and type only: their other settings are not shown.
-
-Named = dict[str, str]
-
-
-def agents_for(settings: Settings, owner: str) -> list[Named]:
-    """Return the agents that an owner may use."""
+def agents_for(settings: Settings, owner: str) -> list[dict[str, str]]:
+    """Return the agents that an owner may use, by name and type only: their other settings are not shown."""
     owners = owners_of_agents(settings)
     return [each for each in named_agents(settings) if is_open_to(owners.get(each["name"], (EVERYBODY,)), owner)]
 
 
-def named_agents(settings: Settings) -> list[Named]:
+def named_agents(settings: Settings) -> list[dict[str, str]]:
     """Return all agents. The inbox always exists; a preset names a known program, so its type is `command`."""
     made = [
         {"name": name, "type": each.type or ("command" if each.preset or each.command else "unknown")}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from duetime.engine.clock import SystemClock
+from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.times import format_local, iso_local
 from duetime.kinds.prompts.agent import Access
-from duetime.kinds.prompts.chat_sessions import USUAL, Sessions
 from duetime.kinds.prompts.chat_terminal import Terminal
+from duetime.security.private_files import make_private, read_private, replace_private
 from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks
@@ -22,8 +26,70 @@ from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
 if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.conversation import ChatAnswer, Conversation
+    from duetime.kinds.prompts.agents.builtin import ChatAnswer, Conversation
     from duetime.settings import Settings
+
+
+USUAL = "main"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Session(NamedTuple):
+    name: str
+    updated: Instant
+    first: str
+    """The first question."""
+    messages: list[Any]
+
+
+class Sessions:
+    """Conversations on disk: one private file for each, written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def messages(self, name: str) -> list[Any]:
+        found = self._read(name)
+        return [] if found is None else found.messages
+
+    def add(self, name: str, asked: str, messages: Sequence[Any], now: Instant) -> None:
+        """Append to what is stored by now: a second terminal may be in the same conversation."""
+        found = self._read(name)
+        before = [] if found is None else found.messages
+        first = asked if found is None else found.first
+        document = {"updated": now, "first": first[:200], "messages": [*before, *messages]}
+        make_private(self._folder)
+        replace_private(self._path(name), json.dumps(document))
+
+    def all(self) -> list[Session]:
+        """Return all conversations, the latest first."""
+        names = [path.stem for path in self._folder.glob("*.json") if _NAME.fullmatch(path.stem)]
+        found = [session for name in names if (session := self._read(name)) is not None]
+        return sorted(found, key=lambda session: session.updated, reverse=True)
+
+    def new(self, day: str) -> str:
+        """Return a name that no conversation has."""
+        taken = {path.stem for path in self._folder.glob("*.json")}
+        numbered = (f"{day}-{number}" for number in range(1, len(taken) + 2))
+        return next(name for name in numbered if name not in taken)
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            message = f"--session: {name[:60]!r} is no name; use letters, digits, dots, dashes and underscores"
+            raise InvalidInput(message, field="session")
+        return self._folder / f"{name}.json"
+
+    def _read(self, name: str) -> Session | None:
+        path = self._path(name)
+        text = read_private(path)
+        if text is None:
+            return None
+        try:
+            kept = json.loads(text)
+            return Session(name, Instant(int(kept["updated"])), str(kept["first"]), list(kept["messages"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"{path} holds no conversation; move it away, or choose another --session") from error
+
 
 commands = single()
 
@@ -69,7 +135,15 @@ class Chat:
         with self._open() as conversation:
             said = self._say(conversation, text, terminal)
         if json_:
-            output.print_json(_document(self._name, said))
+            document = {
+                "session": self._name,
+                "text": said.turn.text,
+                "tool_calls": said.turn.view(),
+                "earlier_calls": said.turn.earlier_calls,
+                "usage": asdict(said.turn.spent),
+                "error": "stopped" if said.stopped else said.error,
+            }
+            output.print_json(document)
         return INTERRUPTED if said.stopped else OK if said.error is None else FAILED
 
     def converse(self) -> int:
@@ -83,7 +157,7 @@ class Chat:
         return OK
 
     def _open(self) -> Conversation:
-        from duetime.kinds.prompts.agents.conversation import Conversation, messages_from_json
+        from duetime.kinds.prompts.agents.builtin import Conversation, messages_from_json
 
         kept = self._sessions.messages(self._name)
         conversation = Conversation(self._settings.model, _access(self._settings), self._clock, self._zone)
@@ -95,7 +169,7 @@ class Chat:
         return conversation
 
     def _say(self, conversation: Conversation, text: str, terminal: Terminal) -> ChatAnswer:
-        from duetime.kinds.prompts.agents.conversation import messages_to_json
+        from duetime.kinds.prompts.agents.builtin import messages_to_json
 
         said = conversation.ask(text, terminal.show_event)
         if said.turn.messages:
@@ -116,19 +190,6 @@ def _access(settings: Settings) -> Access:
     command = (sys.executable, "-P", "-m", "duetime", "mcp", *tasks)
     file = {CONFIG: origin.file} if origin.file else {}
     return Access(None, "", command, {f"{PREFIX}DB": settings.path_of_db(), RUN_FOLDER: str(Path.cwd()), **file})
-
-
-def _document(name: str, said: ChatAnswer) -> dict[str, Any]:
-    spent = said.turn.spent
-    usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
-    return {
-        "session": name,
-        "text": said.turn.text,
-        "tool_calls": said.turn.view(),
-        "earlier_calls": said.turn.earlier_calls,
-        "usage": usage,
-        "error": "stopped" if said.stopped else said.error,
-    }
 
 
 def _list(sessions: Sessions, settings: Settings, json_: bool) -> None:

@@ -11,7 +11,7 @@ from duetime.terminal import output
 from duetime.terminal.output import clean, plural
 
 if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.conversation import ChatAnswer, WaitingPrompt
+    from duetime.kinds.prompts.agents.builtin import ChatAnswer, WaitingPrompt
     from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall
 
 PROMPT = "> "

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule, is_open_to
+from duetime.engine.model import is_open_to
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
-from duetime.kinds.prompts.kind import REMINDERS, PromptKind
+from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import AgentSettings, Settings, data_folder
@@ -28,11 +28,13 @@ LOOKED_AT = 1000
 def agent_checks(settings: Settings) -> Iterator[Check]:
     """Check all agents. The worker may have another environment: a program or key missing in this one is a warning."""
     woken = woken_agents(settings)
-    for name, given in woken.items():
-        yield _agent(name, given, settings)
+    yield from (_agent(name, given, settings) for name, given in woken.items())
     if not woken:
         yield Check("ok", SUBJECT, "none is woken: due prompts wait in the inbox until an agent takes them")
-    yield from _sees_the_disk(settings)
+    for name, given in settings.agents.items():
+        if given.preset == "codex" and given.folder:
+            said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
+            yield Check("warn", SUBJECT, f"{said}; run its worker as a user of its own, or leave `folder` out")
     if settings.heartbeat.every:
         yield _heartbeat(settings)
 
@@ -77,8 +79,9 @@ def _heartbeat(settings: Settings) -> Check:
 def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
     """Check the agents of prompts that may still fire: without its agent, a prompt would wait in vain."""
     known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
-    query = ScheduleQuery(kind=PromptKind.name, status="living", limit=LOOKED_AT, count_to=0)
-    named = Counter((item.definition.subject, item.definition.owner) for item in _living(scheduler, query))
+    query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, count_to=0)
+    living = unwrap(scheduler.search(OPERATOR, query)).items
+    named = Counter((item.definition.subject, item.definition.owner) for item in living)
     yield from _closed({each: named[each] for each in named if each[0] in known}, settings)
     absent = Counter[str]()
     for (name, _), number in named.items():
@@ -87,10 +90,6 @@ def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
     if missing:
         advice = "name them under [agents], or give the prompts another agent (`prompt edit`, the tool schedule_edit)"
         yield Check("warn", SUBJECT, f"prompts ask for agents that the settings do not name: {missing}; {advice}")
-
-
-def _living(scheduler: Scheduler, query: ScheduleQuery) -> list[Schedule]:
-    return unwrap(scheduler.search(OPERATOR, query)).items
 
 
 def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterator[Check]:
@@ -105,10 +104,3 @@ def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterato
         advice = "add these owners to `owners` of the agent, or have them choose another"
         said = f"prompts wait for agents that are not open to their owners: {', '.join(closed[:5])}"
         yield Check("warn", SUBJECT, f"{said}; {advice}")
-
-
-def _sees_the_disk(settings: Settings) -> Iterator[Check]:
-    for name, given in settings.agents.items():
-        if given.preset == "codex" and given.folder:
-            said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
-            yield Check("warn", SUBJECT, f"{said}; run its worker as a user of its own, or leave `folder` out")

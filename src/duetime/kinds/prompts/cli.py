@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +14,10 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
-from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err
 from duetime.engine.scheduler import LEASE
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.prompts.kind import prompt_of
 from duetime.service.errors import NOT_FOUND, Refused, unwrap
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
@@ -78,13 +77,8 @@ class AgentOptions:
     ] = None
 
     def payload(self) -> dict[str, Any]:
-        given = {
-            "agent": self.agent,
-            "remind": self.remind or None,
-            "max_runs_per_day": self.max_runs_per_day,
-            "max_tokens_per_day": self.max_tokens_per_day,
-            "max_dollars_per_day": self.max_dollars_per_day,
-        }
+        """Return what was given; the options have the names of the payload's parts."""
+        given = asdict(self) | {"remind": self.remind or None}
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -102,12 +96,9 @@ def add(
     json_: Json = False,
 ) -> None:
     """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
-    prompt = given_text(text)
-    payload = {"prompt": prompt, **agent.payload()}
-    when = trigger.parsed()
-    stated = policy.given() | delivery.given()
-    title = name or headline(prompt)
-    new = NewSchedule("prompt", title, when.type, when.config, payload, stated, when.timezone, key)
+    prompt, when = given_text(text), trigger.parsed()
+    payload, stated = {"prompt": prompt, **agent.payload()}, policy.given() | delivery.given()
+    new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
     with opened(db, making=True) as app:
         add_schedule(app, new, when, json_)
 
@@ -134,9 +125,6 @@ def edit(
         edit_schedule(app, PROMPT, id, trigger, json_, name=renamed, payload=given, policy=stated)
 
 
-# -- the inbox, for scripts -----------------------------------------------------------------------------------------
-
-
 @commands.command(cls=PlainCommand)
 def take(
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only prompts for this agent.")] = None,
@@ -153,37 +141,25 @@ def take(
         number = "RUN" if held is None else str(held.run.id)
         how = again(app, "prompt", "finish", number, "--result", "...")
     if held is None:
-        _nothing(json_)
-    elif json_:
-        output.print_json(_held_view(held, zone))
-    else:
-        run = held.run
-        print(output.block(_text_of(held)))
-        output.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
-
-
-def _nothing(json_: bool) -> None:
+        if json_:
+            output.print_json({"run_id": None})
+        else:
+            output.note("Nothing is due.")
+        raise typer.Exit(NOT_FOUND)
+    run, text = held.run, prompt_of(held.definition)
     if json_:
-        output.print_json({"run_id": None})
+        view = {
+            "id": held.definition.public_id,
+            "run_id": run.id,
+            "hold": hold_of(run),
+            "prompt": text,
+            "due": instant_view(run.due, zone),
+            "expires_at": instant_view(run.expires, zone),
+        }
+        output.print_json(view)
     else:
-        output.note("Nothing is due.")
-    raise typer.Exit(NOT_FOUND)
-
-
-def _text_of(held: HeldRun) -> str:
-    return str(json.loads(held.definition.payload).get("prompt", ""))
-
-
-def _held_view(held: HeldRun, zone: str) -> dict[str, Any]:
-    run, definition = held.run, held.definition
-    return {
-        "id": definition.public_id,
-        "run_id": run.id,
-        "hold": hold_of(run),
-        "prompt": _text_of(held),
-        "due": instant_view(run.due, zone),
-        "expires_at": instant_view(run.expires, zone),
-    }
+        print(output.block(text))
+        output.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
 
 
 @commands.command(cls=PlainCommand)

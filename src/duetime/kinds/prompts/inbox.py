@@ -10,13 +10,12 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT, hold_of, not_yours, was_left
-from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, Reply, answers_later
-from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.kind import KIND, PromptKind, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
 from duetime.settings.sections import INBOX
@@ -41,37 +40,49 @@ class RunCheckout:
 
     def take(self, request: AgentRequest) -> Sequence[DuePrompt]:
         """Take the oldest prompts. If the first was left unfinished by its previous holder, take only that one."""
+        from duetime.kinds.prompts.agents.heartbeat import DuePrompt
+
         due: list[DuePrompt] = []
         lease = life_of(request.patience)
         while len(due) < _MOST_DUE:
             # At least as long as this run, however short the prompt's own timeout: nobody else may do it meanwhile.
-            taken = self._scheduler_of().take(_caller(request), PromptKind.name, INBOX, lease, least=lease)
+            taken = self._scheduler_of().take(_caller(request), KIND, INBOX, lease, least=lease)
             if isinstance(taken, Err) or taken.value is None:
                 break
-            due.append(_due(taken.value))
-            if len(due) == 1 and was_left(taken.value.run):
+            run, definition, _ = taken.value
+            due.append(
+                DuePrompt(
+                    definition.id,
+                    run.id,
+                    definition.owner,
+                    prompt_of(definition),
+                    run.due,
+                    definition.written,
+                    definition.depth,
+                    hold_of(run),
+                )
+            )
+            if len(due) == 1 and was_left(run):
                 break
         return due
 
     def finish(self, request: AgentRequest, due: DuePrompt, reply: Reply) -> None:
         scheduler, caller = self._scheduler_of(), _caller(request)
-        ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), PromptKind.name, hold=due.hold)
-        if isinstance(ended, Err) and not self._is_finished(caller, due):
+        ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), KIND, hold=due.hold)
+        if not isinstance(ended, Err):
+            return
+        run = scheduler.run(caller, due.run)
+        if run is None or hold_of(run) != due.hold:  # with the same hold, the agent itself finished it
             log.warning("the answer of run %s to the prompt of run %s is lost: %s", request.run, due.run, ended.message)
-
-    def _is_finished(self, caller: Caller, due: DuePrompt) -> bool:
-        """Return whether the agent itself finished it: any other holder would have got another hold."""
-        run = self._scheduler_of().run(caller, due.run)
-        return run is not None and hold_of(run) == due.hold
 
     def left(self, request: AgentRequest) -> int:
         caller = _caller(request)
-        query = RunQuery(kind=PromptKind.name, holder=caller.holder, oldest_first=True, count_to=0)
+        query = RunQuery(kind=KIND, holder=caller.holder, oldest_first=True, count_to=0)
         found = self._scheduler_of().runs(caller, query)
         return 0 if isinstance(found, Err) else len(found.value.items)
 
     def give_back(self, request: AgentRequest, reason: str) -> None:
-        given = self._scheduler_of().give_back(_caller(request), PromptKind.name, reason)
+        given = self._scheduler_of().give_back(_caller(request), KIND, reason)
         if isinstance(given, Err):
             log.warning("what run %s took waits again only when its hold ends: %s", request.run, given.message)
 
@@ -100,33 +111,15 @@ def _caller(request: AgentRequest) -> Caller:
     return Caller(request.owner, holder=run_holder(request.run, request.fence))
 
 
-def _due(held: HeldRun) -> DuePrompt:
-    from duetime.kinds.prompts.agents.heartbeat import DuePrompt
-
-    run, definition, _ = held
-    return DuePrompt(
-        definition.id,
-        run.id,
-        definition.owner,
-        PromptKind.text_of(definition),
-        run.due,
-        definition.written,
-        definition.depth,
-        hold_of(run),
-    )
-
-
-# Answers that come later, by callback: stored and counted as if they had come at once.
-
-
 def finish_later(services: Services, caller: Caller, run: Run, reply: Reply) -> Result[Run]:
-    """Finish a run with its agent's reply, on behalf of the holder of the run, and record the usage."""
+    """Finish a run with the reply that its agent gave later, on behalf of the holder of the run, and record the usage:
+    as if the reply had come at once."""
     scheduler = services.scheduler
     schedule = scheduler.schedule_of(caller, run)
     if schedule is None:  # deleted meanwhile, and the run with it
         return not_yours(run.id)
     definition = schedule.definition
-    ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), PromptKind.name)
+    ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), KIND)
     if isinstance(ended, Ok):
         services.kind(PromptKind).count(definition, reply.spent)
     return ended

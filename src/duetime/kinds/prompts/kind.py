@@ -14,7 +14,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import EVERYBODY, MICRO, Definition, RunStatus, Schedule, Used, is_open_to, status_of
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned
-from duetime.engine.policy.options import NotifyOn, Policy, policy_for_ending
+from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
@@ -25,78 +25,12 @@ from duetime.service.kind_spec import KindHooks, ScheduleWarning
 from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
-    from duetime.engine.scheduler import Scheduler
     from duetime.kinds.prompts.access import RunAccess
 
-
-# Reassignment of due prompts that wait in vain, as when the settings no longer name their agent: every interface can
-# give them another agent, though nothing else that is due can be edited. Also tells who does a prompt.
-
 KIND = "prompt"
-
-
-def _payload(definition: Definition) -> dict[str, Any]:
-    stored = json.loads(definition.payload)
-    return stored if isinstance(stored, dict) else {}
-
-
-def with_another_agent(scheduler: Scheduler, caller: Caller, found: Schedule, changes: Changes) -> Changes:
-    """Return the changes, marked with `amid_runs` if they may be made although the prompt is due."""
-    gives = _names_another(found, changes) and changes.trigger_type is None and changes.next is None
-    return replace(changes, amid_runs=True) if gives and waits_in_vain(scheduler, caller, found) else changes
-
-
-def _names_another(found: Schedule, changes: Changes) -> bool:
-    if found.definition.kind != KIND or changes.payload is None:
-        return False
-    return changes.payload.get("agent") != _payload(found.definition).get("agent")
-
-
-def waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
-    """Return whether it is due and was given back each time, so that no attempt has begun."""
-    if status_of(found.progress) != "running":
-        return False
-    live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
-    if isinstance(live, Err) or not live.value.items or live.value.cursor is not None:
-        return False
-    return all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live.value.items)
-
-
-# Who does a due prompt: an agent that is woken, an agent that takes it, or nobody, for a reminder.
-
 WAITS = (
     "It waits in the inbox until an agent takes it with take_prompt; name an agent in the settings to have one woken."
 )
-
-
-class Inboxes(NamedTuple):
-    """Agents whose due prompts wait until one takes them, and the owner whose heartbeat takes them automatically."""
-
-    names: frozenset[str] = frozenset({INBOX})
-    heartbeat_of: str | None = None
-
-
-class Doer(NamedTuple):
-    wakes: str | None = None
-    note: str | None = None
-    warning: str | None = None
-
-
-def doer_of(definition: Definition, inboxes: Inboxes, *, asked_for: bool) -> Doer:
-    """Return who does a prompt. A caller that asked for the inbox by name need not be warned of it."""
-    agent = definition.subject
-    if _payload(definition).get("remind"):
-        topic = policy_for_ending(definition.policy).deliver_to
-        return Doer(note=f"a reminder: no agent is woken, its text goes to {topic}")
-    if agent not in inboxes.names:
-        return Doer(agent, f"wakes the agent {agent}")
-    if definition.owner == inboxes.heartbeat_of and agent == INBOX:
-        return Doer(note="waits in the inbox until the heartbeat, or another agent, takes it")
-    if asked_for:
-        return Doer(note="waits in the inbox until an agent takes it with take_prompt")
-    return Doer(warning=WAITS)
-
-
 REMINDERS = "reminders"
 """Topic of reminders that name none."""
 UNKNOWN_WAIT = 1 * MINUTE
@@ -105,11 +39,31 @@ UNKNOWN_TIMES = 5
 """Times it is given back before its owner is alerted: by then no other worker knows the agent either."""
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
-_PARTS = ("prompt", "agent", "remind", *_LIMITS)
+PARTS = ("prompt", "agent", "remind", *_LIMITS)
+
+
+def payload_of(definition: Definition) -> dict[str, Any]:
+    """Return the payload; it is empty if the schedule was deleted."""
+    stored = json.loads(definition.payload)
+    return stored if isinstance(stored, dict) else {}
+
+
+def prompt_of(definition: Definition) -> str:
+    return str(payload_of(definition).get("prompt", ""))
+
+
+class Inboxes(NamedTuple):
+    """Agents whose due prompts wait until one takes them, and the owner whose heartbeat takes them automatically."""
+
+    names: frozenset[str] = frozenset({INBOX})
+    heartbeat_of: str | None = None
+
+    def heartbeat_takes(self, definition: Definition) -> bool:
+        return definition.owner == self.heartbeat_of and definition.subject == INBOX
 
 
 class PromptKind(KindHooks):
-    name = "prompt"
+    name = KIND
     defaults: Mapping[str, Any] = MappingProxyType({})
     counts_depth = True
     thread_use = ThreadUse.CAPPED
@@ -152,25 +106,25 @@ class PromptKind(KindHooks):
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         for name in payload:
-            if name not in _PARTS:
-                raise InvalidInput(field=name, problem=f"a prompt has no such part; it has {', '.join(_PARTS)}")
+            if name not in PARTS:
+                raise InvalidInput(field=name, problem=f"a prompt has no such part; it has {', '.join(PARTS)}")
         given = {name: value for name, value in payload.items() if value is not None}
         prepared: dict[str, Any] = {"prompt": _prompt(given.get("prompt"))}
         limits = {name: _limit(name, given[name]) for name in _LIMITS if name in given}
-        if _flag("remind", given.get("remind", False)):
-            _refuse_limits(limits)
+        remind = given.get("remind", False)
+        if not isinstance(remind, bool):
+            raise InvalidInput(field="remind", problem="must be true or false")
+        if remind:
+            for name in limits:
+                raise InvalidInput(field=name, problem="a reminder wakes no agent that it could limit; leave it out")
             return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS}, _is_heard)
         prepared |= limits
-        agent = self._agent(given.get("agent"), self.agents(caller.owner))
+        agents = self.agents(caller.owner)
+        agent = given.get("agent", agents[0])
+        if not isinstance(agent, str) or agent not in agents:
+            shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
+            raise InvalidInput(field="agent", problem=f"there is no {shown!r}; there is {', '.join(agents)}")
         return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
-
-    def _agent(self, given: object, agents: Sequence[str]) -> str:
-        if given is None:
-            return agents[0]
-        if isinstance(given, str) and given in agents:
-            return given
-        shown = given[:100] if isinstance(given, str) else type(given).__name__
-        raise InvalidInput(field="agent", problem=f"there is no {shown!r}; there is {', '.join(agents)}")
 
     def execute(self, work: Work) -> Outcome:
         payload, agent = work.payload, work.claim.definition.subject
@@ -189,21 +143,35 @@ class PromptKind(KindHooks):
         """Record the usage of a run that ended elsewhere, because its agent answered later."""
         self._waking.count(definition, spent)
 
-    @staticmethod
-    def text_of(definition: Definition) -> str:
-        return str(json.loads(definition.payload).get("prompt", ""))
-
     def close(self) -> None:
         self._waking.close()
 
-    # -- hooks --------------------------------------------------------------------------------------------------------
-
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        warning = doer_of(made, self.inboxes, asked_for=asked.get("agent") is not None).warning
-        return [] if warning is None else [ScheduleWarning("no_agent", warning)]
+        """Warn of a prompt that waits in an inbox. A caller that asked for the inbox by name need not be warned."""
+        waits = made.subject in self.inboxes.names and not payload_of(made).get("remind")
+        if not waits or asked.get("agent") is not None or self.inboxes.heartbeat_takes(made):
+            return []
+        return [ScheduleWarning("no_agent", WAITS)]
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
-        return changes if self._scheduler is None else with_another_agent(self._scheduler(), caller, found, changes)
+        """Allow another agent for a due prompt that waits in vain, as when the settings no longer name its agent:
+        nothing else that is due can be edited."""
+        retimed = changes.trigger_type is not None or changes.next is not None
+        if self._scheduler is None or changes.payload is None or retimed:
+            return changes
+        if changes.payload.get("agent") == payload_of(found.definition).get("agent"):
+            return changes
+        return replace(changes, amid_runs=True) if _waits_in_vain(self._scheduler(), caller, found) else changes
+
+
+def _waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
+    """Return whether it is due and was given back each time, so that no attempt has begun."""
+    if status_of(found.progress) != "running":
+        return False
+    live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
+    if isinstance(live, Err) or not live.value.items or live.value.cursor is not None:
+        return False
+    return all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live.value.items)
 
 
 def _not_there(work: Work, agent: str) -> Returned:
@@ -231,21 +199,10 @@ def _limit(name: str, value: object) -> float:
     return value
 
 
-def _refuse_limits(limits: Mapping[str, float]) -> None:
-    for name in limits:
-        raise InvalidInput(field=name, problem="a reminder wakes no agent that it could limit; leave it out")
-
-
 def _is_heard(policy: Policy) -> None:
     if policy.notify_on == NotifyOn.FAILURE:
         words = "a reminder never fails, so that nobody would ever hear of it; leave it out"
         raise InvalidInput(field="notify_on", problem=words)
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(field=name, problem="must be true or false")
-    return value
 
 
 def _prompt(given: object) -> str:

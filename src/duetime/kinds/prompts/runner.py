@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, time, timedelta
 from functools import partial
 from types import MappingProxyType
@@ -24,11 +24,20 @@ from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.agent import Access, Agent, AgentRequest, Reply, Spent
 
-# The envelope around a stored prompt, which says whose it is and that it is data, and the stored form of an answer.
+log = logging.getLogger("duetime.agents")
+
+AWAY_WAIT = 5 * SECOND
+"""Delay before a prompt is retried whose limits could not be checked."""
+LEAST = 8 * 1024
+"""Bytes that a long text leaves to the outcome, and that both leave to the tool calls."""
+_MOST = 10**15
+"""Most tokens, or millionths of a dollar, counted for one run: agents report anything, and stores have bounds."""
+_MARK = " [… cut]"
 
 
 def framed(prompt: str, definition: Definition, run: Run, zone: str) -> str:
-    """Return the prompt in its envelope. Its author cannot know the marks, so the text cannot close the envelope."""
+    """Return the prompt in its envelope, which says whose it is and that it is data. Its author cannot know the marks,
+    so the text cannot close the envelope."""
     mark = secrets.token_hex(8)
     stored, due = format_local(definition.written, zone), format_local(run.due, zone)
     return (
@@ -42,18 +51,10 @@ def framed(prompt: str, definition: Definition, run: Run, zone: str) -> str:
     )
 
 
-# The stored form of an agent's answer: if it is too long, each part is shortened rather than the whole cut off.
-
-LEAST = 8 * 1024
-"""Bytes that a long text leaves to the outcome, and that both leave to the tool calls."""
-_MARK = " [… cut]"
-_DENIED, _NAME = 20, 200
-"""Denied tools that are named, and characters of each name."""
-
-
 def kept(reply: Reply, agent: str) -> str:
-    """Return JSON text, without empty parts. The text has priority, because people read it; of the calls the last are
-    kept, because they tell more than the first."""
+    """Return the stored form of an answer, as JSON without empty parts. If it is too long, each part is cut rather
+    than the whole. The text has priority, because people read it; of the calls the last are kept, because they
+    tell more than the first."""
     whole = _parts(reply, agent)
     text = encode_whole(whole)
     if _size(text) <= LIMIT:
@@ -64,7 +65,9 @@ def kept(reply: Reply, agent: str) -> str:
     room = LIMIT - _size(encode_whole(others))
     for_calls = min(LEAST, _size(encode_whole(calls)))
     for_outcome = min(LEAST, _size(encode_whole(outcome)))
-    whole["text"] = _cut_text(whole["text"], room - for_calls - for_outcome)
+    cut = json.loads(encode(whole["text"], room - for_calls - for_outcome - _size(_MARK)))
+    if not isinstance(cut, str):
+        whole["text"] = cut["text"] + _MARK
     room -= _size(encode_whole(whole["text"]))
     if outcome is not None:
         whole["outcome"] = json.loads(encode(outcome, room - for_calls))
@@ -77,24 +80,17 @@ def kept(reply: Reply, agent: str) -> str:
 
 
 def _parts(reply: Reply, agent: str) -> dict[str, Any]:
-    spent = reply.spent
-    usage = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "dollars": spent.dollars}
     parts = {
         "text": reply.text,
         "agent": agent,
         "outcome": reply.outcome,
         "tool_calls": list(reply.tool_calls) or None,
         "earlier_calls": reply.earlier_calls or None,
-        "denied": [name[:_NAME] for name in reply.denied[:_DENIED]] or None,
-        "usage": {each: value for each, value in usage.items() if value} or None,
+        "denied": [name[:200] for name in reply.denied[:20]] or None,
+        "usage": {each: value for each, value in asdict(reply.spent).items() if value} or None,
         "exit_code": reply.exit_code,
     }
     return {each: value for each, value in parts.items() if value is not None}
-
-
-def _cut_text(text: str, room: int) -> str:
-    cut = json.loads(encode(text, room - _size(_MARK)))
-    return text if isinstance(cut, str) else cut["text"] + _MARK
 
 
 def _latest(calls: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:
@@ -110,14 +106,6 @@ def _latest(calls: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, 
 
 def _size(text: str) -> int:
     return len(text.encode())
-
-
-log = logging.getLogger("duetime.agents")
-
-AWAY_WAIT = 5 * SECOND
-"""Delay before a prompt is retried whose limits could not be checked."""
-_MOST = 10**15
-"""Most tokens, or millionths of a dollar, counted for one run: agents report anything, and stores have bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +155,9 @@ class Waking:
         if not isinstance(reply, Reply):
             return reply
         self._spend(definition.owner, day, caps, reply.spent)
-        return _outcome(reply, name, work)
+        if reply.waiting_until is not None:
+            return Waiting(reply.waiting_until, run_holder(work.claim.run.id, work.claim.run.fence))
+        return ending_of(reply, name)
 
     def admit(self, work: Work, name: str, limit: Used) -> Outcome:
         """Admit a run to an inbox. It counts as a run: somebody will do it. If it is given back, it stays admitted."""
@@ -180,11 +170,16 @@ class Waking:
         self._spend(definition.owner, self._day(), self._caps(definition, definition.subject, NOTHING), spent)
 
     def _reserve(self, definition: Definition, caps: Sequence[Cap], day: Instant) -> Left | Returned:
+        """Count the run. At a limit it is given back until the next day, and its owner is alerted once a day."""
         try:
             left = self._books.reserve(definition.owner, day, caps)
         except StoreUnavailable:  # no agent was woken, so this was no attempt
             return Returned("the store was away when its limits were looked up", AWAY_WAIT)
-        return self._held_back(definition, left, day) if isinstance(left, str) else left
+        if not isinstance(left, str):
+            return left
+        text = f"The limit of {left} is reached: task #{definition.id} and what else it holds for wait until tomorrow."
+        told = Alert(f"limit:{day}:{left}", "A limit of agent runs is reached", text)
+        return Returned(f"the limit of {left} is reached", self._midnight(day, days=1) - self._clock.now(), told)
 
     def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent) -> None:
         """Record usage. An error here must not fail the run, because the agent's work is done."""
@@ -204,8 +199,7 @@ class Waking:
         run, definition, _ = work.claim
         timeout = work.policy.timeout
         patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
-        zone = zone_of(definition, self._zone)
-        depth = definition.depth + 1
+        zone, depth = zone_of(definition, self._zone), definition.depth + 1
         deeper = partial(self._access, work.claim, patience)
         return AgentRequest(
             run=run.id,
@@ -227,23 +221,14 @@ class Waking:
             lease=work.lease,
         )
 
-    # -- limits ---------------------------------------------------------------------------------------------------
-
     def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
         waker = self.wakers.get(name)
         limits = {name: self._inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
         return [
             Cap("all", "all prompts of one owner", Used(runs=self._runs_per_day)),
-            *(_of_agent(each, most) for each, most in limits.items()),
+            *(Cap(f"agent:{each}", f"the agent {each}", most) for each, most in limits.items()),
             Cap(f"task:{definition.id}", f"task #{definition.id}", limit),
         ]
-
-    def _held_back(self, definition: Definition, full: str, day: Instant) -> Returned:
-        """Give the run back until the next day, with a reason; its owner is alerted of each limit once a day."""
-        tomorrow = self._midnight(day, days=1)
-        text = f"The limit of {full} is reached: task #{definition.id} and what else it holds for wait until tomorrow."
-        told = Alert(f"limit:{day}:{full}", "A limit of agent runs is reached", text)
-        return Returned(f"the limit of {full} is reached", tomorrow - self._clock.now(), told)
 
     def _day(self) -> Instant:
         return self._midnight(self._clock.now())
@@ -255,23 +240,12 @@ class Waking:
         return instant_of(datetime.combine(date, time(), zone))
 
 
-def _of_agent(name: str, limit: Used) -> Cap:
-    return Cap(f"agent:{name}", f"the agent {name}", limit)
-
-
 def zone_of(definition: Definition, otherwise: str) -> str:
     """Return the zone in which the owner gave the time: a run reads and shows times as its owner does."""
     try:
         return trigger_from_json(definition.trigger).timezone
     except InvalidInput:
         return otherwise
-
-
-def _outcome(reply: Reply, name: str, work: Work) -> Outcome:
-    run = work.claim.run
-    if reply.waiting_until is not None:
-        return Waiting(reply.waiting_until, run_holder(run.id, run.fence))
-    return ending_of(reply, name)
 
 
 def ending_of(reply: Reply, name: str) -> Completed | Failed:

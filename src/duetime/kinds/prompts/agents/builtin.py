@@ -1,22 +1,40 @@
-"""The built-in agent: a model of the owner's choice with Duetime's tools, in this process."""
+"""The built-in agents: a model of the owner's choice with Duetime's tools, woken for a prompt or in a conversation."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import concurrent.futures
+import json
+from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from duetime.engine.clock import SECOND, Clock
-from duetime.engine.errors import InvalidInput
+from duetime.engine.encoding import clean_text, encode_whole
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Outcome, Retry
-from duetime.kinds.prompts.agent import AgentRequest, Reply
+from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import mcp_toolset
-from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall, Turn, take_turn, wake_instructions
+from duetime.kinds.prompts.agents.model_turn import (
+    OnEvent,
+    TextDelta,
+    ToolCall,
+    Turn,
+    chat_instructions,
+    take_turn,
+    wake_instructions,
+)
 from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, model_named
 
 if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
+
 
 STOP_CHECK_SECONDS = 0.1
 """Seconds between two checks of the stop signal."""
@@ -50,31 +68,24 @@ class BuiltinAgent:
             request.owner, request.zone or self._zone, self._clock.now(), self._instructions
         )
         tools = mcp_toolset(request.access)
+
+        def report(news: TextDelta | ToolCall) -> None:
+            if isinstance(news, ToolCall):
+                request.report(f"called {news.name}")
+
         try:
             await tools.__aenter__()
         except Exception as error:
             return Failure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
         try:
             await take_turn(
-                turn,
-                model,
-                instructions,
-                tools,
-                request.text,
-                most=self._turns,
-                left=request.left,
-                on_event=lambda news: _report(request, news),
+                turn, model, instructions, tools, request.text, most=self._turns, left=request.left, on_event=report
             )
         except Exception as error:
             return failure_of(error, self._model)
         finally:
             await tools.__aexit__(None, None, None)
         return None
-
-
-def _report(request: AgentRequest, news: TextDelta | ToolCall) -> None:
-    if isinstance(news, ToolCall):
-        request.report(f"called {news.name}")
 
 
 async def _with_timeout(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
@@ -101,3 +112,134 @@ def _reply(turn: Turn, failure: Failure | None, request: AgentRequest) -> Reply 
     if failure.after and not turn.spent.tokens and not turn.calls:
         return Retry(error, round(failure.after * SECOND))
     return replace(done, error=error, permanent=failure.permanent)
+
+
+MOST_RECENT = 200
+"""Past messages that a model is shown; all of them stay on disk."""
+WAITING = "prompts://due"
+
+
+class ToolsUnreachable(DuetimeError):
+    """The tools cannot be reached; `duetime doctor` looks for the reason."""
+
+    code = "tools_unreachable"
+    permanent = False
+
+
+class WaitingPrompt(NamedTuple):
+    """A due prompt that no agent has taken."""
+
+    task: int
+    prompt: str
+    due: str
+
+
+class ChatAnswer(NamedTuple):
+    """The result of one question. An error does not undo what was done before it."""
+
+    turn: Turn
+    error: str | None = None
+    stopped: bool = False
+
+
+class Conversation:
+    """Runs in a thread of its own, so that the caller can be interrupted while it answers."""
+
+    def __init__(self, model: str, access: Access, clock: Clock, zone: str) -> None:
+        """Raises InvalidInput if no model can be used."""
+        self._name, self._model = model, model_named(model)
+        self._access, self._clock, self._zone = access, clock, zone
+        self._history: list[ModelMessage] = []
+        self.waiting: list[WaitingPrompt] = []
+        self._open = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._tools: MCPToolset[Any] | None = None
+
+    def __enter__(self) -> Self:
+        from anyio.from_thread import start_blocking_portal
+
+        with ExitStack() as opening:
+            portal = opening.enter_context(start_blocking_portal())
+            tools = portal.call(mcp_toolset, self._access)
+            try:
+                opening.enter_context(portal.wrap_async_context_manager(tools))
+                self.waiting = portal.call(_read_waiting, tools)
+            except Exception as error:
+                reason = failure_of(error, self._name).message
+                raise ToolsUnreachable(
+                    f"the tools cannot be reached ({masked(reason, self._access.token)}); try: duetime doctor"
+                ) from error
+            self._portal, self._tools = portal, tools
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.__exit__(kind, error, at)  # an interruption ends what is still under way
+
+    def resume(self, messages: Sequence[ModelMessage]) -> None:
+        """Continue with earlier messages, as `ChatAnswer.turn.messages` gave them."""
+        self._history += messages
+
+    def ask(self, text: str, on_event: OnEvent) -> ChatAnswer:
+        """Ask a question. `on_event` is called in another thread. Ctrl-C stops the answer and keeps what it did."""
+        assert self._portal is not None
+        turn = Turn()
+        answering = self._portal.start_task_soon(self._answer, turn, clean_text(text), on_event)
+        try:
+            error, stopped = answering.result(), False
+        except KeyboardInterrupt:
+            answering.cancel()
+            concurrent.futures.wait([answering])
+            error, stopped = None, True
+        turn.messages = messages_from_json(messages_to_json(turn.messages))
+        self._history += turn.messages
+        return ChatAnswer(turn, error, stopped)
+
+    async def _answer(self, turn: Turn, text: str, on_event: OnEvent) -> str | None:
+        assert self._tools is not None
+        past = recent_messages(self._history)
+        try:
+            self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
+            instructions = chat_instructions(LOCAL, self._zone, self._clock.now(), len(self.waiting))
+            await take_turn(
+                turn, self._model, instructions, self._tools, text, history=past, most=TURNS, on_event=on_event
+            )
+        except Exception as error:
+            return masked(failure_of(error, self._name).message, self._access.token)
+        return None
+
+
+async def _read_waiting(tools: MCPToolset[Any]) -> list[WaitingPrompt]:
+    """Return the waiting prompts; none if the prompt tools are switched off."""
+    if WAITING not in {str(resource.uri) for resource in await tools.list_resources()}:
+        return []
+    read = await tools.read_resource(WAITING)
+    assert isinstance(read, str)
+    return [WaitingPrompt(row["id"], row["prompt"], row["due"]) for row in json.loads(read)["due"]]
+
+
+def recent_messages(history: Sequence[ModelMessage], most: int = MOST_RECENT) -> list[ModelMessage]:
+    """Return the latest messages, from a question on: models refuse a tool result whose call they do not see."""
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+    latest = list(history[-most:])
+    for index, message in enumerate(latest):
+        if isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts):
+            return latest[index:]
+    return []
+
+
+def messages_to_json(messages: Sequence[ModelMessage]) -> list[Any]:
+    """Return plain JSON values. Lone surrogates from a model are replaced: they could be stored but never sent."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    plain = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    clean: list[Any] = json.loads(encode_whole(plain))
+    return clean
+
+
+def messages_from_json(plain: Sequence[Any]) -> list[ModelMessage]:
+    """Parse stored messages. Raises ValueError if they are not a conversation."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    return ModelMessagesTypeAdapter.validate_python(list(plain))

@@ -17,8 +17,7 @@ from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, Secrets, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset_named
-from duetime.kinds.prompts.agents.reply import reply_of
-from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader
+from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader, reply_of
 from duetime.processes.child import ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
 from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, Limits

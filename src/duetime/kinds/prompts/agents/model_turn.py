@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic_ai.usage import RunUsage, UsageLimits
-
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import clean_text
 from duetime.engine.model import UNLIMITED, Left
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.mcp import MCPToolset
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
-    from pydantic_ai.usage import RunUsage
-
+    from pydantic_ai.usage import RunUsage, UsageLimits
 
 MISTAKES = 3
 """Invalid tool calls in a row (unknown tool, bad arguments) before the turn is given up."""
@@ -43,6 +40,14 @@ class ToolCall(NamedTuple):
     arguments: str
     result: str
     failed: bool
+
+    def view(self) -> dict[str, Any]:
+        try:
+            arguments = json.loads(self.arguments)
+        except (ValueError, RecursionError):  # cut, or the model wrote no JSON
+            arguments = self.arguments
+        view = {"name": self.name, "arguments": arguments, "result": self.result}
+        return {**view, "failed": True} if self.failed else view
 
 
 OnEvent = Callable[[TextDelta | ToolCall], None]
@@ -65,7 +70,7 @@ class Turn:
 
     def view(self) -> list[dict[str, Any]]:
         """Return the last calls in the form in which they are stored."""
-        return [_call_view(call) for call in self.calls[-MOST_CALLS:]]
+        return [call.view() for call in self.calls[-MOST_CALLS:]]
 
     @property
     def earlier_calls(self) -> int:
@@ -91,8 +96,6 @@ async def take_turn(
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.usage import RunUsage
 
-    from duetime.kinds.prompts.agents.model_turn import TurnLimits
-
     agent = Agent(model, instructions=instructions, toolsets=[tools], name="duetime", retries=MISTAKES)
     turn.usage = RunUsage()
     handler = _EventHandler(turn, on_event)
@@ -101,7 +104,7 @@ async def take_turn(
         async with (
             agent,
             agent.run_stream_events(
-                prompt, message_history=list(history), usage=turn.usage, usage_limits=TurnLimits(most, left)
+                prompt, message_history=list(history), usage=turn.usage, usage_limits=_limits(most, left)
             ) as events,
         ):
             async for event in events:
@@ -138,7 +141,10 @@ class _EventHandler:
                 self._asked[part.tool_call_id] = len(self._turn.calls)
                 self._turn.calls.append(ToolCall(part.tool_name, _bounded(part.args_as_json_str()), UNANSWERED, True))
             case known.FunctionToolResultEvent(part=part):
-                self._answered(part)
+                index = self._asked.pop(part.tool_call_id)
+                result, failed = _bounded(part.model_response_str(wrap_if_error=False)), part.outcome != "success"
+                self._turn.calls[index] = call = self._turn.calls[index]._replace(result=result, failed=failed)
+                self._on_event(call)
             case _:
                 pass  # the other events only prepare or close these
 
@@ -146,48 +152,30 @@ class _EventHandler:
         self._turn.text += text
         self._on_event(TextDelta(text))
 
-    def _answered(self, part: Any) -> None:
-        index = self._asked.pop(part.tool_call_id)
-        result, failed = _bounded(part.model_response_str(wrap_if_error=False)), part.outcome != "success"
-        self._turn.calls[index] = call = self._turn.calls[index]._replace(result=result, failed=failed)
-        self._on_event(call)
-
 
 def _bounded(text: str) -> str:
     return clean_text(bounded(text))
 
 
-def _call_view(call: ToolCall) -> dict[str, Any]:
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):  # cut, or the model wrote no JSON
-        arguments = call.arguments
-    view = {"name": call.name, "arguments": arguments, "result": call.result}
-    return {**view, "failed": True} if call.failed else view
+def _limits(turns: int, left: Left) -> UsageLimits:
+    """Return limits that are checked only before each request: a response that came is paid for, so it is used even if
+    it cost more than was left. The limits are exceeded by at most one response."""
+    from pydantic_ai.usage import UsageLimits
 
+    def used_up(rest: str) -> LimitExceeded:
+        text = f"it used up what the limits of the day left to it ({rest}) before it was done"
+        return LimitExceeded(f"{text}; raise them, or ask for less")
 
-# Usage limits of one model turn. Imported late, because `pydantic_ai` is slow to load.
+    class TurnLimits(UsageLimits):
+        def check_before_request(self, usage: RunUsage) -> None:
+            if usage.requests >= turns:
+                raise LimitExceeded(f"it did not come to an end within {turns} turns")
+            if left.tokens is not None and usage.total_tokens >= left.tokens:
+                raise used_up(f"{left.tokens} tokens")
+            if left.dollars is not None and (usage.cost or 0) >= left.dollars:
+                raise used_up(f"${left.dollars:g}")
 
-
-class TurnLimits(UsageLimits):
-    """Limits that are checked only before each request: a response that came is paid for, so it is used even if it cost
-    more than was left. The limits are exceeded by at most one response."""
-
-    def __init__(self, turns: int, left: Left) -> None:
-        super().__init__(request_limit=None)
-        self.turns, self.left = turns, left
-
-    def check_before_request(self, usage: RunUsage) -> None:
-        if usage.requests >= self.turns:
-            raise LimitExceeded(f"it did not come to an end within {self.turns} turns")
-        if self.left.tokens is not None and usage.total_tokens >= self.left.tokens:
-            raise LimitExceeded(_used_up(f"{self.left.tokens} tokens"))
-        if self.left.dollars is not None and (usage.cost or 0) >= self.left.dollars:
-            raise LimitExceeded(_used_up(f"${self.left.dollars:g}"))
-
-
-def _used_up(rest: str) -> str:
-    return f"it used up what the limits of the day left to it ({rest}) before it was done; raise them, or ask for less"
+    return TurnLimits(request_limit=None)
 
 
 # System prompts of the built-in agents, which come before anything that somebody stored.

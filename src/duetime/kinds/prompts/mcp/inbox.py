@@ -1,21 +1,19 @@
-"""The inbox tools: an agent takes a due prompt, does it, and reports the result."""
+"""The inbox: tools by which an agent takes a due prompt and reports its result, and the resources `prompts://due`, the
+prompts that wait, and `prompts://runs/{run_id}`, one run and its result."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from duetime.engine.encoding import encode, shorten_error
+from duetime.engine.model import Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
-from duetime.kinds.prompts.mcp.text import (
-    KIND,
-    Refusal,
-    accepted,
-    error,
-    number_in,
-    payload_of,
-    refusing,
-    shown,
-)
-from duetime.mcp.definitions import Arguments, Reply
+from duetime.engine.store import EVERY_ONE, Page, RunQuery
+from duetime.kinds.prompts.kind import KIND, prompt_of
+from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
+from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, refusing, shown
+from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.mcp.schemas import zone_of
 from duetime.service.handover import is_own_run
 from duetime.service.presenters import instant_view
@@ -31,7 +29,7 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
     if held is None:
         return Reply({"message": NOTHING}, NOTHING)
     run, definition, _ = held
-    prompt = str(payload_of(definition).get("prompt", ""))
+    prompt = prompt_of(definition)
     view = {
         "id": definition.id,
         "run_id": run.id,
@@ -72,3 +70,63 @@ def is_finish_early(call: Call, given: Arguments) -> bool:
     """Return whether the run to finish was not handed over yet. Invalid arguments are refused by the tool itself."""
     number = given.get("run_id")
     return type(number) is int and is_own_run(call, number)
+
+
+# The resources `prompts://due`, the prompts that wait, and `prompts://runs/{run_id}`, one run and its result.
+
+MOST = 100
+
+
+def _waiting(call: Call) -> Page[Run]:
+    now = call.scheduler.clock.now()
+    query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST, count_to=EVERY_ONE)
+    page = call.scheduler.runs(call.caller._replace(operator=False), query)
+    return Page([], None, 0) if isinstance(page, Err) else page.value
+
+
+def _read_due(call: Call, _: str) -> dict[str, Any]:
+    page = _waiting(call)
+    rows = [
+        {"id": run.schedule, "run_id": run.id, "prompt": run.name, "due": instant_view(run.due, call.zone)}
+        for run in page.items
+    ]
+    return {"due": rows, "total": page.total, "timezone": call.zone}
+
+
+def _due_digest(call: Call, _: str) -> object:
+    page = _waiting(call)
+    return page.total, [(run.id, run.fence) for run in page.items]
+
+
+def _run(call: Call, value: str) -> Run | None:
+    return run_of_prompt(call, int(value) if value.isascii() and value.isdigit() and len(value) < 20 else 0)
+
+
+def _read_run(call: Call, value: str) -> dict[str, Any] | None:
+    run = _run(call, value)
+    return None if run is None else whole_view(call, run, call.zone)
+
+
+RESOURCES = [
+    Resource(
+        uri="prompts://due",
+        title="Due prompts",
+        description=(
+            "The caller's prompts that are due and wait for an agent, oldest first, each with the beginning of its "
+            "text: take one with take_prompt. Subscribe to hear when one becomes due, is taken or is given back."
+        ),
+        read=_read_due,
+        digest=_due_digest,
+    ),
+    Resource(
+        uri="prompts://runs/{run_id}",
+        title="A run of a prompt",
+        description=(
+            "One run of a scheduled prompt: its prompt (null where it was edited since), when it was due, its status, "
+            "the result or error that an agent gave with its tool calls, and earlier attempts. The tool prompt_result "
+            "tells the most of it, and finds the run by its task. Read it before answering a reply to that result."
+        ),
+        read=_read_run,
+        digest=_run,
+    ),
+]

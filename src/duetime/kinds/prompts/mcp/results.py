@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from duetime.engine.model import LIVE, Definition, Run
+from duetime.engine.model import LIVE, Run
 from duetime.engine.policy.follow_ups import result_text
 from duetime.engine.result import Err
+from duetime.kinds.prompts.kind import KIND
 from duetime.kinds.prompts.mcp.text import (
-    KIND,
     TASK_ID,
     TIME,
     Refusal,
@@ -23,7 +23,7 @@ from duetime.kinds.prompts.mcp.text import (
     refusing,
     shown,
 )
-from duetime.mcp.definitions import Arguments, Reply, Tool, number, object_schema, result_schema
+from duetime.mcp.definitions import Arguments, Reply, Tool, number, object_schema, result_schema, text
 from duetime.mcp.schemas import ERROR, ZONE, zone_of
 from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
@@ -41,7 +41,11 @@ def prompt_result(call: Call, given: Arguments) -> Reply:
     if "id" in given:
         run, *earlier = _latest(call, number_in(given, "id"), zone)
     else:
-        run, earlier = _by_number(call, number_in(given, "run_id")), []
+        number = number_in(given, "run_id")
+        one, earlier = run_of_prompt(call, number), []
+        if one is None:
+            raise Refusal(f"Run {number} not found.")
+        run = one
     return Reply(_view(call, run, earlier, zone), _text(run, earlier, zone))
 
 
@@ -63,9 +67,6 @@ def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     }
 
 
-# -- which run ----------------------------------------------------------------------------------------------------
-
-
 def _latest(call: Call, number: int, zone: str) -> list[Run]:
     """Return the latest runs, at least one, the newest first."""
     page = call.scheduler.history(call.caller, str(number), limit=EARLIER + 1, count_to=0)
@@ -76,16 +77,6 @@ def _latest(call: Call, number: int, zone: str) -> list[Run]:
     if found is None:
         raise Refusal(f"Task #{number} not found.")
     raise Refusal(f"Task #{number} has not run yet; it is set for {shown(fire_time(found), zone)}.")
-
-
-def _by_number(call: Call, number: int) -> Run:
-    run = run_of_prompt(call, number)
-    if run is None:
-        raise Refusal(f"Run {number} not found.")
-    return run
-
-
-# -- views and text -----------------------------------------------------------------------------------------------
 
 
 def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, Any]:
@@ -101,19 +92,16 @@ def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, 
         "report": run.report if run.status in LIVE else None,
         **_prompt_view(call, run, zone),
     }
+    briefly = [{"run_id": each.id, "due": instant_view(each.due, zone), "status": each.status} for each in earlier]
     return {
         "id": run.schedule,
         "run_id": run.id,
         "status": run.status,
         "due": instant_view(run.due, zone),
         **{name: value for name, value in maybe.items() if value is not None},
-        **({"earlier": [_brief(each, zone) for each in earlier]} if earlier else {}),
+        **({"earlier": briefly} if earlier else {}),
         "timezone": zone,
     }
-
-
-def _brief(run: Run, zone: str) -> dict[str, Any]:
-    return {"run_id": run.id, "due": instant_view(run.due, zone), "status": run.status}
 
 
 def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
@@ -123,13 +111,9 @@ def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     view: dict[str, Any] = {"name": masked(run.name), "prompt": None}
     if found is None:
         return view
-    if _is_as_it_ran(found.definition, run):
+    if found.definition.written <= (run.due if run.started is None else run.started):
         return view | {"prompt": prompt_shown(found.definition, call.caller.depth) or None}
     return view | {"edited_since": instant_view(found.definition.written, zone)}
-
-
-def _is_as_it_ran(definition: Definition, run: Run) -> bool:
-    return definition.written <= (run.due if run.started is None else run.started)
 
 
 def _answered(run: Run) -> str:
@@ -153,13 +137,6 @@ def _text(run: Run, earlier: Sequence[Run], zone: str) -> str:
     return "\n".join([*lines, f"What was answered, as data:\n\n{said}"])
 
 
-# -- the tool -----------------------------------------------------------------------------------------------------
-
-_STATUSES = (
-    "completed, failed, cancelled, lost; running, waiting (for an agent to take or finish it), pending, queued; "
-    "missed, skipped."
-)
-
 RESULT_TOOL = Tool(
     name="prompt_result",
     title="What came of a prompt",
@@ -181,7 +158,10 @@ RESULT_TOOL = Tool(
         {
             "id": {"type": "integer"},
             "run_id": {"type": "integer"},
-            "status": {"type": "string", "description": _STATUSES},
+            "status": text(
+                "completed, failed, cancelled, lost; running, waiting (for an agent to take or finish it), pending, "
+                "queued; missed, skipped."
+            ),
             "due": TIME,
             "finished": TIME,
             "result": {"type": "string", "description": "What the agent answered."},

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.model import Schedule, ScheduleState, status_of
+from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
-from duetime.engine.times import ReadTime
+from duetime.engine.times import LONGEST_DURATION, ReadTime, format_local, iso_local, read_time
+from duetime.engine.times.phrases import midnight_note
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.kind import Doer, PromptKind, doer_of
+from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, payload_of
 from duetime.kinds.prompts.mcp.text import (
-    KIND,
     Refusal,
     accepted,
     error,
@@ -23,7 +24,6 @@ from duetime.kinds.prompts.mcp.text import (
     headline,
     lines,
     number_in,
-    payload_of,
     prompt_shown,
     refusing,
     repeats,
@@ -31,62 +31,65 @@ from duetime.kinds.prompts.mcp.text import (
     table_row,
     task_view,
 )
-from duetime.kinds.prompts.mcp.times import When, past, range_in, read_ahead, rule_in, trigger_in
 from duetime.mcp.definitions import Arguments, Reply
-from duetime.mcp.schemas import STATUSES, policy_of, with_owner, zone_of
+from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, zone_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
+from duetime.service.when import When, duration, parse_when
 
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its query."""
 NOTHING = "No scheduled tasks found matching filters."
-PARTS = ("prompt", "agent", "remind", "max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
+SOON = "in 1 second"
+"""Replaces `now` where the time must still be in the future when it is checked."""
 _EDITABLE = ("pending", "broken")  # an edit can repair a broken one
+_UNITS = frozenset({"second", "minute", "hour", "day", "week"})
 
 
 @refusing
 def schedule(call: Call, given: Arguments) -> Reply:
     zone, now = zone_of(call, given), call.scheduler.clock.now()
-    when = trigger_in(given, zone, now)
-    payload: Arguments = {name: given[name] for name in PARTS if name in given}
+    when, first = _when(given, zone, now)
     new = NewSchedule(
         kind=KIND,
         name=headline(given["prompt"]) or KIND,
         trigger_type=when.type,
         trigger_config=when.config,
-        payload=payload,
+        payload={name: given[name] for name in PARTS if name in given},
         policy=policy_of(given),
         timezone=zone,
         idempotency_key=given.get("idempotency_key"),
     )
-    if when.first is not None and when.first.instant < now:
-        before = call.scheduler.made_before(call.caller, new)
-        if before is None:
-            raise past(when.first, zone, now)
-        made = accepted(before, **_names(when))
-        warnings = call.services.create_warnings(made, payload)
-    else:
-        made, _, warnings = accepted(call.services.create(call.caller, new), **_names(when))
-    doer = doer_of(made.definition, call.services.kind(PromptKind).inboxes, asked_for="agent" in given)
-    return _scheduled(call, made, doer, [each.text for each in warnings], when.first and when.first.note, zone)
-
-
-def _names(when: When) -> dict[str, str]:
-    own = dict.fromkeys(("trigger_config", "seconds", "expression", "rrule"), when.argument)
-    return {**own, "run_at": "at", "start": "at", "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}
-
-
-def _scheduled(call: Call, made: Schedule, doer: Doer, warnings: Sequence[str], note: str | None, zone: str) -> Reply:
-    first, rule = _first_time(made), repeats(made.definition)
-    view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(first, zone), "timezone": zone}
-    if warnings:
-        view["warnings"] = warnings
+    # A repeated create is answered even if its time has passed since.
+    if first is not None and first.instant < now and call.scheduler.made_before(call.caller, new) is None:
+        raise _past(first, zone, now)
+    made, _, warnings = accepted(call.services.create(call.caller, new), **_argument_names(when.type))
+    fires, rule, note = _first_time(made), repeats(made.definition), first and first.note
+    view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
+    view = with_warnings(view, warnings)
     if note is not None:
         view["note"] = note
-    if doer.wakes is not None:
-        view["wakes"] = doer.wakes
-    sentence = f"Scheduled task #{made.definition.id} for {shown(first, zone)}."
-    return Reply(view, lines(sentence, [rule and f"repeats {rule}", note, doer.note], warnings))
+    wakes, doer_note = _doer_of(call, made, asked_for="agent" in given)
+    if wakes is not None:
+        view["wakes"] = wakes
+    sentence = f"Scheduled task #{made.definition.id} for {shown(fires, zone)}."
+    notes = [rule and f"repeats {rule}", note, doer_note]
+    return Reply(view, lines(sentence, notes, [each.text for each in warnings]))
+
+
+def _doer_of(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
+    """Return the agent that is woken, if any, and a note on who does the prompt. What waits in the inbox without having
+    been sent there by name has no note, because a warning tells of it."""
+    definition, inboxes = made.definition, call.services.kind(PromptKind).inboxes
+    agent = definition.subject
+    if payload_of(definition).get("remind"):
+        topic = policy_for_ending(definition.policy).deliver_to
+        return None, f"a reminder: no agent is woken, its text goes to {topic}"
+    if agent not in inboxes.names:
+        return agent, f"wakes the agent {agent}"
+    if inboxes.heartbeat_takes(definition):
+        return None, "waits in the inbox until the heartbeat, or another agent, takes it"
+    return None, "waits in the inbox until an agent takes it with take_prompt" if asked_for else None
 
 
 def _first_time(made: Schedule) -> Instant | None:
@@ -104,32 +107,43 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     status = given.get("status", "pending")
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
-    within = range_in(given, zone, call.scheduler.clock.now())
+    ends, notes = _range(given, zone, call.scheduler.clock.now())
     query = ScheduleQuery(
         kind=KIND,
         status=None if status == "all" else status,
-        due_from=within.first,
-        due_to=within.last,
+        due_from=ends.get("from"),
+        due_to=ends.get("to"),
         by_time=True,
         limit=MOST,
         count_to=EVERY_ONE,
     )
-    page = accepted(call.scheduler.search(call.caller, query))
+    page, depth = accepted(call.scheduler.search(call.caller, query)), call.caller.depth
     view: dict[str, Any] = {
-        "tasks": [
-            with_owner(call, task_view(found, zone, call.caller.depth), found.definition.owner) for found in page.items
-        ],
+        "tasks": [with_owner(call, task_view(found, zone, depth), found.definition.owner) for found in page.items],
         "total": page.total,
         "timezone": zone,
+        **{name: instant_view(end, zone) for name, end in ends.items()},
     }
-    ends = {"from": instant_view(within.first, zone), "to": instant_view(within.last, zone)}
-    view |= {name: end for name, end in ends.items() if end is not None}
     if not page.items:
         return Reply(view, NOTHING)
-    table = [table_row(found, zone, call.caller.depth) for found in page.items]
+    table = [table_row(found, zone, depth) for found in page.items]
     left_out = page.total - len(table)
     more = [f"{left_out} more are not shown: narrow it down with from and to"] if left_out > 0 else []
-    return Reply(view, lines("\n".join(table), [*within.notes, *more]))
+    return Reply(view, lines("\n".join(table), [*notes, *more]))
+
+
+def _range(given: Arguments, zone: str, now: Instant) -> tuple[dict[str, Instant], list[str]]:
+    """Return the ends of the range, both included, and notes. A day without a time is included whole, so no midnight is
+    assumed."""
+    ends: dict[str, Instant] = {}
+    notes: list[str] = []
+    for name in ("from", "to"):
+        if name in given:
+            found = _read(given[name], zone, now)
+            ends[name] = found.last(zone) if name == "to" else found.instant
+            assumed = (found.note or "").split("; ")
+            notes += [f"{name}: {part}" for part in assumed if part and part != midnight_note(zone)]
+    return ends, notes
 
 
 @refusing
@@ -138,13 +152,18 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
         raise error("provide at least one of 'at' or 'prompt' to edit.")
     zone, now = zone_of(call, given), call.scheduler.clock.now()
-    rule = rule_in(given, zone, now)
-    moved = read_ahead(given["at"], zone, now) if rule is None and "at" in given else None
-    found = _own(call, number)
+    first, rule = None, None
+    if any(name in given for name in ("cron", "rrule", "every")):
+        rule, first = _when(given, zone, now)
+    elif "at" in given:
+        first = _read(given["at"], zone, now)
+    if first is not None and first.instant < now:
+        raise _past(first, zone, now)
+    found = call.scheduler.find(call.caller, str(number), KIND)
     if found is None:
         raise _not_editable(number, "edited")
     _refuse_hidden(call, given, found)
-    changes = replace(_changes(given, found, rule, zone), next=_next(moved, now))
+    changes = _changes(given, found, rule, first, zone, now)
     changes = call.services.hooks(KIND).adapt_edit(call.caller, found, changes)
     if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
         raise _not_editable(number, "edited")
@@ -153,8 +172,8 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     result = call.scheduler.edit(call.caller, str(number), changes, KIND)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise _not_editable(number, "edited")
-    names = _names(rule or When("once", {}, "at"))
-    return _updated(call, given, accepted(result, **names), rule, moved and moved.note, zone)
+    edited = accepted(result, **_argument_names("once" if rule is None else rule.type))
+    return _updated(call, given, edited, first and first.note, zone)
 
 
 def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
@@ -164,14 +183,9 @@ def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
         raise error("agent: the prompt holds values that are hidden from you (***); give the prompt anew.")
 
 
-def _next(moved: ReadTime | None, now: Instant) -> Instant | None:
-    """Return the next time. `now` means as soon as possible, and the engine accepts only future times."""
-    if moved is None:
-        return None
-    return Instant(now + SECOND) if moved.instant == now else moved.instant
-
-
-def _changes(given: Arguments, found: Schedule, rule: When | None, zone: str) -> Changes:
+def _changes(
+    given: Arguments, found: Schedule, rule: When | None, first: ReadTime | None, zone: str, now: Instant
+) -> Changes:
     changes = Changes()
     parts: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
     if parts:
@@ -179,20 +193,24 @@ def _changes(given: Arguments, found: Schedule, rule: When | None, zone: str) ->
         # The rest of the payload is written back as it was read, so nobody may have changed it meanwhile.
         payload = {**payload_of(found.definition), **parts}
         changes = replace(changes, name=name, payload=payload, version=found.definition.version)
-    if rule is not None:
-        # Without a zone of its own, a new rule keeps the zone of the old one, if that can still be read.
-        own = zone if "timezone" in given or found.progress.state == ScheduleState.BROKEN else None
-        changes = replace(changes, trigger_type=rule.type, trigger_config=rule.config, timezone=own)
-    return changes
+    # `now` means as soon as possible, and the engine accepts only future times.
+    at = None if first is None else Instant(now + SECOND) if first.instant == now else first.instant
+    if rule is None:
+        return replace(changes, next=at)
+    # Without a zone of its own, a new rule keeps the zone of the old one, if that can still be read. Its first time is
+    # made absolute, because it was read in the zone of this call.
+    own = zone if "timezone" in given or found.progress.state == ScheduleState.BROKEN else None
+    start = {} if at is None else {"start": iso_local(at, zone)}
+    return replace(changes, trigger_type=rule.type, trigger_config=rule.config | start, timezone=own)
 
 
-def _updated(call: Call, given: Arguments, edited: Schedule, rule: When | None, note: str | None, zone: str) -> Reply:
+def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, zone: str) -> Reply:
+    ruled = any(name in given for name in ("cron", "rrule", "every"))
     parts = []
-    if rule is not None or "at" in given:
+    if ruled or "at" in given:
         parts.append(f"time → {shown(fire_time(edited), zone)}")
-    if rule is not None:
+    if ruled:
         parts.append(f"repeats → {repeats(edited.definition)}")
-        note = rule.first and rule.first.note
     if "prompt" in given:
         parts.append(f'prompt → "{headline(given["prompt"])}"')
     if "agent" in given:
@@ -213,9 +231,53 @@ def schedule_cancel(call: Call, given: Arguments) -> Reply:
     return Reply({"id": number, "status": "cancelled"}, f"Cancelled task #{number}.")
 
 
-def _own(call: Call, number: int) -> Schedule | None:
-    return call.scheduler.find(call.caller, str(number), KIND)
-
-
 def _not_editable(number: int, verb: str) -> Refusal:
     return Refusal(f"Task #{number} not found or not editable (only pending tasks can be {verb}).")
+
+
+# -- times and rules ----------------------------------------------------------------------------------------------
+
+
+def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
+    """Return the trigger and the time in `at`. Times stay as written in the trigger: a create that is repeated under
+    its key must be the same request. The caller checks whether the time is past."""
+    named = [name for name in ("at", "cron", "rrule", "every") if name in given]
+    if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"]):
+        was = ", ".join(named) or "none of them"
+        raise error(f"give exactly one of at, cron, rrule, every (every may have at as its first time), not {was}.")
+    at = given.get("at")
+    first = None if at is None else _read(at, zone, now)
+    if "every" in given:
+        start = SOON if at is not None and at.strip().lower() == "now" else at
+        return parse_when(every=_seconds(given["every"]), start=start), first
+    return parse_when(at=at, cron=given.get("cron"), rrule=given.get("rrule")), first
+
+
+def _seconds(text: str) -> int | float:
+    """Read an interval: `2h30m`, `30 minutes`, `1 day`, `day`, `every day`."""
+    tidy = " ".join(text.lower().split()).removeprefix("every ")
+    try:
+        length = duration(f"1 {tidy}" if tidy in _UNITS else tidy, "every")
+    except InvalidInput:
+        length = 0
+    if not 0 < length <= LONGEST_DURATION:
+        raise error(f'could not read "{text[:100]}" as a duration; write it like 30m, 2h30m or 1 day.')
+    return length // SECOND if length % SECOND == 0 else length / SECOND
+
+
+def _read(text: str, zone: str, now: Instant) -> ReadTime:
+    try:
+        return read_time(text, zone=zone, now=now)
+    except UnreadableTime as problem:
+        raise error(problem.message) from problem
+
+
+def _past(found: ReadTime, zone: str, now: Instant) -> Refusal:
+    return error(f"{format_local(found.instant, zone)} is in the past; it is now {format_local(now, zone)}.")
+
+
+def _argument_names(trigger_type: str) -> dict[str, str]:
+    """Return the arguments of the tools, by the names of the engine's fields."""
+    argument = {"once": "at", "interval": "every"}.get(trigger_type, trigger_type)
+    own = dict.fromkeys(("trigger_config", "seconds", "expression", "rrule"), argument)
+    return {**own, "run_at": "at", "start": "at", "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local
 from duetime.engine.triggers import describe, trigger_from_json
+from duetime.kinds.prompts.kind import payload_of, prompt_of
 from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, number
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.masking import masked
@@ -23,15 +23,12 @@ from duetime.service.text import UNSAFE
 
 T = TypeVar("T")
 
-KIND = "prompt"
 TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
 CUT = 60
 """Characters of a prompt in a table."""
 KEPT = 1000
 """Characters of a prompt in a list's structured content: ten thousand whole prompts would be gigabytes."""
-
-_LONGEST_NUMBER = 10**30
 
 
 class Refusal(Exception):
@@ -72,7 +69,7 @@ def accepted(result: Result[T], **arguments: str) -> T:
 def number_in(given: Arguments, name: str) -> int:
     """Return an integer argument. Any may be asked for, but one that is too long to be printed is not an id."""
     number: int = given[name]
-    if abs(number) >= _LONGEST_NUMBER:
+    if abs(number) >= 10**30:
         raise error(f"{name} is too large a number for an id.")
     return number
 
@@ -95,14 +92,9 @@ def fire_time(schedule: Schedule) -> Instant | None:
     return progress.through if progress.next is None else progress.next
 
 
-def payload_of(definition: Definition) -> dict[str, Any]:
-    """Return the payload; it is empty if the schedule was deleted."""
-    stored = json.loads(definition.payload)
-    return stored if isinstance(stored, dict) else {}
-
-
 def prompt_shown(definition: Definition, depth: int) -> str:
-    prompt = str(payload_of(definition).get("prompt", ""))
+    """Return the prompt. An agent's run (`depth` above 0) sees no credentials in it."""
+    prompt = prompt_of(definition)
     return str(masked(prompt)) if depth else prompt
 
 
@@ -116,20 +108,17 @@ def repeats(definition: Definition) -> str | None:
 
 
 def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
-    """Return the view of a task. An agent's run (`depth` above 0) sees no credentials in prompts."""
     definition, progress = schedule
-    payload = payload_of(definition)
     prompt = prompt_shown(definition, depth)
     view: dict[str, Any] = {
         "id": definition.id,
         "fire_at": instant_view(fire_time(schedule), zone),
         "status": status_of(progress),
         "prompt": prompt if len(prompt) <= KEPT else f"{prompt[:KEPT]}...",
-        **({"remind": True} if payload.get("remind") else {"agent": definition.subject}),
+        **({"remind": True} if payload_of(definition).get("remind") else {"agent": definition.subject}),
     }
-    rule = repeats(definition)
     extras = {
-        "repeats": rule,
+        "repeats": repeats(definition),
         "deliver_to": policy_for_ending(definition.policy).deliver_to,
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
