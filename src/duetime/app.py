@@ -198,11 +198,11 @@ class App:
         )
         if not session:
             self.keep_heartbeat()
-        courier = self.services.kind(NotificationKind).courier
-        for problem in courier.problems():
+        delivery = self.services.kind(NotificationKind).delivery
+        for problem in delivery.problems():
             log.error("%s; what is sent there fails until this is mended", problem)
         if not session:
-            for note in notes_for_others(self.scheduler, self.settings, courier, addresses=False):
+            for note in notes_for_others(self.scheduler, self.settings, delivery, addresses=False):
                 log.warning("%s", note)
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
 

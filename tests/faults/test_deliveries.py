@@ -20,7 +20,7 @@ from duetime.engine.model import Run
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import ChannelSettings, Settings
-from tests.support.couriers import FULL, everything_logged
+from tests.support.channels import FULL, everything_logged
 from tests.support.deliveries import (
     CALLER,
     SOON,

@@ -10,11 +10,11 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.outcome import Retry
 from duetime.kinds.notifications.channels import apprise
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
-from duetime.kinds.notifications.delivery import Parcel
+from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts
 
-PARCEL = Parcel("msg_1", "phone", {"message": "hi"}, patience=10.0)
+OUTGOING = OutgoingMessage("msg_1", "phone", {"message": "hi"}, patience=10.0)
 
 
 def test_what_was_left_behind_keeps_its_helper_and_nobody_waits_for_it() -> None:
@@ -33,6 +33,6 @@ def test_a_channel_that_found_no_helper_is_not_blamed(monkeypatch: pytest.Monkey
     """However often: nothing was learnt of it, so it is not left alone either."""
     monkeypatch.setattr(apprise, "_helpers", Helpers(0))
     channel = AppriseChannel("phone", "json://127.0.0.1:9/", Hosts(SystemClock(), 4))
-    outcomes = [channel.deliver(PARCEL) for _ in range(7)]
+    outcomes = [channel.deliver(OUTGOING) for _ in range(7)]
     reason = "channel phone was not asked, because too many channels hang; check those that fail"
     assert outcomes == [Retry(reason)] * 7

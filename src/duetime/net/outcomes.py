@@ -48,7 +48,7 @@ def sign_of_failure(failed: CallFailed) -> Sign:
 # Calls to addresses of the operator: the run shows the answer, but not the address.
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-"""Header with the id of a parcel, the same on every attempt, so that a receiver can recognize a repeat."""
+"""Header with the id of an outgoing message, the same on every attempt, so that a receiver can recognize a repeat."""
 
 
 def posted(

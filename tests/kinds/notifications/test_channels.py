@@ -19,7 +19,7 @@ from duetime.kinds.notifications.channels.apprise import text_of, type_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.channels.router import ChannelSpec
 from duetime.settings import AgentSettings, ChannelSettings, NotificationSettings
-from tests.support.couriers import FULL, courier, everything_logged, parcel, told
+from tests.support.channels import FULL, delivery, everything_logged, outgoing, told
 from tests.support.receiver import Behaviour, Fault, Receiver
 
 pytestmark = pytest.mark.filterwarnings(
@@ -35,9 +35,9 @@ def receiver() -> Iterator[Receiver]:
 
 
 def sent(spec: ChannelSpec, **given: Any) -> Outcome:
-    with courier(channels={"hook": spec}) as made:
+    with delivery(channels={"hook": spec}) as made:
         assert made.problems() == []
-        return made.deliver(parcel(topic="hook", **given))
+        return made.deliver(outgoing(topic="hook", **given))
 
 
 # -- plain requests -----------------------------------------------------------------------------------------------
@@ -142,11 +142,11 @@ PROBLEMS: list[tuple[str, ChannelSpec, str]] = [
 def test_what_cannot_be_used_is_found_without_showing_it(
     name: str, spec: ChannelSpec, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.DEBUG), courier(channels={name: spec}) as made:
+    with caplog.at_level(logging.DEBUG), delivery(channels={name: spec}) as made:
         [problem] = made.problems()
         assert problem.startswith(said) and "hush" not in problem
         if name == "hook":
-            assert made.deliver(parcel(topic=name)) == Failed(problem, permanent=True)
+            assert made.deliver(outgoing(topic=name)) == Failed(problem, permanent=True)
         else:
             assert made.channel_of(name) == "inbox"
     assert "hush" not in everything_logged(caplog)
@@ -208,7 +208,7 @@ def test_a_failure_of_apprise_is_tried_again(receiver: Receiver, scheme: str, be
 @pytest.mark.parametrize(
     "behaviour", [Behaviour(fault=Fault.SILENCE), Behaviour(200, {}, b"x" * 1000, drip=0.05)], ids=["silence", "drip"]
 )
-def test_apprise_has_no_more_time_than_the_parcel(receiver: Receiver, behaviour: Behaviour) -> None:
+def test_apprise_has_no_more_time_than_the_message(receiver: Receiver, behaviour: Behaviour) -> None:
     """Its own timeouts count from byte to byte: one that drips would hold it for ever."""
     receiver.behave = lambda request: behaviour
     outcome = by_apprise(receiver, "json", "/hush", patience=0.4)
@@ -317,10 +317,10 @@ def test_links_are_written_out() -> None:
 WITHOUT_APPRISE = """
 import sys
 sys.modules["apprise"] = None
-from tests.support.couriers import courier, parcel
+from tests.support.channels import delivery, outgoing
 from duetime.kinds.notifications.channels.router import ChannelSpec
-with courier(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
-    print(made.problems(), made.deliver(parcel(topic="phone")))
+with delivery(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
+    print(made.problems(), made.deliver(outgoing(topic="phone")))
 """
 
 
@@ -338,11 +338,11 @@ def test_without_the_package_it_is_said_what_to_install() -> None:
 def test_a_dead_channel_is_left_alone_and_the_others_are_not() -> None:
     with Receiver(lambda request: Behaviour(503)) as broken, Receiver() as healthy:
         channels = {"broken": ChannelSpec(broken.url), "healthy": ChannelSpec(healthy.url)}
-        with courier(channels=channels) as made:
+        with delivery(channels=channels) as made:
             for _ in range(5):
-                made.deliver(parcel(topic="broken"))
-            left_alone = made.deliver(parcel(topic="broken"))
+                made.deliver(outgoing(topic="broken"))
+            left_alone = made.deliver(outgoing(topic="broken"))
             assert isinstance(left_alone, Returned)
             assert left_alone.reason == "channel broken is not answering, so it is left alone for a while"
-            assert told(made.deliver(parcel(topic="healthy")))["channel"] == "healthy"
+            assert told(made.deliver(outgoing(topic="healthy")))["channel"] == "healthy"
         assert len(broken.requests) == 5

@@ -11,12 +11,12 @@ import pytest
 from duetime.app import build
 from duetime.engine.clock import SystemClock
 from duetime.engine.policy.options import ALERTS
-from duetime.kinds.notifications.build import courier_of
+from duetime.kinds.notifications.build import delivery_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.channels.router import ChannelSpec
 from duetime.kinds.notifications.delivery import Inbox
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
-from tests.support.couriers import courier, parcel, told
+from tests.support.channels import delivery, outgoing, told
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Receiver
 
@@ -24,25 +24,25 @@ from tests.support.receiver import Receiver
 def test_a_topic_that_is_a_channel_goes_there_and_every_other_to_ntfy() -> None:
     with NtfyReceiver() as ntfy, Receiver() as hook:
         channels = {"hook": ChannelSpec(hook.url), "ntfy": ChannelSpec(f"{hook.url}/ntfy")}
-        with courier(NtfyServer(ntfy.url), channels) as made:
-            ways = {topic: told(made.deliver(parcel(topic=topic)))["channel"] for topic in ("hook", "home", "inbox")}
+        with delivery(NtfyServer(ntfy.url), channels) as made:
+            ways = {topic: told(made.deliver(outgoing(topic=topic)))["channel"] for topic in ("hook", "home", "inbox")}
             assert ways == {"hook": "hook", "home": "ntfy", "inbox": "inbox"}
             assert {topic: made.channel_of(topic) for topic in ways} == ways
-            made.deliver(parcel(topic="ntfy"))
+            made.deliver(outgoing(topic="ntfy"))
         assert [each["topic"] for each in ntfy.publications] == ["home"]
         assert [request.path for request in hook.requests] == ["/", "/ntfy"]
 
 
 def test_without_a_server_what_is_no_channel_goes_to_the_inbox() -> None:
-    with courier(channels={"hook": ChannelSpec("https://example.org/hook")}) as made:
+    with delivery(channels={"hook": ChannelSpec("https://example.org/hook")}) as made:
         assert made.channel_of("hook") == "hook"
         assert made.channel_of("home") == "inbox"
-        assert told(made.deliver(parcel(topic="home"))) == {"channel": "inbox"}
+        assert told(made.deliver(outgoing(topic="home"))) == {"channel": "inbox"}
 
 
 def test_a_channel_before_the_server_even_where_its_settings_are_wrong() -> None:
     """A message must not go to a public server because the private one has a typo."""
-    with courier(NtfyServer("https://ntfy.example.org"), {"hook": ChannelSpec("https://")}) as made:
+    with delivery(NtfyServer("https://ntfy.example.org"), {"hook": ChannelSpec("https://")}) as made:
         assert made.channel_of("hook") == "hook"
 
 
@@ -52,7 +52,7 @@ def test_all_problems_are_told_at_once() -> None:
         "B": ChannelSpec("https://example.org"),
         "c": ChannelSpec("https://c.org"),
     }
-    with courier(NtfyServer("nowhere"), channels) as made:
+    with delivery(NtfyServer("nowhere"), channels) as made:
         assert [problem.split(":")[0] for problem in made.problems()] == [
             "channels.B",
             "channels.a",
@@ -60,16 +60,16 @@ def test_all_problems_are_told_at_once() -> None:
         ]
 
 
-def test_settings_reach_the_courier() -> None:
+def test_settings_reach_the_delivery() -> None:
     with NtfyReceiver(token="tk_1") as ntfy, Receiver() as hook:
         settings = Settings(
             notifications=NotificationSettings(server=ntfy.url, prefix="p-", token="tk_1"),
             channels={"hook": ChannelSettings(hook.url, "PUT", {"X-A": "1"}, "{message}")},
         )
-        made = courier_of(settings, SystemClock())
-        assert told(made.deliver(parcel(topic="home")))["receipt"] == "own-1"
+        made = delivery_of(settings, SystemClock())
+        assert told(made.deliver(outgoing(topic="home")))["receipt"] == "own-1"
         assert ntfy.publications[0]["topic"] == "p-home"
-        made.deliver(parcel(topic="hook", message="text"))
+        made.deliver(outgoing(topic="hook", message="text"))
         [request] = hook.requests
         assert (request.method, request.headers["x-a"], request.body) == ("PUT", "1", b"text")
         made.close()
@@ -82,9 +82,9 @@ def test_alerts_go_where_the_settings_say(alerts: str) -> None:
             notifications=NotificationSettings(server=ntfy.url, alerts=alerts),
             channels={"hook": ChannelSettings(hook.url)},
         )
-        made = courier_of(settings, SystemClock())
+        made = delivery_of(settings, SystemClock())
         way = {"hook": "hook", "inbox": "inbox"}.get(alerts, "ntfy")
-        assert made.channel_of(ALERTS) == told(made.deliver(parcel(topic=ALERTS)))["channel"] == way
+        assert made.channel_of(ALERTS) == told(made.deliver(outgoing(topic=ALERTS)))["channel"] == way
         assert [each["topic"] for each in ntfy.publications] == ([alerts] if way == "ntfy" else [])
         assert len(hook.requests) == (way == "hook")
         made.close()
@@ -93,13 +93,13 @@ def test_alerts_go_where_the_settings_say(alerts: str) -> None:
 @pytest.mark.parametrize(("alerts", "problems"), [("a" * 65, 1), ("a" * 64, 0)])
 def test_a_topic_of_alerts_that_the_server_would_refuse_is_a_problem(alerts: str, problems: int) -> None:
     server = NotificationSettings(server="https://ntfy.example.org", alerts=alerts)
-    made = courier_of(Settings(notifications=server), SystemClock())
+    made = delivery_of(Settings(notifications=server), SystemClock())
     assert [problem.split(":")[0] for problem in made.problems()] == ["notifications.alerts"] * problems
     made.close()
 
 
 def test_with_nothing_set_up_there_is_only_the_inbox() -> None:
-    assert isinstance(courier_of(Settings(), SystemClock()), Inbox)
+    assert isinstance(delivery_of(Settings(), SystemClock()), Inbox)
 
 
 def test_a_worker_says_at_its_start_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ from duetime.engine.policy.options import is_topic
 from duetime.engine.policy.rows import Draft, begin, new_run
 from duetime.engine.redaction import without_secrets
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.notifications.delivery import Inbox, Parcel
+from duetime.kinds.notifications.delivery import Inbox, OutgoingMessage
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import NotificationSettings, Settings
 from duetime.testing import Simulation
@@ -159,7 +159,7 @@ def test_without_a_channel_it_arrives_in_the_inbox(kind: NotificationKind) -> No
     kind.close()
 
 
-# -- with a courier -----------------------------------------------------------------------------------------------
+# -- how it is delivered ------------------------------------------------------------------------------------------
 
 
 class Recorder(Inbox):
@@ -167,29 +167,29 @@ class Recorder(Inbox):
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        self.parcels: list[Parcel] = []
+        self.messages: list[OutgoingMessage] = []
         self.closed = False
 
-    def deliver(self, parcel: Parcel) -> Outcome:
-        self.parcels.append(parcel)
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
+        self.messages.append(outgoing)
         return self.outcome
 
     def close(self) -> None:
         self.closed = True
 
 
-def carried(draft: Draft, outcome: Outcome = ARRIVED, cause: Cause = Cause.TRIGGER) -> tuple[Parcel, Outcome]:
+def carried(draft: Draft, outcome: Outcome = ARRIVED, cause: Cause = Cause.TRIGGER) -> tuple[OutgoingMessage, Outcome]:
     recorder = Recorder(outcome)
     definition = begin(draft, ScheduleId(1))[0]
     run = new_run(RunId(17), definition, T0, RunStatus.RUNNING, cause=cause)
     made = NotificationKind(recorder).execute(Work(Claim(run, definition, T0), StopSignal(), lambda text: None))
-    [parcel] = recorder.parcels
-    return parcel, made
+    [outgoing] = recorder.messages
+    return outgoing, made
 
 
 def test_what_the_receiver_said_is_kept_with_the_message() -> None:
-    parcel, outcome = carried(once(kind="notification", payload=json.dumps(FULL), public_id="msg_1"))
-    assert (parcel.topic, parcel.fields) == ("home", FULL)
+    outgoing, outcome = carried(once(kind="notification", payload=json.dumps(FULL), public_id="msg_1"))
+    assert (outgoing.topic, outgoing.fields) == ("home", FULL)
     assert isinstance(outcome, Completed)
     assert json.loads(outcome.result or "") == {
         "channel": "ntfy",
@@ -267,10 +267,10 @@ def test_nothing_is_begun_past_a_stop(reason: StopReason, outcome: Outcome) -> N
     stopped = work(PLAIN)
     stopped.stop.set(reason)
     assert NotificationKind(recorder).execute(stopped) == outcome
-    assert recorder.parcels == []
+    assert recorder.messages == []
 
 
-def test_the_courier_is_closed_with_its_kind() -> None:
+def test_the_delivery_is_closed_with_its_kind() -> None:
     recorder = Recorder(ARRIVED)
     NotificationKind(recorder).close()
     assert recorder.closed

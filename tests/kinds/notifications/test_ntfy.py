@@ -10,7 +10,7 @@ import pytest
 from duetime.engine.clock import SECOND
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.kinds.notifications.channels.ntfy import CUT, NtfyServer
-from tests.support.couriers import FULL, courier, parcel, told
+from tests.support.channels import FULL, delivery, outgoing, told
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Behaviour, Fault
 
@@ -24,8 +24,8 @@ def ntfy() -> Iterator[NtfyReceiver]:
 
 
 def sent(ntfy: NtfyReceiver, prefix: str = "", token: str = TOKEN, **given: Any) -> Outcome:
-    with courier(NtfyServer(ntfy.url, prefix, token)) as made:
-        return made.deliver(parcel(**given))
+    with delivery(NtfyServer(ntfy.url, prefix, token)) as made:
+        return made.deliver(outgoing(**given))
 
 
 def test_every_field_arrives_with_the_token_and_the_id(ntfy: NtfyReceiver) -> None:
@@ -127,10 +127,10 @@ def test_a_server_that_is_not_there_is_tried_again() -> None:
 
 def test_a_dead_server_is_left_alone_whatever_the_topic(ntfy: NtfyReceiver) -> None:
     ntfy.misbehave = lambda request: Behaviour(500)
-    with courier(NtfyServer(ntfy.url, "", TOKEN)) as made:
+    with delivery(NtfyServer(ntfy.url, "", TOKEN)) as made:
         for number in range(5):
-            assert isinstance(made.deliver(parcel(topic=f"topic-{number}")), Retry)
-        assert isinstance(made.deliver(parcel(topic="another")), Returned)
+            assert isinstance(made.deliver(outgoing(topic=f"topic-{number}")), Retry)
+        assert isinstance(made.deliver(outgoing(topic="another")), Returned)
     assert len(ntfy.publications) == 5
 
 
@@ -154,22 +154,22 @@ PROBLEMS: list[tuple[NtfyServer, str]] = [
 
 @pytest.mark.parametrize(("server", "said"), PROBLEMS)
 def test_wrong_settings_are_named_and_fail_for_good(server: NtfyServer, said: str) -> None:
-    with courier(server) as made:
+    with delivery(server) as made:
         [problem] = made.problems()
         assert problem.startswith(said) and "hush" not in problem
-        assert made.deliver(parcel()) == Failed(problem, permanent=True)
+        assert made.deliver(outgoing()) == Failed(problem, permanent=True)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}", "http://127.0.0.1:{port}/", "http://localhost:{port}"])
 def test_an_address_of_the_operator_may_be_private(ntfy: NtfyReceiver, url: str) -> None:
-    with courier(NtfyServer(url.format(port=ntfy.port), token=TOKEN)) as made:
+    with delivery(NtfyServer(url.format(port=ntfy.port), token=TOKEN)) as made:
         assert made.problems() == []
-        assert told(made.deliver(parcel()))["receipt"] == "own-1"
+        assert told(made.deliver(outgoing()))["receipt"] == "own-1"
 
 
 def test_repeats_carry_the_same_id(ntfy: NtfyReceiver) -> None:
     ntfy.misbehave = lambda request: Behaviour(fault=Fault.CLOSE) if len(ntfy.requests) < 3 else None
-    with courier(NtfyServer(ntfy.url, token=TOKEN)) as made:
-        outcomes = [made.deliver(parcel()) for _ in range(3)]
+    with delivery(NtfyServer(ntfy.url, token=TOKEN)) as made:
+        outcomes = [made.deliver(outgoing()) for _ in range(3)]
     assert [type(outcome) for outcome in outcomes] == [Retry, Retry, Completed]
     assert {(each.key, each["sequence_id"]) for each in ntfy.publications} == {("msg_1", "msg_1")}

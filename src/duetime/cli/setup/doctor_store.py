@@ -47,7 +47,7 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         yield from _unknown_tasks(app.scheduler, registry)
         yield from unknown_agents(app.scheduler, settings)
         for note in notes_for_others(
-            app.scheduler, settings, app.services.kind(NotificationKind).courier, addresses=True
+            app.scheduler, settings, app.services.kind(NotificationKind).delivery, addresses=True
         ):
             yield Check("warn", "delivery", clean(note))
     finally:

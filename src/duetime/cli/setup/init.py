@@ -239,10 +239,10 @@ def _taken_out(changes: Mapping[init_choices.Key, Any]) -> list[str]:
 
 
 def _problems(settings: Settings) -> list[str]:
-    from duetime.kinds.notifications.build import courier_of
+    from duetime.kinds.notifications.build import delivery_of
 
-    courier = courier_of(replace(settings, threads=1), SystemClock())
+    delivery = delivery_of(replace(settings, threads=1), SystemClock())
     try:
-        return courier.problems()
+        return delivery.problems()
     finally:
-        courier.close()
+        delivery.close()

@@ -1,25 +1,26 @@
-"""Builds the notification kind: its courier, its service, its channels; and notes about other owners' notifications."""
+"""Builds the notification kind (delivery, service, channels), and writes notes about other owners' notifications."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from duetime.engine.clock import Clock
-from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.kind import LOCAL
 from duetime.engine.model import is_open_to
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.kinds.notifications.delivery import NOTIFICATION, Courier, Inbox
+from duetime.kinds.notifications.delivery import NOTIFICATION, Delivery, Inbox
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
 from duetime.kinds.notifications.service import NotificationService
 from duetime.service.kind_spec import BuildContext
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX, QSTASH
 from duetime.terminal.application import Check
@@ -29,15 +30,15 @@ log = logging.getLogger("duetime.delivery")
 
 
 def build(context: BuildContext) -> NotificationKind:
-    courier = courier_of(context.settings, context.clock)
+    delivery = delivery_of(context.settings, context.clock)
     return NotificationKind(
-        courier,
-        lambda: notification_service(context.settings, context.scheduler(), courier),
+        delivery,
+        lambda: notification_service(context.settings, context.scheduler(), delivery),
         partial(channels_for, context.settings),
     )
 
 
-def notification_service(settings: Settings, scheduler: Scheduler, courier: Courier) -> NotificationService:
+def notification_service(settings: Settings, scheduler: Scheduler, delivery: Delivery) -> NotificationService:
     """Return the service that keeps notifications: this store, or QStash if the settings choose it.
 
     `QSTASH_TOKEN` and `QSTASH_URL`, the variables of QStash's own tools, are used where the settings give no value.
@@ -45,7 +46,7 @@ def notification_service(settings: Settings, scheduler: Scheduler, courier: Cour
     given = settings.notifications
     channels = partial(channel_names, settings)
     if given.backend != QSTASH:
-        return LocalNotifications(scheduler, courier=courier, channels=channels)
+        return LocalNotifications(scheduler, delivery=delivery, channels=channels)
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
     from duetime.kinds.notifications.qstash.client import Account
     from duetime.kinds.notifications.qstash.service import QStashNotifications
@@ -59,32 +60,35 @@ def notification_service(settings: Settings, scheduler: Scheduler, courier: Cour
     return service
 
 
-def courier_of(settings: Settings, clock: Clock) -> Courier:
-    """Return the courier. Where nothing is set up, nothing has to be imported."""
+def delivery_of(settings: Settings, clock: Clock) -> Delivery:
+    """Return how messages are delivered. Where nothing is set up, nothing has to be imported."""
     given = settings.notifications
     if not given.server and not settings.channels:
         return Inbox()
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
-    from duetime.kinds.notifications.channels.router import ChannelSpec, RoutingCourier
+    from duetime.kinds.notifications.channels.router import ChannelRouter, ChannelSpec
 
     server = NtfyServer(given.server, given.prefix, given.token) if given.server else None
     channels = {
         name: ChannelSpec(each.url, each.method, each.headers, each.body, each.owners)
         for name, each in settings.channels.items()
     }
-    return RoutingCourier(clock, settings.threads, server, channels, given.alerts)
+    return ChannelRouter(clock, settings.threads, server, channels, given.alerts)
 
-
-# Channels by name and type only: their other settings are not shown.
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
-Named = dict[str, str]
 
 
-def channels_for(settings: Settings, owner: str) -> list[Named]:
-    """Return the channels that an owner may use."""
+def channels_for(settings: Settings, owner: str) -> list[dict[str, str]]:
+    """Return the names and types of the channels that an owner may use; their other settings are not shown."""
     closed = settings.channels.keys() - channel_names(settings, owner)
-    return [each for each in named_channels(settings) if each["name"] not in closed]
+    found = [{"name": INBOX, "type": INBOX}]
+    if settings.notifications.server:
+        found.append({"name": "ntfy", "type": "ntfy"})
+    for name, each in settings.channels.items():
+        scheme = _SCHEME.match(each.url)  # it names the service; any other part of the URL may be a credential
+        found.append({"name": name, "type": "unknown" if scheme is None else scheme[1].lower()})
+    return [each for each in found if each["name"] not in closed]
 
 
 def channel_names(settings: Settings, owner: str) -> set[str]:
@@ -92,24 +96,11 @@ def channel_names(settings: Settings, owner: str) -> set[str]:
     return {name for name, each in settings.channels.items() if is_open_to(each.owners, owner)}
 
 
-def named_channels(settings: Settings) -> list[Named]:
-    made = [{"name": name, "type": _type(each.url)} for name, each in settings.channels.items()]
-    server = [{"name": "ntfy", "type": "ntfy"}] if settings.notifications.server else []
-    return [{"name": INBOX, "type": INBOX}, *server, *made]
-
-
-def _type(url: str) -> str:
-    """Return the URL's scheme, which names the service; any other part of the URL may be a credential."""
-    match = _SCHEME.match(url)
-    return "unknown" if match is None else match[1].lower()
-
-
 # Notifications of owners other than `local`, who have separate topics and cannot use every channel.
 
 LOOKED_AT = 1000
 """Notifications that are examined: enough to notice other owners, and still fast."""
 _SHOWN = 5
-_OPERATOR = Caller(LOCAL, operator=True)
 
 
 class Other(NamedTuple):
@@ -122,24 +113,26 @@ class Other(NamedTuple):
 def others(scheduler: Scheduler) -> list[Other]:
     """Return the owners other than `local`, and their topics, of notifications that may still fire."""
     query = ScheduleQuery(kind=NOTIFICATION, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
-    found = scheduler.search(_OPERATOR, query)
+    found = scheduler.search(OPERATOR, query)
     if isinstance(found, Err):
         return []
     seen = {Other(each.definition.owner, each.definition.subject) for each in found.value.items}
     return sorted(each for each in seen if each.owner != LOCAL)
 
 
-def notes_for_others(scheduler: Scheduler, settings: Settings, courier: Courier, *, addresses: bool) -> Iterator[str]:
+def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Delivery, *, addresses: bool) -> Iterator[str]:
     """Yield a sentence for each thing that other owners have to be told. Logs leave out `addresses`, because whoever
     knows an address of a public server can read what is sent there."""
     if not settings.channels and not settings.notifications.server:
         return
     found = others(scheduler)
-    own = {each: address for each in found if (address := courier.address_of(each.topic, each.owner))}
+    own = {each: address for each in found if (address := delivery.address_of(each.topic, each.owner))}
     if own:
+        listed = ", ".join(f"{address} ({each.owner})" for each, address in list(own.items())[:_SHOWN])
+        listed += "" if len(own) <= _SHOWN else f" and {len(own) - _SHOWN} more"
         yield (
             "owners other than local have topics of their own on the ntfy server, to which their phones have to "
-            f"subscribe: {_listed(own) if addresses else '`duetime doctor` shows them'}"
+            f"subscribe: {listed if addresses else '`duetime doctor` shows them'}"
         )
     closed = [each for each in found if each.topic in settings.channels.keys() - channel_names(settings, each.owner)]
     if closed:
@@ -150,20 +143,15 @@ def notes_for_others(scheduler: Scheduler, settings: Settings, courier: Courier,
         )
 
 
-def _listed(own: Mapping[Other, str]) -> str:
-    shown = [f"{address} ({each.owner})" for each, address in list(own.items())[:_SHOWN]]
-    return ", ".join(shown) + ("" if len(own) <= _SHOWN else f" and {len(own) - _SHOWN} more")
-
-
 # Checks of the settings for notifications. Nothing is sent, and no address is shown.
 
 
 def delivery_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
-    courier = courier_of(settings, clock)
+    delivery = delivery_of(settings, clock)
     try:
-        problems = courier.problems()
+        problems = delivery.problems()
     finally:
-        courier.close()
+        delivery.close()
     for problem in problems:
         yield Check("fail", "delivery", clean(problem))
     if not problems:

@@ -13,15 +13,18 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition
 from duetime.engine.redaction import without_secrets
+from duetime.engine.store import RunQuery
+from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.remote import PLACE, redacted_result
 from duetime.kinds.notifications.service import KIND, Message, NewNotification, NotificationService, Recurring, Sent
 from duetime.service.errors import FAILED, unwrap
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import instant_view, message_shape
 from duetime.service.services import OPERATOR
 from duetime.service.when import When
+from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, given_text, opened, print_warnings
@@ -31,7 +34,7 @@ from duetime.terminal.schedules.change import add_change_commands, add_schedule,
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.options import Key, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, bundled, group
+from duetime.terminal.typer_ext import PlainCommand, bundled, group, single
 
 Text = Annotated[str, typer.Argument(metavar="MESSAGE", help="What it says; - reads standard input.")]
 Topic = Annotated[
@@ -214,3 +217,33 @@ def edit(
 
 add_read_commands(commands, NOTIFICATION)
 add_change_commands(commands, NOTIFICATION)
+
+
+# `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere.
+
+inbox_commands = single()
+
+
+@inbox_commands.command(cls=PlainCommand)
+def inbox(
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only messages of this topic.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")] = 20,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Show the notifications that arrived, and where, the newest first."""
+    with opened(db) as app:
+        query = RunQuery(kind="notification", status="completed", subject=topic, limit=limit)
+        runs = unwrap(app.scheduler.runs(OPERATOR, query)).items
+        zone = app.scheduler.zone
+    messages = [message_shape(run, zone) for run in runs]
+    if json_:
+        output.print_json({"messages": messages, "count": len(messages)})
+        return
+    if not messages:
+        print("Nothing has arrived yet.")
+    for run, message in zip(runs, messages, strict=True):
+        where = message["topic"] if message["channel"] == INBOX else f"{message['topic']} via {message['channel']}"
+        title = f"{clean(str(message['title']))}: " if message["title"] else ""
+        arrived = format_local(run.finished or run.due, zone)
+        print(f"{arrived}  [{clean(str(where))}]  {title}{clean(str(message['message']))}")

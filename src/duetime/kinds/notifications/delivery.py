@@ -1,4 +1,4 @@
-"""How messages are delivered: the interface of a courier, the built-in inbox, and the messenger of the engine."""
+"""How messages are delivered: their interface, the built-in inbox, and the messenger of the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST = 4000
 """Maximum characters of a result or an error that a message quotes; a channel may cut it further."""
 
 
-class Parcel(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """One message to deliver. Its id is the same on every attempt, so that a receiver can detect duplicates."""
 
     id: str
@@ -34,8 +34,8 @@ class Parcel(NamedTuple):
     """The message's owner: channels that are set up for other owners do not exist for it."""
 
 
-class Courier(Protocol):
-    def deliver(self, parcel: Parcel) -> Outcome:
+class Delivery(Protocol):
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         """Make one attempt, in a thread of the pool. Completed means that the receiver accepted the message; its result
         has `channel` and, if known, the receiver's id as `receipt`. Never raises for network or receiver errors."""
 
@@ -54,7 +54,7 @@ class Courier(Protocol):
 class Inbox:
     """Accepts every message: once recorded, a message has arrived, and `duetime inbox` shows it."""
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         return Completed(json.dumps({"channel": INBOX}))
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:

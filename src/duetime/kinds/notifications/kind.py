@@ -15,10 +15,10 @@ from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import Cause, Definition
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.options import Overlap, Policy
+from duetime.engine.policy.options import Overlap
 from duetime.engine.result import Err
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
-from duetime.kinds.notifications.delivery import ATTEMPTS, Courier, Inbox, Parcel
+from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import (
     FAILURE_NOTE,
@@ -47,14 +47,14 @@ class NotificationKind(KindHooks):
 
     def __init__(
         self,
-        courier: Courier | None = None,
+        delivery: Delivery | None = None,
         make_service: Callable[[], NotificationService] | None = None,
         describe_channels: Callable[[str], Sequence[Mapping[str, str]]] = lambda _owner: (),
     ) -> None:
         """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use.
         `describe_channels` returns names and types of an owner's channels."""
         self.describe_channels = describe_channels
-        self.courier = courier or Inbox()
+        self.delivery = delivery or Inbox()
         self._make_service = make_service
 
     @cached_property
@@ -79,17 +79,20 @@ class NotificationKind(KindHooks):
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
         payload = work.payload
-        patience, owner = _patience(work.policy), work.claim.definition.owner
-        parcel = Parcel(parcel_id(work.claim), payload["topic"], payload, patience, owner)
-        outcome = self.courier.deliver(parcel)
-        return _with_message(outcome, work.claim, payload) if isinstance(outcome, Completed) else outcome
+        timeout, definition = work.policy.timeout, work.claim.definition
+        patience = USUAL_PATIENCE if timeout is None else min(timeout / SECOND * _SHARE, LONGEST_PATIENCE)
+        outgoing = OutgoingMessage(delivery_id(work.claim), payload["topic"], payload, patience, definition.owner)
+        outcome = self.delivery.deliver(outgoing)
+        if not isinstance(outcome, Completed):
+            return outcome
+        # History shows the message even after its schedule is deleted; the receipt is any text from the receiver.
+        how = json.loads(outcome.result or "{}")
+        return Completed(encode_whole({**how, "notification_id": definition.public_id, **payload}))
 
     def close(self) -> None:
-        self.courier.close()
+        self.delivery.close()
         if "service" in self.__dict__:
             self.service.close()
-
-    # -- hooks --------------------------------------------------------------------------------------------------------
 
     def refusal(self) -> Err | None:
         return KEPT_ELSEWHERE if self._is_kept_elsewhere else None
@@ -116,22 +119,9 @@ class NotificationKind(KindHooks):
         return coming_elsewhere(self.service, caller, until, count, zone) if self._is_kept_elsewhere else NOWHERE
 
 
-def parcel_id(claim: Claim) -> str:
+def delivery_id(claim: Claim) -> str:
     """Return an id that is the same on every attempt at one message. A one-off has the id that its creator knows; each
     run that was requested by hand, and each occurrence of a recurring one, is another message."""
     public_id = claim.definition.public_id
     goes_out_once = isinstance(trigger_from_json(claim.definition.trigger), OnceTrigger)
     return public_id if goes_out_once and claim.run.cause == Cause.TRIGGER else f"{public_id}.{claim.run.id}"
-
-
-def _patience(policy: Policy) -> float:
-    if policy.timeout is None:
-        return USUAL_PATIENCE
-    return min(policy.timeout / SECOND * _SHARE, LONGEST_PATIENCE)
-
-
-def _with_message(outcome: Completed, claim: Claim, payload: Mapping[str, Any]) -> Completed:
-    """Add the message to the result, so that history shows it even after its schedule is deleted."""
-    how = json.loads(outcome.result or "{}")
-    sent = {**how, "notification_id": claim.definition.public_id, **payload}
-    return Completed(encode_whole(sent))  # the receipt is any text from the receiver

@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from duetime.engine.clock import SECOND
-from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
-from duetime.kinds.notifications.delivery import Courier, Inbox
+from duetime.engine.triggers import CronTrigger, OnceTrigger
+from duetime.kinds.notifications.delivery import Delivery, Inbox
 from duetime.kinds.notifications.service import (
     KIND,
     PATIENCE,
@@ -25,6 +24,7 @@ from duetime.kinds.notifications.service import (
     NewNotification,
     Recurring,
     Sent,
+    readable_trigger,
     told,
 )
 from duetime.service.errors import STORE_ERRORS
@@ -64,14 +64,14 @@ def is_once(schedule: Schedule) -> bool:
 
 def message(schedule: Schedule) -> Message:
     definition, progress = schedule
-    trigger = _trigger(schedule)
+    trigger = readable_trigger(definition.trigger)
     at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
     return Message(definition.public_id, at, definition.subject, _stored(definition.payload).get("message", ""))
 
 
 def recurring(schedule: Schedule) -> Recurring:
     definition, progress = schedule
-    trigger = _trigger(schedule)
+    trigger = readable_trigger(definition.trigger)
     payload = _stored(definition.payload)
     paused = progress.state == ScheduleState.PAUSED
     return Recurring(
@@ -85,14 +85,6 @@ def recurring(schedule: Schedule) -> Recurring:
         last=progress.last_run,
         body=payload.get("message", ""),
     )
-
-
-def _trigger(schedule: Schedule) -> Trigger | None:
-    """Return the trigger, or None if it cannot be read any more: a broken schedule must still be shown and deleted."""
-    try:
-        return trigger_from_json(schedule.definition.trigger)
-    except (DuetimeError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _stored(text: str | None) -> dict[str, Any]:
@@ -124,24 +116,22 @@ class LocalNotifications:
         self,
         scheduler: Scheduler,
         *,
-        courier: Courier | None = None,
+        delivery: Delivery | None = None,
         channels: Callable[[str], Collection[str]] = lambda _owner: (),
         patience: float = PATIENCE,
     ) -> None:
-        """`courier` knows where a topic's messages go; `channels` returns the names that are set up for an owner."""
+        """`delivery` knows where a topic's messages go; `channels` returns the names that are set up for an owner."""
         self._scheduler = scheduler
-        self._courier = courier or Inbox()
+        self._delivery = delivery or Inbox()
         self._channels = channels
         self._patience = patience
-
-    # -- creating -------------------------------------------------------------------------------------------------
 
     @told
     def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
         made = self._create(caller, new, "once", {"run_at": when}, zone)
-        return (
-            made if isinstance(made, Err) else Ok(message(made.value.schedule)._replace(warnings=made.value.warnings))
-        )
+        if isinstance(made, Err):
+            return made
+        return Ok(message(made.value.schedule)._replace(warnings=made.value.warnings))
 
     @told
     def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
@@ -173,15 +163,11 @@ class LocalNotifications:
             runs = [] if isinstance(page, Err) else page.value.items
             if runs and is_decided(runs[0]):
                 return runs[0]
-            if look % LOOKS_A_SECOND == 0 and not self._anybody_works():
+            workers = self._scheduler.workers() if look % LOOKS_A_SECOND == 0 else None
+            if workers is not None and not living(workers, self._scheduler.clock.now(), KIND):
                 break
             pause.wait(LOOK)
         return runs[0] if runs else None
-
-    def _anybody_works(self) -> bool:
-        return bool(living(self._scheduler.workers(), self._scheduler.clock.now(), KIND))
-
-    # -- reading --------------------------------------------------------------------------------------------------
 
     @told
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
@@ -206,9 +192,9 @@ class LocalNotifications:
         return self._scheduler.marks(caller, KIND, topic)
 
     def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
-        if address := self._courier.address_of(topic, owner):
+        if address := self._delivery.address_of(topic, owner):
             return [ScheduleWarning("subscribe", SUBSCRIBE.format(topic=topic, address=address))]
-        if topic == INBOX or self._courier.channel_of(topic, owner) != INBOX:
+        if topic == INBOX or self._delivery.channel_of(topic, owner) != INBOX:
             return []
         if not (names := self._channels(owner)):
             return [ScheduleWarning("no_channel", INBOX_WARNING)]
@@ -218,19 +204,13 @@ class LocalNotifications:
     def close(self) -> None:
         """Do nothing: the store is closed by its owner."""
 
-    # -- changing -------------------------------------------------------------------------------------------------
-
     @told
     def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
-        if not self._recurs(caller, schedule_id):
-            return Err("not_found")
-        return _done(self._scheduler.pause(caller, schedule_id, KIND))
+        return self._changed(caller, schedule_id, self._scheduler.pause)
 
     @told
     def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
-        if not self._recurs(caller, schedule_id):
-            return Err("not_found")
-        return _done(self._scheduler.resume(caller, schedule_id, KIND))
+        return self._changed(caller, schedule_id, self._scheduler.resume)
 
     @told
     def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
@@ -239,9 +219,11 @@ class LocalNotifications:
             return Err("not_found")
         return _done(self._scheduler.delete(caller, schedule_id, KIND))
 
-    def _recurs(self, caller: Caller, schedule_id: str) -> bool:
+    def _changed(
+        self, caller: Caller, schedule_id: str, change: Callable[[Caller, str, str], Result[Any]]
+    ) -> Result[None]:
         found = self._scheduler.find(caller, schedule_id, KIND)
-        return found is not None and not is_once(found)
+        return Err("not_found") if found is None or is_once(found) else _done(change(caller, schedule_id, KIND))
 
 
 def _done(result: Result[Any]) -> Result[None]:

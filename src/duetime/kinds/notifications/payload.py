@@ -99,8 +99,6 @@ def _label(field: str, value: Any) -> str:
     return value
 
 
-# -- actions: the buttons under a notification --------------------------------------------------------------------
-
 _ACTION_EXAMPLE = '{"action": "view", "label": "Open", "url": "https://example.org"}'
 
 
@@ -153,8 +151,6 @@ def _action(field: str, value: Any) -> dict[str, Any]:
     given = {key: known[key](field, each) for key, each in value.items() if key != "action" and each is not None}
     return {"action": does, **given}
 
-
-# -- the whole payload --------------------------------------------------------------------------------------------
 
 _FIELDS: dict[str, _Check] = {
     "title": lambda field, value: _text(field, value, "Backup failed"),

@@ -11,7 +11,7 @@ from duetime.engine.queries import upcoming
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, describe
-from duetime.kinds.notifications.service import KIND, Message, NotificationService, Recurring
+from duetime.kinds.notifications.service import KIND, Message, NotificationService, Recurring, first_words
 from duetime.service.kind_spec import Elsewhere, ExternalSchedule
 from duetime.service.presenters import EACH, View, instant_view
 
@@ -87,7 +87,9 @@ def coming_elsewhere(
         reason = without_secrets(found.message).rstrip(".")
         return Elsewhere([], [f"Notifications are missing here, for they cannot be listed: {reason}."])
     pairs = [pair for each in found.value.schedules for pair in _recurring(each, min(count, EACH), zone)]
-    pairs += [_once(each, zone) for each in found.value.messages]
+    for each in found.value.messages:
+        once = OnceTrigger(at=each.at, timezone=zone)
+        pairs.append((each.at, _row(each.at, each.message_id, first_words(each.body), once, zone)))
     return Elsewhere([(at, row) for at, row in pairs if until is None or at <= until], [])
 
 
@@ -96,18 +98,9 @@ def _recurring(schedule: Recurring, count: int, zone: str) -> list[tuple[Instant
         return []
     trigger = CronTrigger(expression=schedule.cron, timezone=schedule.timezone)
     instants = [schedule.next, *upcoming(trigger, schedule.next, count - 1)]
-    name = schedule.label or _first_words(schedule.body)
+    name = schedule.label or first_words(schedule.body)
     return [(at, _row(at, schedule.schedule_id, name, trigger, zone)) for at in instants]
-
-
-def _once(message: Message, zone: str) -> tuple[Instant, View]:
-    trigger = OnceTrigger(at=message.at, timezone=zone)
-    return message.at, _row(message.at, message.message_id, _first_words(message.body), trigger, zone)
 
 
 def _row(at: Instant, id: str, name: str, trigger: Trigger, zone: str) -> dict[str, Any]:
     return {"at": instant_view(at, zone), "kind": KIND, "id": id, "name": name, "reads_as": describe(trigger)}
-
-
-def _first_words(body: str) -> str:
-    return " ".join(body[:1000].split())[:200]

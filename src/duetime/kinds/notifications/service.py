@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import StoreUnavailable, StoreUnusable
+from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.result import Err, Result
+from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.kind_spec import ScheduleWarning
@@ -129,6 +130,15 @@ class NotificationService(Protocol):
     def close(self) -> None: ...
 
 
+def readable_trigger(stored: str) -> Trigger | None:
+    """Return the trigger, or None if it cannot be read any more, for example because its zone was removed: such a
+    notification must still be shown and deleted."""
+    try:
+        return trigger_from_json(stored)
+    except (DuetimeError, ValueError, KeyError, TypeError):
+        return None
+
+
 _UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
 
 
@@ -149,5 +159,9 @@ def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
 def _name(payload: Mapping[str, Any]) -> str:
     """Return the name for lists of all kinds: the first of its texts that is not blank."""
     texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
-    words = (" ".join(text[:1000].split())[:200] for text in texts if isinstance(text, str))
+    words = (first_words(text) for text in texts if isinstance(text, str))
     return next(filter(None, words), KIND)
+
+
+def first_words(text: str) -> str:
+    return " ".join(text[:1000].split())[:200]

@@ -59,19 +59,15 @@ def checked_request(payload: Mapping[str, Any], host_of: Callable[[str], str]) -
     for name in _URLS & given.keys():
         if not isinstance(given[name], str):
             raise _refused(name, "must be a text such as https://hooks.example.org/path")
-        _check_url(name, given[name], host_of)
+        try:
+            host_of(given[name])
+        except InvalidInput as error:
+            raise _refused(name, error.message) from None
     return {name: _CHECKS[name](name, value) for name, value in given.items()}
 
 
 def _refused(name: str, rule: str) -> InvalidInput:
     return InvalidInput(field=name, problem=f"{rule}")
-
-
-def _check_url(name: str, url: str, host_of: Callable[[str], str]) -> None:
-    try:
-        host_of(url)
-    except InvalidInput as error:
-        raise _refused(name, error.message) from None
 
 
 def _as_is(_name: str, value: Any) -> Any:
@@ -209,11 +205,12 @@ class RequestKind(KindHooks):
         checked = checked_request(payload, self.requester.host_of)
         subject = checked.get("label") or self.requester.host_of(checked["url"])
         retries = checked.get("retries", RETRIES)
-        callbacks = [
-            callback_to(on, _callback(checked, part, retries), self.defaults)
-            for part, on in CALLBACKS.items()
-            if part in checked
-        ]
+        callbacks = []
+        for part, on in CALLBACKS.items():
+            if part in checked:  # a callback has as many retries as the request that it follows
+                headers = checked.get(f"{part}_headers", {})
+                follow_up = {"method": "POST", "url": checked[part], "headers": headers, "retries": retries}
+                callbacks.append(callback_to(on, follow_up, self.defaults))
         return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks})
 
     def execute(self, work: Work) -> Outcome:
@@ -228,16 +225,6 @@ class RequestKind(KindHooks):
 
     def close(self) -> None:
         self.requester.close()
-
-
-def _callback(payload: Mapping[str, Any], part: str, retries: int) -> dict[str, Any]:
-    """Return the payload of a callback, with as many retries as the request that it follows."""
-    return {
-        "method": "POST",
-        "url": payload[part],
-        "headers": payload.get(f"{part}_headers", {}),
-        "retries": retries,
-    }
 
 
 def _outgoing(claim: Claim, payload: Mapping[str, Any], *, handed_on: bool) -> Outgoing:

@@ -88,15 +88,14 @@ def redacted(payload: Mapping[str, Any]) -> dict[str, Any]:
         shown = {name: value for name, value in shown.items() if name not in _BODIES}
         shown["body"] = _digest(body_of(payload))
     if "headers" in payload:
-        shown["headers"] = {name: _header(name, value, hidden) for name, value in payload["headers"].items()}
+        shown["headers"] = {
+            name: _digest(value.encode()) if {"headers", f"header[{name.lower()}]"} & hidden else value
+            for name, value in payload["headers"].items()
+        }
     if "about" in payload:
         about = payload["about"]
         shown["about"] = {**about, "payload": json.dumps(redacted(json.loads(about["payload"])))}
     return shown
-
-
-def _header(name: str, value: str, hidden: set[str]) -> str:
-    return _digest(value.encode()) if {"headers", f"header[{name.lower()}]"} & hidden else value
 
 
 def _digest(value: bytes) -> str:

@@ -7,8 +7,9 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from duetime.engine.clock import MINUTE, SECOND, Clock
+from duetime.engine.clock import DAY, MINUTE, SECOND, Clock
 from duetime.engine.errors import InvalidInput, StoreUnavailable, UnreadableTime
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
@@ -63,7 +64,9 @@ class Requests:
             in_vain = Failed(failed.reason, permanent=True)
             outcome = in_vain if failed.permanent else Retry(failed.reason, after=outgoing.again)
             return Tried(outcome, sign_of_failure(failed))
-        return Tried(_judged(answer, outgoing, target.authority), _sign_of(answer))
+        # A 5xx tells nothing about the host: one broken path must not block other owners' paths.
+        sign = Sign.NONE if answer.status >= 500 else Sign.ANSWERED
+        return Tried(_judged(answer, outgoing, target.authority), sign)
 
     def _signature(self, outgoing: Outgoing) -> str:
         """Return a JWT by which a receiver verifies sender, URL and body, and that the request is not an old one."""
@@ -100,11 +103,6 @@ def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
     return Retry(said, after=outgoing.again if asked is None else asked, result=result)
 
 
-def _sign_of(answer: Answer) -> Sign:
-    """Return what the answer shows of the host: for 5xx nothing; a broken path must not block other owners' paths."""
-    return Sign.NONE if answer.status >= 500 else Sign.ANSWERED
-
-
 def _kept(headers: Mapping[str, str]) -> dict[str, list[str]]:
     kept: dict[str, list[str]] = {}
     room = _LARGEST_HEADERS
@@ -121,14 +119,9 @@ def _asked_to_wait(headers: Mapping[str, str]) -> int | None:
         value = headers.get(name, "").strip()
         if value == "0":
             return 0
-        asked = retry_after({**headers, "retry-after": value}) or _duration(value)
+        asked = retry_after({**headers, "retry-after": value})
+        with suppress(UnreadableTime):
+            asked = asked or (min(read_duration(value), DAY) if value else 0)
         if asked:
             return asked
     return None
-
-
-def _duration(value: str) -> int:
-    try:
-        return min(read_duration(value), 24 * 60 * MINUTE) if value else 0
-    except UnreadableTime:
-        return 0

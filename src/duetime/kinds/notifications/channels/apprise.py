@@ -7,10 +7,10 @@ import re
 import threading
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
-from duetime.kinds.notifications.delivery import Parcel
+from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.outcomes import silenced
@@ -22,11 +22,6 @@ _AROUND_A_TITLE = 32
 """Characters added to a title that is sent as part of the body: marks, line ends, tags."""
 _OWN_OVERFLOW = re.compile(r"[?&]overflow=", re.IGNORECASE)
 _helpers = Helpers()
-
-
-class Taken(NamedTuple):
-    arrived: bool
-    cut: bool = False
 
 
 class AppriseChannel:
@@ -66,37 +61,38 @@ class AppriseChannel:
         asset = apprise.AppriseAsset(storage_mode="memory", service_timeout=0)
         return apprise.Apprise.instantiate(self._url, asset=asset)
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         problem = self.problem()
         if problem is not None:
             return Failed(problem, permanent=True)
-        return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(parcel), parcel.owner)
+        return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(outgoing), outgoing.owner)
 
-    def _tried(self, parcel: Parcel) -> Tried:
+    def _tried(self, outgoing: OutgoingMessage) -> Tried:
         """Attempt a delivery in a helper with one overall deadline: Apprise's timeouts apply to each read and step."""
         try:
-            taken = _helpers.run(lambda: self._notify(parcel), parcel.patience)
+            arrived, cut = _helpers.run(lambda: self._notify(outgoing), outgoing.patience)
         except NoneFree:
             said = f"channel {self._name} was not asked, because too many channels hang; check those that fail"
             return Tried(Retry(said), Sign.NONE)
         except Abandoned:
-            said = f"channel {self._name} did not take it within {parcel.patience:g} s"
+            said = f"channel {self._name} did not take it within {outgoing.patience:g} s"
             return Tried(Retry(said), Sign.FAILED)
-        if not taken.arrived:
+        if not arrived:
             return Tried(Retry(f"channel {self._name} did not take it; Apprise does not say why"), Sign.FAILED)
-        told = {"channel": self._name, **({"cut": True} if taken.cut else {})}
+        told = {"channel": self._name, **({"cut": True} if cut else {})}
         return Tried(Completed(json.dumps(told)), Sign.ANSWERED)
 
-    def _notify(self, parcel: Parcel) -> Taken:
+    def _notify(self, outgoing: OutgoingMessage) -> tuple[bool, bool]:
+        """Return whether the service accepted the message, and whether it had to be cut."""
         apprise = self._apprise
         assert apprise is not None
-        fields = parcel.fields
+        fields = outgoing.fields
         written_in = "markdown" if fields.get("markdown") else "text"
         with silenced():
             try:
                 service = self._service(apprise)
-                service.socket_connect_timeout = min(service.socket_connect_timeout, parcel.patience)
-                service.socket_read_timeout = min(service.socket_read_timeout, parcel.patience)
+                service.socket_connect_timeout = min(service.socket_connect_timeout, outgoing.patience)
+                service.socket_read_timeout = min(service.socket_read_timeout, outgoing.patience)
                 text, title = text_of(fields), fields.get("title", "")
                 body = text
                 if not _OWN_OVERFLOW.search(self._url):  # by default, Apprise lets the service refuse long texts
@@ -104,9 +100,9 @@ class AppriseChannel:
                     body = fitted(apprise, service, text, title, written_in)
                 sender = apprise.Apprise(service, asset=service.asset)
                 arrived = sender.notify(body=body, title=title, notify_type=type_of(fields), body_format=written_in)
-                return Taken(bool(arrived), cut=body != text)
+                return bool(arrived), body != text
             except Exception:  # its message may quote the address, so it is not kept
-                return Taken(arrived=False)
+                return False, False
 
 
 def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in: str) -> str:

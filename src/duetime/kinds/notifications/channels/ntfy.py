@@ -6,13 +6,12 @@ import base64
 import hmac
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
-from duetime.kinds.notifications.delivery import Parcel
+from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.net.messages import Answer, Call
@@ -48,15 +47,15 @@ class Ntfy:
     def problem(self) -> str | None:
         return self._problem
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         if self._problem is not None:
             return Failed(self._problem, permanent=True)
-        if (too_long := problem_of_topic(self._server, parcel.topic, parcel.owner)) is not None:
+        if (too_long := problem_of_topic(self._server, outgoing.topic, outgoing.owner)) is not None:
             return Failed(too_long, permanent=True)
-        call, cut = publish_call(self._server, parcel)
+        call, cut = publish_call(self._server, outgoing)
         origin = call.url.removesuffix("/")
         return self._hosts.pass_(
-            origin, lambda: posted(self._http, call, origin, lambda answer: _receipt(answer, cut)), parcel.owner
+            origin, lambda: posted(self._http, call, origin, lambda answer: _receipt(answer, cut)), outgoing.owner
         )
 
 
@@ -104,40 +103,36 @@ def address_of(server: NtfyServer, topic: str, owner: str) -> str:
     return f"{read_url(server.url).origin}/{real_topic(server, topic, owner)}"
 
 
-def publish_call(server: NtfyServer, parcel: Parcel) -> tuple[Call, bool]:
+def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, bool]:
     """Return the request to a server that has no problem, and whether the message had to be cut."""
-    body, cut = publication(parcel, real_topic(server, parcel.topic, parcel.owner))
+    body, cut = publication(outgoing, real_topic(server, outgoing.topic, outgoing.owner))
     headers = {"Content-Type": "application/json"}
-    if parcel.id:
-        headers[IDEMPOTENCY_KEY] = parcel.id
+    if outgoing.id:
+        headers[IDEMPOTENCY_KEY] = outgoing.id
     if server.token:
         headers["Authorization"] = f"Bearer {server.token}"
-    return Call("POST", f"{read_url(server.url).origin}/", headers, body, parcel.patience), cut
+    return Call("POST", f"{read_url(server.url).origin}/", headers, body, outgoing.patience), cut
 
 
-def publication(parcel: Parcel, topic: str) -> tuple[bytes, bool]:
+def publication(outgoing: OutgoingMessage, topic: str) -> tuple[bytes, bool]:
     """Return the body of the request, and whether the message had to be cut.
 
     The sequence id makes a phone replace the first copy of a message by its repeat instead of showing both; servers
-    that do not know it ignore it. A parcel without an id is a new message each time.
+    that do not know it ignore it. A message without an id is a new message each time.
     """
-    fields = {name: parcel.fields[name] for name in _SENT if name in parcel.fields}
-    sequence = re.sub(r"[^-_A-Za-z0-9]", "-", parcel.id)[:64]
-    whole = parcel.fields["message"]
+    fields = {name: outgoing.fields[name] for name in _SENT if name in outgoing.fields}
+    sequence = re.sub(r"[^-_A-Za-z0-9]", "-", outgoing.id)[:64]
+    whole = outgoing.fields["message"]
     room = LARGEST_MESSAGE
     while True:
         message = _shortened(whole, room)
-        body = _encoded(topic, message, sequence, fields)
+        publish = {"topic": topic, "message": message, **({"sequence_id": sequence} if sequence else {}), **fields}
+        body = json.dumps(publish, ensure_ascii=False, separators=(",", ":")).encode()
         excess = len(body) - LARGEST_BODY
         if excess <= 0 or room <= 0:
             break
         room = min(room, len(message.encode())) - -(-excess // _LONGEST_ESCAPE)
     return body, message != whole
-
-
-def _encoded(topic: str, message: str, sequence: str, fields: Mapping[str, Any]) -> bytes:
-    publish = {"topic": topic, "message": message, **({"sequence_id": sequence} if sequence else {}), **fields}
-    return json.dumps(publish, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _shortened(text: str, largest: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
@@ -15,7 +15,7 @@ from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel
-from duetime.kinds.notifications.delivery import Inbox, Parcel
+from duetime.kinds.notifications.delivery import Inbox, OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.settings.sections import INBOX
@@ -37,16 +37,10 @@ class ChannelSpec:
 
 
 class Channel(Protocol):
-    def deliver(self, parcel: Parcel) -> Outcome: ...
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome: ...
 
     def problem(self) -> str | None:
         """Return what is wrong with its settings, without showing any of them."""
-
-
-def make_channel(name: str, spec: ChannelSpec, http: Http, hosts: Hosts) -> Channel:
-    if _WEB.match(spec.url):
-        return HttpChannel(name, spec.url, spec.method, spec.headers, spec.body, http, hosts)
-    return AppriseChannel(name, spec.url, hosts)
 
 
 def problem_of_name(name: str) -> str | None:
@@ -57,10 +51,7 @@ def problem_of_name(name: str) -> str | None:
     return None
 
 
-Carrier: TypeAlias = Channel | Ntfy | Inbox
-
-
-class RoutingCourier:
+class ChannelRouter:
     def __init__(
         self,
         clock: Clock,
@@ -73,20 +64,24 @@ class RoutingCourier:
         are created in the store, where channels are unknown."""
         self._http = Http(clock, None, connections=max(32, threads))
         hosts = Hosts(clock, threads)
-        self._misnamed = [problem for name in channels if (problem := problem_of_name(name)) is not None]
-        self._channels = {
-            name: make_channel(name, spec, self._http, hosts)
-            for name, spec in channels.items()
-            if problem_of_name(name) is None
-        }
+        self._misnamed: list[str] = []
+        self._channels: dict[str, Channel] = {}
+        for name, spec in channels.items():
+            if (problem := problem_of_name(name)) is not None:
+                self._misnamed.append(problem)
+            elif _WEB.match(spec.url):
+                given = (spec.url, spec.method, spec.headers, spec.body)
+                self._channels[name] = HttpChannel(name, *given, self._http, hosts)
+            else:
+                self._channels[name] = AppriseChannel(name, spec.url, hosts)
         self._owners = {name: spec.owners for name, spec in channels.items()}
         self._ntfy = None if server is None else Ntfy(server, self._http, hosts)
-        self._inbox = Inbox()
         self._server, self._alerts = server, alerts
 
-    def deliver(self, parcel: Parcel) -> Outcome:
-        topic = self._meant(parcel.topic, parcel.owner)
-        return self._carrier(topic, parcel.owner).deliver(parcel._replace(topic=topic))
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
+        topic = self._meant(outgoing.topic, outgoing.owner)
+        _, channel = self._chosen(topic, outgoing.owner)
+        return channel.deliver(outgoing._replace(topic=topic))
 
     def _meant(self, topic: str, owner: str) -> str:
         """Return the topic to use. Alerts of an owner who cannot use their channel stay on the default topic."""
@@ -97,16 +92,15 @@ class RoutingCourier:
     def _is_there(self, channel: str, owner: str) -> bool:
         return channel in self._channels and is_open_to(self._owners[channel], owner)
 
-    def _carrier(self, topic: str, owner: str) -> Carrier:
+    def _chosen(self, topic: str, owner: str) -> tuple[str, Channel | Inbox]:
+        """Return the name of the channel, and the channel."""
         if self._is_there(topic, owner):
-            return self._channels[topic]
-        return self._inbox if topic == INBOX or self._ntfy is None else self._ntfy
+            return topic, self._channels[topic]
+        return (INBOX, Inbox()) if topic == INBOX or self._ntfy is None else (NTFY, self._ntfy)
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        topic = self._meant(topic, owner)
-        if self._is_there(topic, owner):
-            return topic
-        return INBOX if topic == INBOX or self._ntfy is None else NTFY
+        name, _ = self._chosen(self._meant(topic, owner), owner)
+        return name
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
         if owner == LOCAL or self._server is None or self.channel_of(topic, owner) != NTFY:
@@ -116,16 +110,12 @@ class RoutingCourier:
     def problems(self) -> list[str]:
         """Return what is wrong with the settings. Also load what a delivery needs, so that the first one is fast."""
         self._http.open()
-        carriers = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
-        found = [problem for carrier in carriers if (problem := carrier.problem()) is not None]
-        return [*self._misnamed, *found, *self._no_place_for_alerts()]
-
-    def _no_place_for_alerts(self) -> list[str]:
-        """Check the topic of alerts. A server that cannot be used is reported already."""
-        if self._server is None or self.channel_of(ALERTS) != NTFY or problem_of(self._server) is not None:
-            return []
-        problem = problem_of_topic(self._server, self._alerts)
-        return [] if problem is None else [f"notifications.alerts: {problem}"]
+        channels = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
+        found = [problem for channel in channels if (problem := channel.problem()) is not None]
+        alerts = None
+        if self._server is not None and self.channel_of(ALERTS) == NTFY and problem_of(self._server) is None:
+            alerts = problem_of_topic(self._server, self._alerts)
+        return [*self._misnamed, *found, *([] if alerts is None else [f"notifications.alerts: {alerts}"])]
 
     def close(self) -> None:
         self._http.close()

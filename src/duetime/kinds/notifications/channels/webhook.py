@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TypeAlias
 from urllib.parse import quote_plus
 
 from duetime.engine.outcome import Failed, Outcome
-from duetime.kinds.notifications.delivery import Parcel
+from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.net.messages import Call, CallFailed, checked
@@ -18,28 +17,20 @@ from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 
 # Templates of bodies. Texts of agents are escaped for the format, so that each stays a single value.
 
-Escape: TypeAlias = Callable[[str], str]
-
-JSON = "application/json"
 _HOLE = re.compile(r"\{(message|title|topic|id)\}")
-
-
-def filled(template: str, values: Mapping[str, str], as_part: Escape) -> str:
-    """Fill in a template in one pass, so that a message that contains {id} stays as it is."""
-    return _HOLE.sub(lambda hole: as_part(values[hole[1]]), template)
 
 
 def content_type_of(template: str) -> str:
     """Guess the content type if the operator set none. A text may begin with a placeholder, JSON cannot."""
     begins = template.lstrip()
     is_json = not begins or (begins[0] in "{[" and not _HOLE.match(begins))
-    return JSON if is_json else "text/plain; charset=utf-8"
+    return "application/json" if is_json else "text/plain; charset=utf-8"
 
 
-def escape_for(content_type: str) -> Escape:
+def escape_for(content_type: str) -> Callable[[str], str]:
     kind = content_type.lower()
     if "json" in kind:
-        return _in_json
+        return lambda text: json.dumps(text, ensure_ascii=False)[1:-1]  # without the quotes, which the template has
     if "x-www-form-urlencoded" in kind:
         return quote_plus
     if "xml" in kind or "html" in kind:
@@ -47,13 +38,8 @@ def escape_for(content_type: str) -> Escape:
     return lambda text: text
 
 
-def _in_json(text: str) -> str:
-    """Escape a text for use between the quotes of a JSON string."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
 _METHODS = ("POST", "PUT", "PATCH")
-_SAMPLE = Parcel("msg_1", "topic", {"message": "a message"}, 1.0)
+_SAMPLE = OutgoingMessage("msg_1", "topic", {"message": "a message"}, 1.0)
 
 
 class HttpChannel:
@@ -92,27 +78,28 @@ class HttpChannel:
                 return f'{where}: its body is not valid JSON once it is filled in; write texts as "{{message}}"'
         return None
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         if self._problem is not None:
             return Failed(self._problem, permanent=True)
-        call = self._call(parcel)
+        call = self._call(outgoing)
         return self._hosts.pass_(
             self._receiver,
             lambda: posted(self._http, call, self._receiver, lambda _: {"channel": self._name}, self._hidden),
-            parcel.owner,
+            outgoing.owner,
         )
 
-    def _call(self, parcel: Parcel) -> Call:
-        headers = {IDEMPOTENCY_KEY: parcel.id, **self._headers}
-        return Call(self._method, self._url, headers, self._body(parcel).encode(), parcel.patience)
+    def _call(self, outgoing: OutgoingMessage) -> Call:
+        headers = {IDEMPOTENCY_KEY: outgoing.id, **self._headers}
+        return Call(self._method, self._url, headers, self._body(outgoing).encode(), outgoing.patience)
 
-    def _body(self, parcel: Parcel) -> str:
+    def _body(self, outgoing: OutgoingMessage) -> str:
         if not self._template:
-            return json.dumps({"id": parcel.id, **parcel.fields}, ensure_ascii=False)
+            return json.dumps({"id": outgoing.id, **outgoing.fields}, ensure_ascii=False)
         values = {
-            "id": parcel.id,
-            "topic": parcel.topic,
-            "message": parcel.fields["message"],
-            "title": parcel.fields.get("title", ""),
+            "id": outgoing.id,
+            "topic": outgoing.topic,
+            "message": outgoing.fields["message"],
+            "title": outgoing.fields.get("title", ""),
         }
-        return filled(self._template, values, self._escape)
+        # Filled in one pass, so that a message that contains {id} stays as it is.
+        return _HOLE.sub(lambda hole: self._escape(values[hole[1]]), self._template)

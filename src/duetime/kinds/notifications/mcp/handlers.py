@@ -13,14 +13,12 @@ from duetime.engine.times import format_local, iso_local
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp.text import LOOKS
-from duetime.kinds.notifications.mcp.times import When, past, when_of, whole_second
+from duetime.kinds.notifications.mcp.times import past, requested_time, whole_second
 from duetime.kinds.notifications.service import (
     KIND,
     Listing,
-    Message,
     NewNotification,
     NotificationService,
-    Recurring,
     Sent,
 )
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
@@ -69,7 +67,7 @@ def _failure(sent: Sent) -> str:
 
 def schedule_notification(call: Call, given: Arguments) -> Reply:
     service = service_of(call)
-    when = when_of(call, given)
+    when = requested_time(call, given)
     result = service.create_once(call.caller, _new(given), when.text, when.zone)
     if isinstance(result, Err):
         if result.field == "run_at":
@@ -81,14 +79,11 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         at = iso_local(whole_second(message.at), when.zone)
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
     else:
-        answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": _understood(when, message.at)}
+        note = when.note(message.at)
+        confirmation = f"Notification scheduled for {format_local(message.at, when.zone)}"
+        confirmation += "" if note is None else f"; {note}"
+        answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": confirmation}
     return Reply(with_warnings(answer, message.warnings))
-
-
-def _understood(when: When, at: Any) -> str:
-    note = when.note(at)
-    confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
-    return confirmation if note is None else f"{confirmation}; {note}"
 
 
 def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
@@ -96,7 +91,9 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
     cron = given["cron"]
     if len(cron) > 1000 or len(cron.split()) != 5:
-        raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{_zone_hint(cron)}")
+        is_zoned = cron.lstrip().startswith("CRON_TZ=")
+        hint = " Leave CRON_TZ= out: the zone goes into timezone." if is_zoned else ""
+        raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{hint}")
     result = service.create_cron(call.caller, _new(given), cron, zone)
     if isinstance(result, Err):
         if result.field in ("expression", "trigger_config"):
@@ -113,10 +110,6 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "confirmation": f"Cron schedule created: {expression}",
     }
     return Reply(with_warnings(answer, schedule.warnings))
-
-
-def _zone_hint(cron: str) -> str:
-    return " Leave CRON_TZ= out: the zone goes into timezone." if cron.lstrip().startswith("CRON_TZ=") else ""
 
 
 def _new(given: Arguments) -> NewNotification:
@@ -153,34 +146,30 @@ def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:
 
 
 def listing_view(listing: Listing, zone: str) -> dict[str, Any]:
-    return {
-        "schedules": [_schedule_view(each, zone) for each in listing.schedules],
-        "count": len(listing.schedules),
-        "messages": [_message_view(each, zone) for each in listing.messages],
-    }
-
-
-def _schedule_view(schedule: Recurring, zone: str) -> dict[str, Any]:
-    return {
-        "schedule_id": schedule.schedule_id,
-        "cron_expression": schedule.cron,
-        "timezone": schedule.timezone,
-        "notification_topic": schedule.topic,
-        "label": schedule.label,
-        "paused": schedule.paused,
-        "next_occurrence": instant_view(schedule.next, zone),
-        "last_occurrence": instant_view(schedule.last, zone),
-        "notification_body": schedule.body,
-    }
-
-
-def _message_view(message: Message, zone: str) -> dict[str, Any]:
-    return {
-        "message_id": message.message_id,
-        "scheduled_time": instant_view(message.at, zone),
-        "notification_topic": message.topic,
-        "notification_body": message.body,
-    }
+    schedules = [
+        {
+            "schedule_id": each.schedule_id,
+            "cron_expression": each.cron,
+            "timezone": each.timezone,
+            "notification_topic": each.topic,
+            "label": each.label,
+            "paused": each.paused,
+            "next_occurrence": instant_view(each.next, zone),
+            "last_occurrence": instant_view(each.last, zone),
+            "notification_body": each.body,
+        }
+        for each in listing.schedules
+    ]
+    messages = [
+        {
+            "message_id": each.message_id,
+            "scheduled_time": instant_view(each.at, zone),
+            "notification_topic": each.topic,
+            "notification_body": each.body,
+        }
+        for each in listing.messages
+    ]
+    return {"schedules": schedules, "count": len(schedules), "messages": messages}
 
 
 def pause_schedule(call: Call, given: Arguments) -> Reply:

@@ -5,6 +5,7 @@ There is also the MCP prompt by which a person asks for a reminder.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
@@ -55,15 +56,11 @@ def _zones(call: Call, value: str) -> dict[str, Any]:
 @cache
 def _zone_names() -> tuple[str, ...]:
     """Return the zones that the tools accept, cached because all of them have to be read."""
-    return tuple(name for name in sorted(available_timezones()) if _is_known(name))
-
-
-def _is_known(name: str) -> bool:
-    try:
-        known_zone(name)
-    except UnknownZone:
-        return False
-    return True
+    names = []
+    for name in sorted(available_timezones()):
+        with suppress(UnknownZone):
+            names.append(known_zone(name).key)
+    return tuple(names)
 
 
 def _read(call: Call, topic: str) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ from duetime.mcp.definitions import Schema, number, text
 from duetime.mcp.schemas import KEY, POLICY
 from duetime.mcp.schemas import WARNINGS as ANY_WARNINGS
 
-MESSAGE = text("The notification's text, as the person will read it.")
 TOPIC = text(
     "Where it goes: the topic that the person's phone listens to, such as home-alerts (lowercase letters and digits "
     "joined by single hyphens). Ask the user when you do not know it; never make one up.",
@@ -59,9 +58,11 @@ CRON_POLICY = {
 RETRIES = {"max_attempts": CRON_POLICY["max_attempts"]}
 ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
 IDEMPOTENCY = {"idempotency_key": KEY}
-TO: dict[str, Schema] = {"message": MESSAGE, "notification_topic": TOPIC}
+TO: dict[str, Schema] = {
+    "message": text("The notification's text, as the person will read it."),
+    "notification_topic": TOPIC,
+}
 
-_LINK = {"type": "string"}
 ACTIONS: Schema = {
     "type": "array",
     "maxItems": 3,
@@ -77,7 +78,7 @@ ACTIONS: Schema = {
         "properties": {
             "action": {"type": "string", "enum": ["view", "http", "broadcast"]},
             "label": {"type": "string"},
-            "url": _LINK,
+            "url": {"type": "string"},
             "method": {"type": "string"},
             "headers": {"type": "object"},
             "body": {"type": "string"},
@@ -107,8 +108,6 @@ LOOKS: dict[str, Schema] = {
     "attach": text("URL of a file to attach (http or https)."),
     "filename": text("Name of the attached file, such as report.pdf."),
 }
-
-# -- results ------------------------------------------------------------------------------------------------------
 
 SUCCESS: Schema = {"type": "boolean", "description": "Whether it worked."}
 CONFIRMATION: Schema = {"type": "string", "description": "What was done, for the user to read (success only)."}

@@ -8,36 +8,35 @@ from typing import NamedTuple
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant, datetime_of
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times import iso_local, read_duration, read_time
-from duetime.engine.times.grammar import ClockWords, read_clock, read_iso
-from duetime.engine.times.phrases import place
-from duetime.engine.times.wall_clock import wall_clock
+from duetime.engine.times.grammar import read_clock, read_iso
 from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, ToolProblem
 from duetime.mcp.schemas import zone_of
 from duetime.service.services import Call
+from duetime.service.when import When
 
 _WAYS = ("datetime", "time", "delay")
 
 
-class When(NamedTuple):
+class RequestedTime(NamedTuple):
     """A requested time. `text` depends only on the arguments, so that a repeated request is recognized on any day."""
 
     argument: str
     text: str
     zone: str
-    day: date | None = None
-    of_day: ClockWords | None = None
+    day: str = ""
+    time_of_day: str = ""
 
     def note(self, at: Instant) -> str | None:
         """Return a note about a wall-clock time that a clock change skips or repeats on its day."""
-        if self.of_day is None:
+        if not self.time_of_day:
             return None
-        day = self.day or datetime_of(at).astimezone(known_zone(self.zone)).date()
-        placed = place(day, self.of_day, self.zone, wall_clock(self.zone))
-        return None if placed is None else placed.note
+        day = self.day or _local_date(at, self.zone).isoformat()
+        notes = When("once", {"run_at": f"{day}T{self.time_of_day}"}, self.zone).notes(self.zone, at)
+        return notes[0] if notes else None
 
 
-def when_of(call: Call, given: Arguments) -> When:
+def requested_time(call: Call, given: Arguments) -> RequestedTime:
     zone = zone_of(call, given)
     chosen = [way for way in _WAYS if way in given]
     if len(chosen) != 1:
@@ -52,19 +51,16 @@ def when_of(call: Call, given: Arguments) -> When:
     return {"datetime": _by_datetime, "time": _by_time, "delay": _by_delay}[chosen[0]](call, given, zone)
 
 
-def past(call: Call, when: When, reason: str) -> ToolProblem:
+def past(call: Call, when: RequestedTime, reason: str) -> ToolProblem:
     """Return the engine's error about the time, with the name of the argument that it came from."""
     name = "date" if when.day else when.argument
-    return ToolProblem(f"{name}: {reason.rstrip('.')}. {_later(call, when)}")
-
-
-def _later(call: Call, when: When) -> str:
+    later = f"Give a later one, such as {_example(call, when.zone)}."
     if when.argument == "time":
-        return f"Give a later time, or a later date such as {_tomorrow(call, when.zone)}."
-    return f"Give a later one, such as {_example(call, when.zone)}."
+        later = f"Give a later time, or a later date such as {_tomorrow(call, when.zone)}."
+    return ToolProblem(f"{name}: {reason.rstrip('.')}. {later}")
 
 
-def _by_datetime(call: Call, given: Arguments, zone: str) -> When:
+def _by_datetime(call: Call, given: Arguments, zone: str) -> RequestedTime:
     text = " ".join(given["datetime"].split())
     read = read_iso(text) if len(text) <= 100 else None
     if read is None or read[1] or not _readable(call, text, zone):
@@ -72,28 +68,32 @@ def _by_datetime(call: Call, given: Arguments, zone: str) -> When:
     if read[0].tzinfo is None:
         rule = f"it has no offset, so it could mean any zone's time; give one such as {_example(call, zone)}"
         raise ToolProblem(f'datetime: "{text}" cannot be used: {rule}, or use time with timezone. {_now(call, zone)}')
-    return When("datetime", text, zone)
+    return RequestedTime("datetime", text, zone)
 
 
-def _by_time(call: Call, given: Arguments, zone: str) -> When:
+def _by_time(call: Call, given: Arguments, zone: str) -> RequestedTime:
     if "timezone" not in given:
         raise ToolProblem(
             "timezone: is required with time, for a wall-clock time means nothing without its zone; give the user's "
             f"IANA zone, for example time 15:30 with timezone Europe/Berlin. {_now(call, zone)}"
         )
-    of_day = read_clock(" ".join(given["time"].lower().split()))
-    if of_day is None:
+    read = read_clock(" ".join(given["time"].lower().split()))
+    if read is None:
         raise _unreadable(call, "time", given["time"], "give HH:MM in 24 hours, such as 15:30", zone)
-    clock_text = f"{of_day.second // 3600:02d}:{of_day.second // 60 % 60:02d}:{of_day.second % 60:02d}"
+    time_of_day = f"{read.second // 3600:02d}:{read.second // 60 % 60:02d}:{read.second % 60:02d}"
     if "date" not in given:
-        return When("time", f"today {clock_text}", zone, of_day=of_day)
-    day = _day(given["date"])
-    if day is None or not _readable(call, f"{day.isoformat()}T{clock_text}", zone):
+        return RequestedTime("time", f"today {time_of_day}", zone, time_of_day=time_of_day)
+    text = given["date"].strip()
+    try:
+        day = date.fromisoformat(text).isoformat() if len(text) == 10 else ""
+    except ValueError:
+        day = ""
+    if not day or not _readable(call, f"{day}T{time_of_day}", zone):
         raise _unreadable(call, "date", given["date"], f"give YYYY-MM-DD, such as {_tomorrow(call, zone)}", zone)
-    return When("time", f"{day.isoformat()}T{clock_text}", zone, day, of_day)
+    return RequestedTime("time", f"{day}T{time_of_day}", zone, day, time_of_day)
 
 
-def _by_delay(call: Call, given: Arguments, zone: str) -> When:
+def _by_delay(call: Call, given: Arguments, zone: str) -> RequestedTime:
     try:
         length = read_duration(given["delay"])
     except UnreadableTime as error:
@@ -102,14 +102,7 @@ def _by_delay(call: Call, given: Arguments, zone: str) -> When:
         raise ToolProblem(
             "delay: is zero; give one such as 30m, or use send_push_notification to send at once. " + _now(call, zone)
         )
-    return When("delay", f"in {given['delay']}", zone)
-
-
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text.strip()) if len(text.strip()) == 10 else None
-    except ValueError:
-        return None
+    return RequestedTime("delay", f"in {given['delay']}", zone)
 
 
 def _readable(call: Call, text: str, zone: str) -> bool:
@@ -140,5 +133,8 @@ def _example(call: Call, zone: str) -> str:
 
 
 def _tomorrow(call: Call, zone: str) -> str:
-    today = datetime_of(call.scheduler.clock.now()).astimezone(known_zone(zone)).date()
-    return (today + timedelta(days=1)).isoformat()
+    return (_local_date(call.scheduler.clock.now(), zone) + timedelta(days=1)).isoformat()
+
+
+def _local_date(instant: Instant, zone: str) -> date:
+    return datetime_of(instant).astimezone(known_zone(zone)).date()

@@ -6,7 +6,6 @@ from duetime.kinds.notifications.mcp import handlers, text
 from duetime.mcp.definitions import Tool, object_schema, result_schema
 from duetime.mcp.schemas import ZONE
 
-_MADE = ("success",)
 _CHANGED = ("success", "schedule_id")
 
 TOOLS = [
@@ -19,15 +18,7 @@ TOOLS = [
             "whether it will be retried by itself; send again only if it will not. Each call sends a new one unless an "
             "idempotency_key is given."
         ),
-        input=object_schema(
-            {
-                **text.TO,
-                **text.LOOKS,
-                **text.RETRIES,
-                **text.IDEMPOTENCY,
-            },
-            ("message", "notification_topic"),
-        ),
+        input=object_schema(text.TO | text.LOOKS | text.RETRIES | text.IDEMPOTENCY, ("message", "notification_topic")),
         output=result_schema(
             {
                 "success": text.SUCCESS,
@@ -36,7 +27,7 @@ TOOLS = [
                 "error": text.ERROR,
                 "warnings": text.WARNINGS,
             },
-            _MADE,
+            ("success",),
         ),
         answer=handlers.send_push_notification,
         open_world=True,
@@ -54,13 +45,7 @@ TOOLS = [
             "notification has gone out. Afterwards tell the user the local time that the answer shows."
         ),
         input=object_schema(
-            {
-                **text.TO,
-                **text.TIMES,
-                **text.ONCE_POLICY,
-                **text.IDEMPOTENCY,
-            },
-            ("message", "notification_topic"),
+            text.TO | text.TIMES | text.ONCE_POLICY | text.IDEMPOTENCY, ("message", "notification_topic")
         ),
         output=result_schema(
             {

@@ -1,29 +1,36 @@
-"""The QStash account, the check of its settings, and a client with deadlines and retries."""
+"""The QStash account, the check of its settings, a client with deadlines and retries, and the requests it makes."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote
 
-import httpx
-from qstash import QStash
-
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
-from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of
+from duetime.engine.store_interfaces import Remote, RemoteKind
+from duetime.engine.triggers import CronTrigger, trigger_from_json
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of, publish_call
+from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.messages import Answer, Call, CallFailed
 from duetime.net.ssrf_guard import is_local_name, why_closed
 from duetime.net.urls import BadAddress, read_url
+
+if TYPE_CHECKING:  # the SDK may not be installed, which `problem_with` reports
+    import httpx
+    from qstash import QStash
 
 # Errors of QStash, with messages that may be shown.
 
 AGAIN = "try again in a moment"
 
 
-class Refused(Exception):
+class QStashRefused(Exception):
     """Raised if QStash refused a request."""
 
     def __init__(self, reason: str, *, missing: bool = False, repeated: bool = False) -> None:
@@ -35,7 +42,7 @@ class Refused(Exception):
         """An earlier attempt got no response, and may have succeeded."""
 
 
-class Unheard(Exception):
+class NoResponse(Exception):
     """Raised if it is unknown whether a request succeeded."""
 
     def __init__(self, reason: str) -> None:
@@ -62,7 +69,7 @@ class Declined(Exception):
         return self._said is not None and (self.status == 404 or "not found" in self._said.lower())
 
     @property
-    def words(self) -> str:
+    def reason(self) -> str:
         if self.is_passing:
             return f"QStash answered {self.status}; {AGAIN}"
         if self.status in (401, 403):
@@ -98,23 +105,17 @@ def problem_with(account: Account, server: NtfyServer) -> str | None:
         return "notifications.qstash_token is not set; copy it from QStash's console"
     if not (account.token.isascii() and account.token.isprintable()):
         return "notifications.qstash_token holds characters that no token has; copy it again"
-    if (problem := _problem_of_url(account.url)) is not None:
-        return problem
+    try:
+        if account.url:
+            read_url(account.url)
+    except BadAddress as error:
+        return f"notifications.qstash_url: {error}"
     if not server.url:
         return "notifications.server is not set: QStash sends to an ntfy server, such as https://ntfy.sh"
     problem = problem_of(server)
     if problem is None and not account.url and _is_near(read_url(server.url).host):
         problem = "notifications.server is a server of this network alone, which QStash cannot reach from outside"
     return problem
-
-
-def _problem_of_url(url: str) -> str | None:
-    try:
-        if url:
-            read_url(url)
-    except BadAddress as error:
-        return f"notifications.qstash_url: {error}"
-    return None
 
 
 def _is_near(host: str) -> bool:
@@ -136,34 +137,38 @@ _SECRET = 6
 _OF_THE_CONNECTION = frozenset({"accept-encoding", "connection", "content-length", "host"})
 
 
-class Line:
+class QStashClient:
     """Client that retries when a response is lost, so that every request has to be idempotent."""
 
     def __init__(self, http: Http, url: str, token: str, patience: float, hidden: Sequence[str] = ()) -> None:
+        import httpx
+        from qstash import QStash
+
         self._hidden = [secret for secret in (token, *hidden) if len(secret) >= _SECRET]
+        self._http, self._patience = http, patience / ATTEMPTS
         self._sdk = QStash(token, retry=False, base_url=url or None)
         # The SDK has no setting for limits: its own client waits ten minutes and reads responses of any length.
         self._sdk.http._client.close()
-        self._sdk.http._client = httpx.Client(transport=_Bounded(http, patience / ATTEMPTS))
+        self._sdk.http._client = httpx.Client(transport=httpx.MockTransport(self._send))
 
     def ask(self, question: Callable[[QStash], T]) -> T:
-        """Make a request. Raise Refused or Unheard, and nothing else."""
+        """Make a request. Raise QStashRefused or NoResponse, and nothing else."""
         unheard = None
         for _ in range(ATTEMPTS):
             try:
                 return question(self._sdk)
             except Declined as declined:
-                words = self._shown(declined.words)
+                reason = self._shown(declined.reason)
                 if not declined.is_passing:
-                    raise Refused(words, missing=declined.is_missing, repeated=unheard is not None) from None
-                unheard = Unheard(words)
+                    raise QStashRefused(reason, missing=declined.is_missing, repeated=unheard is not None) from None
+                unheard = NoResponse(reason)
             except CallFailed as failed:
                 if failed.permanent:
-                    raise Refused(self._shown(f"QStash cannot be called: {failed.reason}")) from None
-                unheard = Unheard(self._shown(f"{failed.reason}; {AGAIN}"))
+                    raise QStashRefused(self._shown(f"QStash cannot be called: {failed.reason}")) from None
+                unheard = NoResponse(self._shown(f"{failed.reason}; {AGAIN}"))
             except Exception as error:  # the SDK fails on responses of an unexpected shape
                 log.warning("QStash's SDK failed on an answer: %s", type(error).__name__)
-                unheard = Unheard("QStash's answer could not be understood; check notifications.qstash_url")
+                unheard = NoResponse("QStash's answer could not be understood; check notifications.qstash_url")
         assert unheard is not None
         raise unheard
 
@@ -172,14 +177,10 @@ class Line:
             reason = reason.replace(secret, "***")
         return without_secrets(reason)
 
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        """Send with one deadline for everything, bounded responses, no redirects and no proxy of the environment."""
+        import httpx
 
-class _Bounded(httpx.BaseTransport):
-    """Transport with one deadline for everything, bounded responses, no redirects and no proxy of the environment."""
-
-    def __init__(self, http: Http, patience: float) -> None:
-        self._http, self._patience = http, patience
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
         headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
         answer = self._http.send(Call(request.method, str(request.url), headers, request.read(), self._patience))
         if not 200 <= answer.status < 300:
@@ -187,3 +188,110 @@ class _Bounded(httpx.BaseTransport):
         if answer.cut:
             raise CallFailed("QStash's answer broke off, or is too long")
         return httpx.Response(answer.status, content=answer.body)
+
+
+# Requests to QStash through its SDK. Each can be repeated safely.
+
+
+class Accepted(NamedTuple):
+    name: str
+    """QStash's own id."""
+    at: Instant | None
+    """When a one-off is sent; None means at once."""
+
+
+Request: TypeAlias = "Callable[[QStash], Accepted]"
+
+
+def publishing(
+    remote: Remote, not_before: Instant | None, server: NtfyServer, policy: Mapping[str, Any], *, again: bool
+) -> Request:
+    """Return a request to publish a message. `again`: an earlier one got no response, and may be older than the minutes
+    for which QStash remembers deduplication ids, so the logs are searched first."""
+    url, shared = _message(remote, server, policy, repeat_id=remote.id)
+    shared["label"] = remote.id  # to find it in the logs
+    seconds = None if not_before is None else -(-not_before // SECOND)  # never early
+
+    def question(sdk: QStash) -> Accepted:
+        if again and (name := logged(remote, sdk)) is not None:
+            return Accepted(name, remote.at)
+        taken: Any = sdk.message.publish(url=url, deduplication_id=remote.id, not_before=seconds, **shared)
+        return Accepted(_checked(taken.message_id), remote.at if taken.deduplicated else not_before)
+
+    return question
+
+
+def scheduling(remote: Remote, server: NtfyServer, policy: Mapping[str, Any]) -> Request:
+    # A phone shows only the latest of several messages with one id, so each occurrence is a new message.
+    url, shared = _message(remote, server, policy, repeat_id="")
+    shared["label"] = fields_of(remote).get("label")
+    cron = cron_of(remote)
+
+    def question(sdk: QStash) -> Accepted:
+        name = sdk.schedule.create(destination=url, cron=cron, schedule_id=remote.id, **shared)
+        return Accepted(_checked(name), None)
+
+    return question
+
+
+def _message(
+    remote: Remote, server: NtfyServer, policy: Mapping[str, Any], repeat_id: str
+) -> tuple[str, dict[str, Any]]:
+    """Return the URL, and the arguments that publishing and scheduling have in common."""
+    call, _ = publish_call(server, OutgoingMessage(repeat_id, remote.topic, fields_of(remote), 0.0, remote.owner))
+    forwarded = {**call.headers}
+    attempts, timeout = policy.get("max_attempts"), policy.get("timeout")
+    shared = {
+        "body": call.body,
+        "content_type": forwarded.pop("Content-Type"),
+        "headers": forwarded,
+        "redact": {"header": ["Authorization"]} if server.token else None,
+        # Only what was requested: QStash has its own defaults, which depend on the account's plan.
+        "retries": None if attempts is None else attempts - 1,
+        "timeout": None if timeout is None else -(-timeout // SECOND),
+    }
+    return call.url, shared
+
+
+def logged(remote: Remote, sdk: QStash) -> str | None:
+    """Return QStash's id of a message whose response was lost, or None if QStash has no such message."""
+    # The SDK's own method for it prints the response, and standard output may carry a protocol.
+    answer = sdk.http.request(path="/v2/events", method="GET", params={"label": remote.id, "count": "100"})
+    names = [event["messageId"] for event in answer["events"] if event.get("label") == remote.id]
+    return _checked(names[0]) if names else None
+
+
+def changing(remote: Remote, change: str) -> Callable[[QStash], None]:
+    """Return a request to pause, resume or delete. It is looked up first, because a change alone may succeed on what
+    does not exist."""
+    # The SDK puts the id into the URL as it is; `..` would lead to another path.
+    name = quote(remote.remote or remote.id, safe="").replace(".", "%2E")
+
+    def question(sdk: QStash) -> None:
+        if remote.kind == RemoteKind.MESSAGE:
+            sdk.message.get(name)
+            sdk.message.cancel(name)
+            return
+        schedules = sdk.schedule
+        schedules.get(name)
+        {"pause": schedules.pause, "resume": schedules.resume, "delete": schedules.delete}[change](name)
+
+    return question
+
+
+def _checked(name: object) -> str:
+    if not isinstance(name, str) or not name or not could_be_an_id(name):
+        raise ValueError("QStash names things by texts")
+    return name
+
+
+def fields_of(remote: Remote) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(remote.payload)
+    return fields
+
+
+def cron_of(remote: Remote) -> str:
+    """Return the cron expression with its zone, as QStash reads it."""
+    trigger = trigger_from_json(remote.trigger)
+    assert isinstance(trigger, CronTrigger)
+    return f"CRON_TZ={trigger.timezone} {trigger.expression}"

@@ -1,141 +1,93 @@
-"""Creation of notifications at QStash. The local record, with the id, is stored first: a request whose response was
-lost is repeated with the same id, so nothing is created twice."""
+"""Creation of notifications at QStash, and their local records. The record, with the id, is stored first: a request
+whose response was lost is repeated with the same id, so nothing is created twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
-from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.queries import could_be_an_id
+from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
+from duetime.engine.triggers import CronTrigger, trigger_from_json
 from duetime.engine.validation import NewSchedule, fingerprint
-from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_topic, publish_call
-from duetime.kinds.notifications.delivery import Parcel
-from duetime.kinds.notifications.qstash.client import Refused, Unheard
-from duetime.kinds.notifications.qstash.records import cron_of, fields_of, record_of
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_topic
+from duetime.kinds.notifications.qstash.client import (
+    NoResponse,
+    QStashClient,
+    QStashRefused,
+    Request,
+    fields_of,
+    publishing,
+    scheduling,
+)
+from duetime.kinds.notifications.service import Message, Recurring, readable_trigger
 from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
-    from qstash import QStash
+    from qstash.schedule import Schedule
 
-    from duetime.kinds.notifications.qstash.client import Line
-
-
-# Requests to QStash through its SDK. Each can be repeated safely.
+_LATEST = 253_402_214_400_000
+"""The last day of the year 9999 in milliseconds: later times cannot be represented."""
 
 
-class Taken(NamedTuple):
-    name: str
-    """QStash's own id."""
-    at: Instant | None
-    """When a one-off is sent; None means at once."""
+def record_of(draft: Draft) -> Remote:
+    """Return the record that is stored before QStash is called."""
+    definition, first = draft
+    once = trigger_from_json(definition.trigger).type == "once"
+    return Remote(
+        id=definition.public_id,
+        owner=definition.owner,
+        kind=RemoteKind.MESSAGE if once else RemoteKind.SCHEDULE,
+        topic=definition.subject,
+        trigger=definition.trigger,
+        payload=definition.payload,
+        at=first if once else None,
+        remote=None,
+        state=RemoteState.ASKED,
+        key=definition.key,
+        fingerprint=definition.fingerprint,
+        created=definition.created,
+        updated=definition.created,
+    )
 
 
-def publishing(
-    remote: Remote, not_before: Instant | None, server: NtfyServer, policy: Mapping[str, Any], *, again: bool
-) -> Callable[[QStash], Taken]:
-    """Return a request to publish a message. `again`: an earlier one got no response, and may be older than the minutes
-    for which QStash remembers deduplication ids, so the logs are searched first."""
-    url, shared = _message(remote, server, policy, repeat_id=remote.id)
-    shared["label"] = remote.id  # to find it in the logs
-    seconds = None if not_before is None else -(-not_before // SECOND)  # never early
-
-    def question(sdk: QStash) -> Taken:
-        if again and (name := _logged(sdk, remote)) is not None:
-            return Taken(name, remote.at)
-        taken: Any = sdk.message.publish(url=url, deduplication_id=remote.id, not_before=seconds, **shared)
-        return Taken(_checked(taken.message_id), remote.at if taken.deduplicated else not_before)
-
-    return question
+def message(remote: Remote) -> Message:
+    return Message(remote.id, remote.at or remote.created, remote.topic, fields_of(remote)["message"])
 
 
-def scheduling(remote: Remote, server: NtfyServer, policy: Mapping[str, Any]) -> Callable[[QStash], Taken]:
-    # A phone shows only the latest of several messages with one id, so each occurrence is a new message.
-    url, shared = _message(remote, server, policy, repeat_id="")
-    shared["label"] = fields_of(remote).get("label")
-    cron = cron_of(remote)
-
-    def question(sdk: QStash) -> Taken:
-        name = sdk.schedule.create(destination=url, cron=cron, schedule_id=remote.id, **shared)
-        return Taken(_checked(name), None)
-
-    return question
-
-
-def _message(
-    remote: Remote, server: NtfyServer, policy: Mapping[str, Any], repeat_id: str
-) -> tuple[str, dict[str, Any]]:
-    """Return the URL, and the arguments that publishing and scheduling have in common."""
-    call, _ = publish_call(server, Parcel(repeat_id, remote.topic, fields_of(remote), 0.0, remote.owner))
-    forwarded = {**call.headers}
-    attempts, timeout = policy.get("max_attempts"), policy.get("timeout")
-    shared = {
-        "body": call.body,
-        "content_type": forwarded.pop("Content-Type"),
-        "headers": forwarded,
-        "redact": {"header": ["Authorization"]} if server.token else None,
-        # Only what was requested: QStash has its own defaults, which depend on the account's plan.
-        "retries": None if attempts is None else attempts - 1,
-        "timeout": None if timeout is None else -(-timeout // SECOND),
-    }
-    return call.url, shared
+def recurring(remote: Remote, now: Instant, there: Schedule | None = None) -> Recurring:
+    """Return the notification. QStash's own data is preferred if there is any, because it knows when it fires."""
+    trigger = readable_trigger(remote.trigger)
+    fields = fields_of(remote)
+    paused = remote.state == RemoteState.PAUSED if there is None else there.paused is True
+    told = None if there is None else _instant(there.next_schedule_time)
+    return Recurring(
+        schedule_id=remote.id,
+        cron=trigger.expression if isinstance(trigger, CronTrigger) else None,
+        timezone="UTC" if trigger is None else trigger.timezone,
+        topic=remote.topic,
+        label=fields.get("label"),
+        paused=paused,
+        next=None if paused else told or following(remote.trigger, now),
+        last=None if there is None else _instant(there.last_schedule_time),
+        body=fields["message"],
+    )
 
 
-def finding(remote: Remote) -> Callable[[QStash], str | None]:
-    """Return a request for QStash's id of a message whose response was lost; it gives None if QStash has no such."""
-    return lambda sdk: _logged(sdk, remote)
+def following(trigger: str, now: Instant) -> Instant | None:
+    read = readable_trigger(trigger)
+    return None if read is None else read.next_after(now)
 
 
-def _logged(sdk: QStash, remote: Remote) -> str | None:
-    # The SDK's own method for it prints the response, and standard output may carry a protocol.
-    answer = sdk.http.request(path="/v2/events", method="GET", params={"label": remote.id, "count": "100"})
-    names = [event["messageId"] for event in answer["events"] if event.get("label") == remote.id]
-    return _checked(names[0]) if names else None
-
-
-def pausing(remote: Remote) -> Callable[[QStash], None]:
-    return _changing(remote, lambda sdk, name: sdk.schedule.pause(name))
-
-
-def resuming(remote: Remote) -> Callable[[QStash], None]:
-    return _changing(remote, lambda sdk, name: sdk.schedule.resume(name))
-
-
-def deleting(remote: Remote) -> Callable[[QStash], None]:
-    if remote.kind == RemoteKind.MESSAGE:
-        return _changing(remote, lambda sdk, name: sdk.message.cancel(name))
-    return _changing(remote, lambda sdk, name: sdk.schedule.delete(name))
-
-
-def _changing(remote: Remote, change: Callable[[QStash, str], None]) -> Callable[[QStash], None]:
-    name = _in_path(remote)
-
-    def question(sdk: QStash) -> None:
-        """Look it up first: a change alone may succeed on what does not exist."""
-        if remote.kind == RemoteKind.MESSAGE:
-            sdk.message.get(name)
-        else:
-            sdk.schedule.get(name)
-        change(sdk, name)
-
-    return question
-
-
-def _in_path(remote: Remote) -> str:
-    """Quote the id, because the SDK puts it into the URL as it is; `..` would lead to another path."""
-    return quote(remote.remote or remote.id, safe="").replace(".", "%2E")
-
-
-def _checked(name: object) -> str:
-    if not isinstance(name, str) or not name or not could_be_an_id(name):
-        raise ValueError("QStash names things by texts")
-    return name
+def _instant(milliseconds: object) -> Instant | None:
+    if type(milliseconds) is not int or not 0 < milliseconds < _LATEST:
+        return None
+    return Instant(milliseconds * 1000)
 
 
 WINDOW = 10 * MINUTE
@@ -153,12 +105,15 @@ class Maker:
         self._server = server
         self._channels = channels
 
-    def make(self, line: Line, caller: Caller, asked: NewSchedule) -> Result[Remote]:
+    def make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Result[Remote]:
         """Create a notification. If QStash fails, the error's details hold the id that it would have had."""
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
-        _check_rules(asked.policy)
+        for name in _KNOWN_HERE_ALONE:
+            if name in asked.policy:  # refused, since it would be sent more often than it should if this were ignored
+                rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
+                raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
         drafts = self._scheduler.drafts(caller, [asked])
         if isinstance(drafts, Err):
             return drafts
@@ -168,8 +123,13 @@ class Maker:
         kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
         if isinstance(kept, Err):
             return kept
-        again = kept.value != fresh
-        return self._ask_for(line, kept.value, self._request(kept.value, fresh, asked, again), again=again)
+        remote, again = kept.value, kept.value != fresh
+        if remote.kind == RemoteKind.SCHEDULE:
+            request = scheduling(remote, self._server, asked.policy)
+        else:  # a time such as `in 2 hours` counts from now, also if an earlier request is repeated
+            not_before = None if fresh.at == fresh.created else fresh.at
+            request = publishing(remote, not_before, self._server, asked.policy, again=again)
+        return self._ask_for(client, remote, request, again=again)
 
     def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
         """Find it by its key before anything is validated, because the requested time may be in the past by now."""
@@ -201,26 +161,17 @@ class Maker:
         if (problem := problem_of_topic(self._server, topic, owner)) is not None:
             raise InvalidInput(field="topic", problem=f"{problem}")
 
-    def _request(self, remote: Remote, fresh: Remote, asked: NewSchedule, again: bool) -> Callable[[QStash], Taken]:
-        """Return the request. A time such as `in 2 hours` counts from now, also if an earlier request is repeated."""
-        if remote.kind == RemoteKind.SCHEDULE:
-            return scheduling(remote, self._server, asked.policy)
-        not_before = None if fresh.at == fresh.created else fresh.at
-        return publishing(remote, not_before, self._server, asked.policy, again=again)
-
-    def _ask_for(
-        self, line: Line, remote: Remote, request: Callable[[QStash], Taken], *, again: bool
-    ) -> Result[Remote]:
+    def _ask_for(self, client: QStashClient, remote: Remote, request: Request, *, again: bool) -> Result[Remote]:
         """Make the request and record its result. `again`: an earlier request for it got no response."""
         try:
-            name, at = line.ask(request)
-        except Refused as refused:
+            name, at = client.ask(request)
+        except QStashRefused as refused:
             if again or refused.repeated:
                 self.keep(remote, RemoteState.UNSURE)
             else:
                 self._store.forget_remote(remote.id)
             return Err("api_error", refused.reason, {"id": remote.id})
-        except Unheard as unheard:
+        except NoResponse as unheard:
             self.keep(remote, RemoteState.UNSURE)
             return Err("api_error", f"{unheard.reason}. {_PERHAPS}", {"id": remote.id})
         return Ok(self.keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
@@ -229,16 +180,3 @@ class Maker:
         kept = remote._replace(state=state, updated=self._scheduler.clock.now())
         self._store.update_remote(kept)
         return kept
-
-
-def _check_rules(policy: Mapping[str, Any]) -> None:
-    """Refuse unsupported policies instead of ignoring them: it would be sent more often than it should."""
-    for name in _KNOWN_HERE_ALONE:
-        if name in policy:
-            raise InvalidInput(
-                field=name,
-                problem=(
-                    "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
-                    ' store with notifications.backend = "local"'
-                ),
-            )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
@@ -17,9 +18,16 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
-from duetime.kinds.notifications.qstash.client import Account, Refused, Unheard, problem_with
-from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker, deleting, finding, pausing, resuming
-from duetime.kinds.notifications.qstash.records import following, message, recurring
+from duetime.kinds.notifications.qstash.client import (
+    Account,
+    NoResponse,
+    QStashClient,
+    QStashRefused,
+    changing,
+    logged,
+    problem_with,
+)
+from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker, following, message, recurring
 from duetime.kinds.notifications.service import (
     PATIENCE,
     SUBSCRIBE,
@@ -34,9 +42,7 @@ from duetime.net.client import Http
 from duetime.service.kind_spec import ScheduleWarning
 
 if TYPE_CHECKING:
-    from qstash import QStash
-
-    from duetime.kinds.notifications.qstash.client import Line
+    pass
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +68,7 @@ def _ready(
             return Err("api_error", self.problem)
         try:
             return method(self, *args, **kwargs)
-        except (Refused, Unheard) as error:
+        except (QStashRefused, NoResponse) as error:
             return Err("api_error", error.reason)
 
     return told(expected(answered))
@@ -86,28 +92,26 @@ class QStashNotifications:
         self._maker = Maker(scheduler, server, channels)
         self._http = Http(scheduler.clock, None, largest=LARGEST_ANSWER, resends=False)
         self._opening = threading.Lock()
-        self._lines: dict[float, Line] = {}
+        self._clients: dict[float, QStashClient] = {}
         self.problem = problem_with(account, server)
         """What is wrong with the settings, in a form that may be shown."""
 
     def close(self) -> None:
         self._http.close()
 
-    def _line(self, longest: float = UNHURRIED) -> Line:
-        from duetime.kinds.notifications.qstash.client import Line
-
+    def _client(self, longest: float = UNHURRIED) -> QStashClient:
         patience = min(longest, self._patience)
         with self._opening:
-            if patience not in self._lines:
+            if patience not in self._clients:
                 hidden = (self._server.token, self._server.prefix)
-                self._lines[patience] = Line(self._http, self._account.url, self._account.token, patience, hidden)
-            return self._lines[patience]
-
-    # -- creating -------------------------------------------------------------------------------------------------
+                self._clients[patience] = QStashClient(
+                    self._http, self._account.url, self._account.token, patience, hidden
+                )
+            return self._clients[patience]
 
     @_ready
     def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
-        made = self._maker.make(self._line(), caller, new.as_schedule("cron", {"expression": cron}, zone))
+        made = self._maker.make(self._client(), caller, new.as_schedule("cron", {"expression": cron}, zone))
         if isinstance(made, Err):
             return made
         found = recurring(made.value, self._clock.now())
@@ -115,7 +119,7 @@ class QStashNotifications:
 
     @_ready
     def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
-        made = self._maker.make(self._line(), caller, new.as_schedule("once", {"run_at": when}, zone))
+        made = self._maker.make(self._client(), caller, new.as_schedule("once", {"run_at": when}, zone))
         if isinstance(made, Err):
             return made
         return Ok(message(made.value)._replace(warnings=self.warnings(new.topic, caller.owner)))
@@ -123,14 +127,12 @@ class QStashNotifications:
     @_ready
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
         asked = new.as_schedule("once", {"run_at": "now"}, "UTC")
-        made = self._maker.make(self._line(PATIENCE), caller, asked)
+        made = self._maker.make(self._client(PATIENCE), caller, asked)
         if not isinstance(made, Err):
             return Ok(Sent(made.value.id, made.value.topic, QSTASH))
         if "id" in made.details:
             return Ok(Sent(made.details["id"], new.topic, None, made.message))
         return made
-
-    # -- reading --------------------------------------------------------------------------------------------------
 
     @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
@@ -141,7 +143,7 @@ class QStashNotifications:
         return Ok(Listing(schedules, messages))
 
     def _recurring(self, own: list[Remote], now: Instant) -> list[Recurring]:
-        listed = self._line().ask(lambda sdk: sdk.schedule.list()) if own else []
+        listed = self._client().ask(lambda sdk: sdk.schedule.list()) if own else []
         there = {each.schedule_id: each for each in listed}
         rows = []
         for each in own:
@@ -155,7 +157,7 @@ class QStashNotifications:
     def _messages(self, own: list[Remote], now: Instant) -> list[Message]:
         rows = [message(each) for each in own if each.state in CONFIRMED]
         for each in [each for each in own if each.state not in CONFIRMED][:FEW]:
-            name = self._line().ask(finding(each))
+            name = self._client().ask(partial(logged, each))
             self._reconcile(each, name, now)
             if name is not None:
                 rows.append(message(each))
@@ -189,27 +191,23 @@ class QStashNotifications:
     @_ready
     def check(self) -> Result[int]:
         """Return how many schedules the account has, whoever created them."""
-        return Ok(len(self._line().ask(lambda sdk: sdk.schedule.list())))
-
-    # -- changing -------------------------------------------------------------------------------------------------
+        return Ok(len(self._client().ask(lambda sdk: sdk.schedule.list())))
 
     @_ready
     def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
-        return self._changed(caller, schedule_id, pausing, RemoteState.PAUSED)
+        return self._changed(caller, schedule_id, "pause", RemoteState.PAUSED)
 
     @_ready
     def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
-        return self._changed(caller, schedule_id, resuming, RemoteState.THERE)
+        return self._changed(caller, schedule_id, "resume", RemoteState.THERE)
 
-    def _changed(
-        self, caller: Caller, schedule_id: str, change: Callable[[Remote], Callable[[QStash], None]], state: RemoteState
-    ) -> Result[None]:
+    def _changed(self, caller: Caller, schedule_id: str, change: str, state: RemoteState) -> Result[None]:
         remote = self._own(caller, schedule_id)
         if remote is None or remote.kind != RemoteKind.SCHEDULE:
             return _NOT_FOUND
         try:
-            self._line(UNHURRIED / 2).ask(change(remote))
-        except Refused as refused:
+            self._client(UNHURRIED / 2).ask(changing(remote, change))
+        except QStashRefused as refused:
             if refused.missing:
                 return _NOT_FOUND
             raise
@@ -222,12 +220,12 @@ class QStashNotifications:
         if remote is None:
             return _NOT_FOUND
         if remote.kind == RemoteKind.MESSAGE and remote.remote is None:
-            remote = remote._replace(remote=self._line().ask(finding(remote)))
+            remote = remote._replace(remote=self._client().ask(partial(logged, remote)))
             if remote.remote is None:
                 return _NOT_FOUND
         try:
-            self._line(UNHURRIED / 2).ask(deleting(remote))
-        except Refused as refused:
+            self._client(UNHURRIED / 2).ask(changing(remote, "delete"))
+        except QStashRefused as refused:
             if not refused.missing:
                 raise
             if not refused.repeated:  # else an attempt whose response was lost deleted it

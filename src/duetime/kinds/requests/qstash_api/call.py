@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from duetime.engine.clock import SECOND, Instant, datetime_of
+from duetime.engine.encoding import is_text
+from duetime.engine.errors import DuetimeError, UnreadableTime
 from duetime.engine.kind import Caller
-from duetime.engine.result import Err, Result
-from duetime.service.errors import STORE_ERRORS
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.times import read_duration
+from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
+from duetime.service.errors import STORE_ERRORS, err_of
+from duetime.service.when import When
 
 # Errors as QStash clients expect them: a status, and a sentence under `error`.
 
@@ -18,49 +25,40 @@ _STATUSES = {
     "not_found": 404,
     "quota": 412,
     "depth": 403,
-    "busy": 409,
-    "conflict": 409,
-    "not_possible": 409,
-    "broken": 409,
-    **dict.fromkeys(STORE_ERRORS, 503),
+    **dict.fromkeys(("busy", "conflict", "not_possible", "broken"), 409),
 }
-_UNREACHABLE = "the store cannot be reached just now; try again in a moment"
 
 
-class Answer(NamedTuple):
+class ApiResponse(NamedTuple):
     body: Any = None
     status: int = 200
 
 
-class Refused(Exception):
+class ApiError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status, self.message = status, message
 
     @property
-    def answer(self) -> Answer:
-        return Answer({"error": self.message}, self.status)
+    def answer(self) -> ApiResponse:
+        return ApiResponse({"error": self.message}, self.status)
 
 
-def refusal(code: str, message: str) -> Refused:
+def api_error(error: DuetimeError) -> ApiError:
     """Convert one of Duetime's errors. Messages of the store contain paths, so they are for the operator only."""
-    status = _STATUSES.get(code, 400)
-    return Refused(status, _UNREACHABLE if status == 503 else message)
+    err = err_of(error)
+    if err.code in STORE_ERRORS:
+        return ApiError(503, "the store cannot be reached just now; try again in a moment")
+    return ApiError(_STATUSES.get(err.code, 400), err.message)
 
 
-def not_found(what: str, id: str) -> Refused:
+def not_found(what: str, id: str) -> ApiError:
     """Return the same error for what does not exist and for what belongs to another owner."""
-    return Refused(404, f"{what} {id[:200]} not found")
+    return ApiError(404, f"{what} {id[:200]} not found")
 
 
-def not_offered(what: str) -> Refused:
-    return Refused(501, f"{what} not offered by this server; it has schedules, messages, batches, a DLQ and logs")
-
-
-def value_of(result: Result[Any]) -> Any:
-    if isinstance(result, Err):
-        raise refusal(result.code, result.message)
-    return result.value
+def not_offered(what: str) -> ApiError:
+    return ApiError(501, f"{what} not offered by this server; it has schedules, messages, batches, a DLQ and logs")
 
 
 _ENCODED = re.compile(r"https?%3a", re.IGNORECASE)
@@ -83,24 +81,22 @@ class Asking(NamedTuple):
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            raise Refused(400, "the body is not valid JSON") from None
+            raise ApiError(400, "the body is not valid JSON") from None
 
     def ids(self, name: str) -> list[str] | None:
         """Return a list of ids from the query or a JSON body; None if there is none."""
-        listed = self._listed(name)
-        if listed is not None and len(listed) > MOST_IDS:
-            raise Refused(400, f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
-        return listed
-
-    def _listed(self, name: str) -> list[str] | None:
+        listed: Any
         if name in self.query:
-            return [each for value in self.query[name] for each in value.split(",") if each]
-        given = self.json() if self.body else {}
-        listed = given.get(name) if isinstance(given, dict) else given
+            listed = [each for value in self.query[name] for each in value.split(",") if each]
+        else:
+            given = self.json() if self.body else {}
+            listed = given.get(name) if isinstance(given, dict) else given
         if listed is None:
             return None
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise Refused(400, f"{name}: must be a list of texts")
+            raise ApiError(400, f"{name}: must be a list of texts")
+        if len(listed) > MOST_IDS:
+            raise ApiError(400, f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
         return listed
 
     def filters(self, ids: str) -> dict[str, list[str]]:
@@ -140,3 +136,156 @@ def raw_destination(raw_path: bytes, query: bytes, route: str) -> str:
     if _ENCODED.match(destination):  # the client encoded the whole URL
         destination = unquote(destination)
     return _LOST_SLASH.sub(r"\1://", destination, count=1)  # a proxy may have merged the slashes
+
+
+# Parsing of the headers of messages and schedules into requests and triggers for the scheduler.
+
+PREFIX = "upstash-"
+FORWARD = "forward-"
+LONGEST_DELAY = 3653 * 86_400
+"""Maximum delay in seconds."""
+_NOT_OFFERED = {
+    "queue-name": "queues are",
+    "flow-control-key": "flow control is",
+    "flow-control-value": "flow control is",
+}
+_DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
+_ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
+
+_SETTINGS = frozenset({"method", "retries", "retry-delay", "timeout", "delay"})
+"""Settings of a callback; its other headers are forwarded."""
+_GROUP = re.compile(r"[-._A-Za-z0-9]+", re.ASCII)
+"""The form of a URL group's name; QStash takes any destination of this form for one."""
+
+
+class Request(NamedTuple):
+    """What is to be sent, without the time."""
+
+    payload: dict[str, Any]
+    policy: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        label: str = self.payload.get("label") or f"{self.payload['method']} request"
+        return label
+
+
+def read_request(
+    scheduler: Scheduler, caller: Caller, destination: str, headers: Mapping[str, str], body: bytes
+) -> Request:
+    """Read the request of a message or schedule from its headers and body."""
+    limit = scheduler.limits.payload_bytes
+    if len(body) > limit:
+        raise ApiError(413, f"the body has {len(body)} bytes, and the limit is {limit}; send a reference to it instead")
+    if _GROUP.fullmatch(destination):
+        raise not_offered("a destination without https:// is a URL group, and URL groups are")
+    if "://" not in destination:
+        raise ApiError(400, "destination: must be a URL such as https://hooks.example.org/path")
+    kind = scheduler.kinds[KIND]
+    own = {name.removeprefix(PREFIX): value for name, value in headers.items() if name.startswith(PREFIX)}
+    for name, what in _NOT_OFFERED.items():
+        if name in own:
+            raise not_offered(what)
+    payload = {"url": destination, **_sending(own, headers.get("content-type")), **_body(body)}
+    payload |= _given("label", own.get("label")) | _given("redact", _redactions(own.get("redact-fields")))
+    callbacks = []
+    for field, on in CALLBACKS.items():
+        name = field.replace("_", "-")
+        if name in own:
+            made = kind.prepare(_callback(own, name, payload.get("retries", RETRIES)), caller).payload
+            callbacks.append(callback_to(on, made, kind.defaults))
+            payload |= {field: own[name]} | _given(f"{field}_headers", made.get("headers"))
+    policy = {"max_attempts": payload.get("retries", RETRIES) + 1, "callbacks": callbacks}
+    return Request(dict(kind.prepare(payload, caller).payload), policy)
+
+
+def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]:
+    """Return the fields that messages and their callbacks have in common."""
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    for name, value in own.items():
+        if name.startswith(FORWARD):  # in its usual spelling, because servers see names in lower case
+            headers["-".join(part.capitalize() for part in name.removeprefix(FORWARD).split("-"))] = value
+    return {
+        "method": own.get("method", "POST").upper(),
+        **_given("headers", headers or None),
+        **_given("retries", _whole_number("Upstash-Retries", own.get("retries"))),
+        **_given("retry_delay", own.get("retry-delay")),
+        **_given("timeout", _seconds("Upstash-Timeout", own.get("timeout"))),
+    }
+
+
+def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]:
+    """Return a callback from its own headers; all but settings are forwarded, with the prefix Forward- or without."""
+    prefix = f"{name}-"
+    mine = {key.removeprefix(prefix): value for key, value in own.items() if key.startswith(prefix)}
+    settings = {key: value for key, value in mine.items() if key in _SETTINGS}
+    forwarded = {FORWARD + key.removeprefix(FORWARD): value for key, value in mine.items() if key not in _SETTINGS}
+    delay = _seconds("Upstash-Callback-Delay", mine.get("delay"))
+    return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None), **_given("delay", delay)}
+
+
+def _given(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}
+
+
+def _body(body: bytes) -> dict[str, str]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = None
+    if text is None or not is_text(text):
+        return {"body_base64": base64.b64encode(body).decode()}
+    return {"body": text} if text else {}
+
+
+def _redactions(given: str | None) -> list[str] | None:
+    """Return the parts to redact; `header` and `headers` mean all headers."""
+    parts = [part.strip() for part in (given or "").split(",") if part.strip()]
+    return ["headers" if part == "header" else part.replace("headers[", "header[") for part in parts] or None
+
+
+def _whole_number(name: str, given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not _DIGITS.fullmatch(given.strip()):
+        raise ApiError(400, f"{name}: must be a whole number, not {given[:40]!r}")
+    return int(given)
+
+
+def _seconds(name: str, given: str | None) -> int | None:
+    """Read a duration such as `50s` or `1d10h30m`, or plain seconds."""
+    if given is None:
+        return None
+    text = given.strip()
+    try:
+        return int(text) if _DIGITS.fullmatch(text) else read_duration(text) // SECOND
+    except UnreadableTime as error:
+        raise ApiError(400, f"{name}: {error.message}") from None
+
+
+def read_moment(headers: Mapping[str, str], now: Instant) -> When:
+    """Read when to send: now, after a delay, or not before an instant; the latter wins if both are given."""
+    not_before = _whole_number("Upstash-Not-Before", headers.get(f"{PREFIX}not-before"))
+    if not_before is not None:
+        if not_before >= 253_402_300_800:
+            raise ApiError(400, "Upstash-Not-Before: must be a Unix time in seconds before the year 10000")
+        at = Instant(not_before * SECOND)
+        return When("once", {"run_at": "now" if at <= now else datetime_of(at).isoformat()}, "UTC")
+    delay = _seconds("Upstash-Delay", headers.get(f"{PREFIX}delay"))
+    if delay is not None and delay > LONGEST_DELAY:
+        raise ApiError(400, "Upstash-Delay: must be at most ten years")
+    return When("once", {"run_at": f"in {delay} seconds" if delay else "now"}, "UTC")
+
+
+def read_cron(headers: Mapping[str, str]) -> tuple[str, When]:
+    """Return the expression as given and its trigger, in UTC unless the expression begins with a time zone."""
+    given = headers.get(f"{PREFIX}cron")
+    if given is None or not given.strip():
+        raise ApiError(400, "Upstash-Cron: is missing; give an expression such as 0 9 * * 1-5")
+    zoned = _ZONED.fullmatch(given.strip())
+    zone, expression = (zoned[1], zoned[2]) if zoned else ("UTC", given.strip())
+    return given.strip(), When("cron", {"expression": expression}, zone)
+
+
+def delay_of_schedule(headers: Mapping[str, str]) -> int | None:
+    return _seconds("Upstash-Delay", headers.get(f"{PREFIX}delay"))

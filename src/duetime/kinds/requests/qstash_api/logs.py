@@ -13,8 +13,14 @@ from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleStat
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page
-from duetime.kinds.requests.qstash_api.call import Answer, Asking, Refused, not_found, not_offered, value_of
-from duetime.kinds.requests.qstash_api.headers import PREFIX
+from duetime.kinds.requests.qstash_api.call import (
+    PREFIX,
+    ApiError,
+    ApiResponse,
+    Asking,
+    not_found,
+    not_offered,
+)
 from duetime.kinds.requests.qstash_api.lookup import Failure, Filter, Finder, Message, Source, walk
 from duetime.kinds.requests.qstash_api.views import (
     View,
@@ -27,6 +33,7 @@ from duetime.kinds.requests.qstash_api.views import (
     without_nothing,
 )
 from duetime.kinds.requests.wire import ONCE, body_of, message_id
+from duetime.service.errors import unwrap
 from duetime.service.masking import masked
 
 # Log rows of one message, latest first.
@@ -38,13 +45,6 @@ _CALLED_OFF = frozenset({RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPE
 
 def told(message: Message, attempts: Sequence[Attempt], depth: int) -> list[View]:
     view = message_view(*message, depth)
-    common = _common(message, view, depth)
-    created = _row("CREATED", view["createdAt"], nextDeliveryTime=view["notBefore"])
-    rows = [created, *_tried(attempts), *_state(message, view["createdAt"], depth)]
-    return [{**common, **row} for row in reversed(rows)]
-
-
-def _common(message: Message, view: View, depth: int) -> View:
     payload = payload_of(message.schedule)
     shown = body_of(shown_to(depth, payload))
     common = {name: view.get(name) for name in _REPEATED}
@@ -53,7 +53,10 @@ def _common(message: Message, view: View, depth: int) -> View:
     common["failureCallbackHeaders"] = view.get("failureCallbackHeader")
     common["retryDelayExpr"] = common["retryDelayExpression"] = view.get("retryDelayExpression")
     common["timeout"] = payload["timeout"] * 1000 if "timeout" in payload else None
-    return without_nothing(common)
+    common = without_nothing(common)
+    created = _row("CREATED", view["createdAt"], nextDeliveryTime=view["notBefore"])
+    rows = [created, *_tried(attempts), *_state(message, view["createdAt"], depth)]
+    return [{**common, **row} for row in reversed(rows)]
 
 
 _REPEATED = (
@@ -87,17 +90,13 @@ def _state(message: Message, created: int, depth: int) -> Iterator[View]:
         yield _row("CANCELED", ended, error=masked(run.error))
     elif run.status != RunStatus.PENDING and run.started is not None:
         yield _row("ACTIVE", milliseconds(run.started))
-        yield from _outcome(run, ended, depth)
-
-
-def _outcome(run: Run, ended: int, depth: int) -> Iterator[View]:
-    if run.status == RunStatus.COMPLETED:
-        yield _row("DELIVERED", ended)
-    elif run.status in (RunStatus.FAILED, RunStatus.LOST):
-        yield _row("ERROR", ended, error=masked(run.error), **answer_of(run, depth))
-        yield _row("FAILED", ended, error=masked(run.error))
-    elif run.stop:
-        yield _row("CANCEL_REQUESTED", milliseconds(run.started or 0))
+        if run.status == RunStatus.COMPLETED:
+            yield _row("DELIVERED", ended)
+        elif run.status in (RunStatus.FAILED, RunStatus.LOST):
+            yield _row("ERROR", ended, error=masked(run.error), **answer_of(run, depth))
+            yield _row("FAILED", ended, error=masked(run.error))
+        elif run.stop:
+            yield _row("CANCEL_REQUESTED", milliseconds(run.started))
 
 
 MOST = 1000
@@ -108,7 +107,7 @@ class Events:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._finder = scheduler, Finder(scheduler)
 
-    def listed(self, asking: Asking) -> Answer:
+    def listed(self, asking: Asking) -> ApiResponse:
         wanted = Filter(asking.query)
         states = wanted.values("state")
         states |= _IN_PROGRESS if "IN_PROGRESS" in states else set()
@@ -119,7 +118,7 @@ class Events:
         sources = self._sources(asking.caller, wanted)
         rows, cursor = walk(sources, wanted.cursor, wanted.count(MOST), fits)
         rows.sort(key=lambda row: -row["time"])
-        return Answer({"events": rows, **({} if cursor is None else {"cursor": cursor})})
+        return ApiResponse({"events": rows, **({} if cursor is None else {"cursor": cursor})})
 
     def _sources(self, caller: Caller, wanted: Filter) -> list[Source[Any]]:
         named = wanted.values("messageId") | wanted.values("messageIds")
@@ -162,28 +161,27 @@ class DeadLetters:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._finder = scheduler, Finder(scheduler)
 
-    def listed(self, asking: Asking) -> Answer:
+    def listed(self, asking: Asking) -> ApiResponse:
         wanted = Filter(asking.query)
         rows, cursor = self._rows(asking, wanted, wanted.count(MOST_LETTERS))
-        return Answer({"messages": rows, **({} if cursor is None else {"cursor": cursor})})
+        return ApiResponse({"messages": rows, **({} if cursor is None else {"cursor": cursor})})
 
     def _rows(self, asking: Asking, wanted: Filter, count: int) -> tuple[list[View], str | None]:
         oldest_first = asking.query.get("order", [""])[-1] != "latestFirst"
         caller = asking.caller
-        source = Source(
-            lambda at, limit: self._finder.runs(
-                caller, status=str(RunStatus.FAILED), oldest_first=oldest_first, cursor=at, limit=limit
-            ),
-            lambda run: self._shown(caller, run),
-        )
-        return walk([source], wanted.cursor, count, wanted.fits)
 
-    def _shown(self, caller: Caller, run: Run) -> list[View]:
-        found = self._finder.failure(caller, run)
-        return [] if found is None else [dlq_view(*found, caller.depth)]
+        def failed(at: str | None, limit: int) -> Page[Run]:
+            order = {"oldest_first": oldest_first, "cursor": at, "limit": limit}
+            return self._finder.runs(caller, status=str(RunStatus.FAILED), **order)
 
-    def get(self, asking: Asking) -> Answer:
-        return Answer(dlq_view(*self._failed(asking), asking.caller.depth))
+        def shown(run: Run) -> list[View]:
+            found = self._finder.failure(caller, run)
+            return [] if found is None else [dlq_view(*found, caller.depth)]
+
+        return walk([Source(failed, shown)], wanted.cursor, count, wanted.fits)
+
+    def get(self, asking: Asking) -> ApiResponse:
+        return ApiResponse(dlq_view(*self._failed(asking), asking.caller.depth))
 
     def _failed(self, asking: Asking) -> Failure:
         id: str = asking.path["dlq_id"]
@@ -194,25 +192,25 @@ class DeadLetters:
 
     # -- removing and retrying ------------------------------------------------------------------------------------
 
-    def delete(self, asking: Asking) -> Answer:
-        value_of(self._scheduler.dismiss(asking.caller, self._failed(asking).run.id))
-        return Answer()
+    def delete(self, asking: Asking) -> ApiResponse:
+        unwrap(self._scheduler.dismiss(asking.caller, self._failed(asking).run.id))
+        return ApiResponse()
 
-    def delete_many(self, asking: Asking) -> Answer:
+    def delete_many(self, asking: Asking) -> ApiResponse:
         done = [self._scheduler.dismiss(asking.caller, each.run.id) for each in self._chosen(asking)]
-        return Answer({"deleted": sum(not isinstance(each, Err) for each in done)})
+        return ApiResponse({"deleted": sum(not isinstance(each, Err) for each in done)})
 
-    def retry(self, asking: Asking) -> Answer:
+    def retry(self, asking: Asking) -> ApiResponse:
         _refuse_settings(asking)
         found = self._failed(asking)
-        value_of(self._scheduler.retry(asking.caller, found.run.id))
-        return Answer(_retried(found))
+        unwrap(self._scheduler.retry(asking.caller, found.run.id))
+        return ApiResponse(_retried(found))
 
-    def retry_many(self, asking: Asking) -> Answer:
+    def retry_many(self, asking: Asking) -> ApiResponse:
         _refuse_settings(asking)
         chosen = self._chosen(asking)
         done = [each for each in chosen if not isinstance(self._scheduler.retry(asking.caller, each.run.id), Err)]
-        return Answer({"responses": [_retried(each) for each in done]})
+        return ApiResponse({"responses": [_retried(each) for each in done]})
 
     def _chosen(self, asking: Asking) -> Sequence[Failure]:
         """Return the failures that are named or match the filter; selecting all requires `all=true`."""
@@ -220,7 +218,7 @@ class DeadLetters:
         wanted = Filter(asking.filters("dlqIds")).must_be_known()
         if ids is None:
             if wanted.is_empty and asking.query.get("all") != ["true"]:
-                raise Refused(400, "give dlqIds, a filter, or all=true")
+                raise ApiError(400, "give dlqIds, a filter, or all=true")
             ids = [row["dlqId"] for row in self._rows(asking, wanted, MOST_AT_ONCE)[0]]
         found = [self._finder.failed(asking.caller, each) for each in dict.fromkeys(ids)]
         return [each for each in found if each is not None]

@@ -15,9 +15,10 @@ from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleId, Sch
 from duetime.engine.policy.follow_ups import NO_PAYLOAD
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
-from duetime.kinds.requests.qstash_api.call import Refused, value_of
+from duetime.kinds.requests.qstash_api.call import ApiError
 from duetime.kinds.requests.qstash_api.views import View
 from duetime.kinds.requests.wire import KIND, ONCE, failed_run, schedule_and_run
+from duetime.service.errors import unwrap
 
 # Filters for lists, and pagination with cursors that say where the next page begins.
 
@@ -51,7 +52,7 @@ class Filter:
         if not given:
             return otherwise
         if not _NUMBER.fullmatch(given):
-            raise Refused(400, f"{name}: must be a whole number, not {given[:40]!r}")
+            raise ApiError(400, f"{name}: must be a whole number, not {given[:40]!r}")
         return int(given)
 
     def count(self, most: int) -> int:
@@ -70,29 +71,20 @@ class Filter:
         """Reject unknown names where an action cannot be undone: ignoring one would widen it to everything."""
         unknown = sorted(self._query.keys() - _FILTERS - _BESIDES)
         if unknown:
-            raise Refused(400, f"{unknown[0][:40]}: is no filter; there are {', '.join(sorted(_FILTERS))}")
+            raise ApiError(400, f"{unknown[0][:40]}: is no filter; there are {', '.join(sorted(_FILTERS))}")
         return self
 
     def fits(self, row: View) -> bool:
         if any(self.values(name) for name in _UNKNOWN_HERE):
             return False
-        return self._named(row) and self._placed(row) and self._labelled(row) and self._in_time(row)
-
-    def _named(self, row: View) -> bool:
-        return all(str(row.get(name)) in wanted for name in _NAMES if (wanted := self.values(name)))
-
-    def _placed(self, row: View) -> bool:
+        if not all(str(row.get(name)) in wanted for name in _NAMES if (wanted := self.values(name))):
+            return False
         parts = urlsplit(row["url"])
-        host, path = self.values("host"), self.values("path")
-        return (not host or parts.netloc in host) and (not path or parts.path in path)
-
-    def _labelled(self, row: View) -> bool:
-        wanted = self.values("label")
-        return not wanted or bool(wanted & {*row.get("labels", ())})
-
-    def _in_time(self, row: View) -> bool:
+        host, path, labels = self.values("host"), self.values("path"), self.values("label")
+        if (host and parts.netloc not in host) or (path and parts.path not in path):
+            return False
         at: int = row["time"] if "time" in row else row["createdAt"]
-        return self._since <= at <= self._until
+        return self._since <= at <= self._until and (not labels or bool(labels & {*row.get("labels", ())}))
 
 
 class Source(NamedTuple, Generic[T]):
@@ -140,7 +132,7 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
     match position:
         case [int(number), str() | None as at, int(row)] if 0 <= number < sources and row >= 0:
             return number, at, row
-    raise Refused(400, "cursor: not one that a previous page returned; leave it out to begin anew")
+    raise ApiError(400, "cursor: not one that a previous page returned; leave it out to begin anew")
 
 
 _LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
@@ -176,7 +168,10 @@ class Finder:
     def message(self, caller: Caller, id: str) -> Message | None:
         made_by = schedule_and_run(id)
         if made_by is not None:
-            return self._made_by_schedule(caller, *made_by)
+            schedule_id, run_id = made_by
+            run = self._scheduler.run(caller, run_id)
+            found = None if run is None or run.kind != KIND else self.of_run(caller, run)
+            return found if found is not None and found.schedule.definition.public_id == schedule_id else None
         if not id.startswith(ONCE):
             return None
         number = self._scheduler.number_of(caller, id)
@@ -185,11 +180,6 @@ class Finder:
             return self.of_run(caller, run)
         schedule = self._scheduler.find(caller, id, KIND)
         return None if schedule is None else Message(schedule, None)
-
-    def _made_by_schedule(self, caller: Caller, schedule_id: str, run_id: int) -> Message | None:
-        run = self._scheduler.run(caller, run_id)
-        found = None if run is None or run.kind != KIND else self.of_run(caller, run)
-        return found if found is not None and found.schedule.definition.public_id == schedule_id else None
 
     def living(self, caller: Caller, id: str) -> Message | None:
         found = self.message(caller, id)
@@ -217,26 +207,23 @@ class Finder:
         return runs[0] if runs else None
 
     def runs(self, caller: Caller, **more: Any) -> Page[Run]:
-        page: Page[Run] = value_of(self._scheduler.runs(caller, RunQuery(kind=KIND, **{"limit": PAGE, **more})))
-        return page
+        return unwrap(self._scheduler.runs(caller, RunQuery(kind=KIND, **{"limit": PAGE, **more})))
 
     def schedules(self, caller: Caller, status: str, cursor: str | None = None, limit: int = PAGE) -> Page[Schedule]:
         query = ScheduleQuery(kind=KIND, status=status, newest_first=True, limit=limit, cursor=cursor)
-        page: Page[Schedule] = value_of(self._scheduler.search(caller, query))
-        return page
+        return unwrap(self._scheduler.search(caller, query))
 
     def all_schedules(self, caller: Caller, status: str) -> list[Schedule]:
-        page = self.schedules(caller, status)
-        found = page.items
-        while page.cursor is not None:
-            page = self.schedules(caller, status, page.cursor)
-            found += page.items
-        return found
+        return _all(lambda cursor: self.schedules(caller, status, cursor))
 
     def all_runs(self, caller: Caller, status: str) -> list[Run]:
-        page = self.runs(caller, status=status)
-        found = page.items
-        while page.cursor is not None:
-            page = self.runs(caller, status=status, cursor=page.cursor)
-            found += page.items
-        return found
+        return _all(lambda cursor: self.runs(caller, status=status, cursor=cursor))
+
+
+def _all(page_from: Callable[[str | None], Page[T]]) -> list[T]:
+    page = page_from(None)
+    found = page.items
+    while page.cursor is not None:
+        page = page_from(page.cursor)
+        found += page.items
+    return found

@@ -17,26 +17,23 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Created
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.requests.qstash_api.call import (
-    Answer,
+    PREFIX,
+    ApiError,
+    ApiResponse,
     Asking,
-    Refused,
+    Request,
+    delay_of_schedule,
     joined,
     not_found,
     not_offered,
-    refusal,
-    value_of,
-)
-from duetime.kinds.requests.qstash_api.headers import (
-    PREFIX,
-    Request,
-    delay_of_schedule,
     read_cron,
     read_moment,
-    request_of,
+    read_request,
 )
 from duetime.kinds.requests.qstash_api.lookup import Filter, Finder, Message
 from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view
 from duetime.kinds.requests.wire import KIND, ONCE, RECURRING
+from duetime.service.errors import unwrap
 
 WINDOW = 10 * MINUTE
 """How long a further message with the same deduplication id counts as a duplicate."""
@@ -58,40 +55,40 @@ class Messages:
 
     # -- publishing -----------------------------------------------------------------------------------------------
 
-    def publish(self, asking: Asking) -> Answer:
+    def publish(self, asking: Asking) -> ApiResponse:
         [made] = self._made(asking.caller, [self._read(asking, asking.destination, asking.headers, asking.body)])
-        return Answer(made, 202 if "deduplicated" in made else 200)
+        return ApiResponse(made, 202 if "deduplicated" in made else 200)
 
-    def batch(self, asking: Asking) -> Answer:
+    def batch(self, asking: Asking) -> ApiResponse:
         """Create all messages or none."""
         given = asking.json()
         if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
-            raise Refused(400, f"the body must be a list of at most {MOST_AT_ONCE} messages")
+            raise ApiError(400, f"the body must be a list of at most {MOST_AT_ONCE} messages")
         wanted = []
         for number, each in enumerate(given):
             try:
                 wanted.append(self._read_one(asking, each))
-            except (Refused, InvalidInput) as error:
-                status = error.status if isinstance(error, Refused) else 400
-                raise Refused(status, f"message {number}: {error.message}") from None
-        return Answer(self._made(asking.caller, wanted))
+            except (ApiError, InvalidInput) as error:
+                status = error.status if isinstance(error, ApiError) else 400
+                raise ApiError(status, f"message {number}: {error.message}") from None
+        return ApiResponse(self._made(asking.caller, wanted))
 
     def _read_one(self, asking: Asking, given: Any) -> Publish:
         if not isinstance(given, dict) or not isinstance(given.get("destination"), str):
-            raise Refused(400, "must be an object with a destination")
+            raise ApiError(400, "must be an object with a destination")
         if given.get("queue") is not None:
             raise not_offered("queues are")
         headers, body = given.get("headers"), given.get("body")
         headers = {} if headers is None else headers
         if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-            raise Refused(400, "headers: must be a table of texts")
+            raise ApiError(400, "headers: must be a table of texts")
         if not isinstance(body, str | None):
-            raise Refused(400, "body: must be a text")
+            raise ApiError(400, "body: must be a text")
         encoded = (body or "").encode("utf-8", "surrogatepass")
         return self._read(asking, given["destination"], joined(headers.items()), encoded)
 
     def _read(self, asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Publish:
-        request = request_of(self._scheduler, asking.caller, destination, headers, body)
+        request = read_request(self._scheduler, asking.caller, destination, headers, body)
         read_moment(headers, self._scheduler.clock.now())  # so that an error in it is reported for this message
         return Publish(request, headers, _digest(request, headers))
 
@@ -100,11 +97,9 @@ class Messages:
         before = [self._made_before(caller, each.digest, now) for each in wanted]
         fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
         made = self._scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
-        if not isinstance(made, Err):
-            return _answers(before, made.value)
-        if tries > 1 and made.code == InvalidTrigger.code:  # the time may just have passed: then send it now
-            return self._made(caller, wanted, tries - 1)
-        raise refusal(made.code, made.message)
+        if isinstance(made, Err) and tries > 1 and made.code == InvalidTrigger.code:
+            return self._made(caller, wanted, tries - 1)  # the time may just have passed: then send it now
+        return _answers(before, unwrap(made))
 
     def _made_before(self, caller: Caller, digest: str | None, now: Instant) -> Schedule | None:
         """Return a duplicate from the previous window, which has another key; the store finds those in this window."""
@@ -115,12 +110,12 @@ class Messages:
 
     # -- looking up and cancelling -----------------------------------------------------------------------------------
 
-    def get(self, asking: Asking) -> Answer:
-        return Answer(message_view(*self._living(asking), asking.caller.depth))
+    def get(self, asking: Asking) -> ApiResponse:
+        return ApiResponse(message_view(*self._living(asking), asking.caller.depth))
 
-    def cancel(self, asking: Asking) -> Answer:
+    def cancel(self, asking: Asking) -> ApiResponse:
         self._cancel(asking.caller, self._living(asking))
-        return Answer({"cancelled": 1}, 202)
+        return ApiResponse({"cancelled": 1}, 202)
 
     def _living(self, asking: Asking) -> Message:
         """Return an unfinished message; delivered, failed and cancelled ones are only in the logs and the DLQ."""
@@ -130,7 +125,7 @@ class Messages:
             raise not_found("message", id)
         return found
 
-    def cancel_many(self, asking: Asking) -> Answer:
+    def cancel_many(self, asking: Asking) -> ApiResponse:
         """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
         ids = asking.ids("messageIds")
         if ids is not None:
@@ -138,7 +133,7 @@ class Messages:
         else:
             wanted = Filter(asking.filters("messageIds")).must_be_known()
             found = [each for each in self._all(asking.caller) if wanted.fits(message_view(*each, asking.caller.depth))]
-        return Answer({"cancelled": sum(self._cancel(asking.caller, each) for each in found[:MOST_AT_ONCE])}, 202)
+        return ApiResponse({"cancelled": sum(self._cancel(asking.caller, each) for each in found[:MOST_AT_ONCE])}, 202)
 
     def _all(self, caller: Caller) -> list[Message]:
         living = self._finder.all_schedules(caller, "living")
@@ -172,13 +167,13 @@ def _key(digest: str, now: Instant) -> str:
 
 
 def _new(wanted: Publish, now: Instant) -> NewSchedule:
-    moment = read_moment(wanted.headers, now)
+    when = read_moment(wanted.headers, now)
     key = None if wanted.digest is None else _key(wanted.digest, now)
     request = wanted.request
-    return NewSchedule(KIND, request.name, *moment[:2], request.payload, request.policy, moment.timezone, key)
+    return NewSchedule(KIND, request.name, *when[:2], request.payload, request.policy, when.timezone, key)
 
 
-def _answers(before: Sequence[Schedule | None], made: Sequence[Created]) -> list[dict[str, Any]]:
+def _answers(before: Sequence[Schedule | None], made: list[Created]) -> list[dict[str, Any]]:
     """Return an answer for each message. Within one batch, too, only the first with the same id is sent."""
     created = iter(made)
     answers: list[dict[str, Any]] = []
@@ -200,57 +195,67 @@ class Schedules:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._finder = scheduler, Finder(scheduler)
 
-    def create(self, asking: Asking) -> Answer:
-        cron, moment = read_cron(asking.headers)
-        request = request_of(self._scheduler, asking.caller, asking.destination, asking.headers, asking.body)
+    def create(self, asking: Asking) -> ApiResponse:
+        cron, when = read_cron(asking.headers)
+        request = read_request(self._scheduler, asking.caller, asking.destination, asking.headers, asking.body)
         given = asking.headers.get(f"{PREFIX}schedule-id")
         more: dict[str, Any] = {"cron": cron, "delay": delay_of_schedule(asking.headers), "id": given}
         payload = request.payload | {name: value for name, value in more.items() if value is not None}
-        new = NewSchedule(KIND, request.name, *moment[:2], payload, request.policy, moment.timezone)
+        new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
         if given is None:
-            made = value_of(self._scheduler.create(asking.caller, new))
-            return Answer({"scheduleId": made.definition.public_id})
+            made = unwrap(self._scheduler.create(asking.caller, new))
+            return ApiResponse({"scheduleId": made.definition.public_id})
         self._upsert(asking.caller, replace(new, idempotency_key=_schedule_key(given)))
-        return Answer({"scheduleId": given})
+        return ApiResponse({"scheduleId": given})
 
     def _upsert(self, caller: Caller, new: NewSchedule) -> None:
         """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
         found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
         if found is not None and found.progress.state in _OVER:
-            value_of(self._scheduler.delete(caller, found.definition.public_id, KIND))
+            unwrap(self._scheduler.delete(caller, found.definition.public_id, KIND))
             found = None
         if found is None:
             made = self._scheduler.create(caller, new)
             if not isinstance(made, Err) or made.code != "key_reused":
-                value_of(made)
+                unwrap(made)
                 return
             found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
         if found is not None:
-            value_of(self._scheduler.edit(caller, found.definition.public_id, _changes(new), KIND))
+            # Allowed during runs, as a schedule is often changed because its messages fail.
+            changes = Changes(
+                name=new.name,
+                trigger_type=new.trigger_type,
+                trigger_config=new.trigger_config,
+                payload=new.payload,
+                policy=new.policy,
+                timezone=new.timezone,
+                amid_runs=True,
+            )
+            unwrap(self._scheduler.edit(caller, found.definition.public_id, changes, KIND))
 
-    def listed(self, asking: Asking) -> Answer:
+    def listed(self, asking: Asking) -> ApiResponse:
         found = self._finder.all_schedules(asking.caller, "living")
         recurring = [each for each in found if each.definition.public_id.startswith(RECURRING)]
-        return Answer([schedule_view(each, asking.caller.depth) for each in recurring])
+        return ApiResponse([schedule_view(each, asking.caller.depth) for each in recurring])
 
-    def get(self, asking: Asking) -> Answer:
+    def get(self, asking: Asking) -> ApiResponse:
         schedule = self._find(asking)
         latest = self._finder.latest_run(asking.caller, schedule.definition.id)
         states = last_states(schedule, latest)
         view = schedule_view(schedule, asking.caller.depth)
-        return Answer({**view, **({"lastScheduleStates": states} if states else {})})
+        return ApiResponse({**view, **({"lastScheduleStates": states} if states else {})})
 
-    def delete(self, asking: Asking) -> Answer:
-        value_of(self._scheduler.delete(asking.caller, self._find(asking).definition.public_id, KIND))
-        return Answer()
+    def delete(self, asking: Asking) -> ApiResponse:
+        unwrap(self._scheduler.delete(asking.caller, self._find(asking).definition.public_id, KIND))
+        return ApiResponse()
 
-    def pause(self, asking: Asking) -> Answer:
-        value_of(self._scheduler.pause(asking.caller, self._find(asking).definition.public_id, KIND))
-        return Answer()
+    def pause(self, asking: Asking) -> ApiResponse:
+        unwrap(self._scheduler.pause(asking.caller, self._find(asking).definition.public_id, KIND))
+        return ApiResponse()
 
-    def resume(self, asking: Asking) -> Answer:
-        value_of(self._scheduler.resume(asking.caller, self._find(asking).definition.public_id, KIND))
-        return Answer()
+    def resume(self, asking: Asking) -> ApiResponse:
+        unwrap(self._scheduler.resume(asking.caller, self._find(asking).definition.public_id, KIND))
+        return ApiResponse()
 
     def _find(self, asking: Asking) -> Schedule:
         id: str = asking.path["schedule_id"]
@@ -265,16 +270,3 @@ class Schedules:
 def _schedule_key(given: str) -> str:
     """Return the key for an id, hashed because the id may be any text."""
     return f"qstash:schedule:{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
-
-
-def _changes(new: NewSchedule) -> Changes:
-    """Return the changes. They are allowed during runs, as a schedule is often changed because its messages fail."""
-    return Changes(
-        name=new.name,
-        trigger_type=new.trigger_type,
-        trigger_config=new.trigger_config,
-        payload=new.payload,
-        policy=new.policy,
-        timezone=new.timezone,
-        amid_runs=True,
-    )

@@ -13,21 +13,20 @@ from starlette.routing import BaseRoute, Route
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
-from duetime.kinds.requests.build import OpenedByUse
+from duetime.kinds.requests.build import OpenedByUse, SigningKeys, TooManyRotations
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api.call import (
-    Answer,
+    ApiError,
+    ApiResponse,
     Asking,
-    Refused,
+    api_error,
     as_text,
     joined,
     not_offered,
     raw_destination,
-    refusal,
 )
 from duetime.kinds.requests.qstash_api.logs import DeadLetters, Events
 from duetime.kinds.requests.qstash_api.messages import Messages, Schedules
-from duetime.kinds.requests.signing_keys import SigningKeys, TooManyRotations
 from duetime.service.services import Call, Services
 
 
@@ -45,7 +44,7 @@ class _Anything(Convertor[str]):
 
 register_url_convertor("anything", _Anything())
 
-Work = Callable[[Asking], Answer]
+Work = Callable[[Asking], ApiResponse]
 Handler = Callable[[Request], Awaitable[Response]]
 
 PUBLISH, SCHEDULES = "/v2/publish/", "/v2/schedules/"
@@ -112,7 +111,18 @@ def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
     async def handle(request: Request) -> Response:
         # Operators are ordinary users of this API: they list and cancel only what they own.
         caller = identify()._replace(operator=False)
-        answer = await to_thread.run_sync(_answered, work, _asking(request, caller, await request.body()))
+        query = request.query_params
+        route = PUBLISH if request.url.path.startswith(PUBLISH) else SCHEDULES
+        raw = request.scope.get("raw_path") or request.scope["path"].encode()
+        asking = Asking(
+            caller=caller,
+            headers=joined((name, as_text(value)) for name, value in request.headers.items()),
+            query={name: query.getlist(name) for name in query},
+            path=request.path_params,
+            destination=raw_destination(raw, request.scope["query_string"], route),
+            body=await request.body(),
+        )
+        answer = await to_thread.run_sync(_answered, work, asking)
         if answer.body is None:
             return Response(status_code=answer.status)
         return JSONResponse(answer.body, answer.status)
@@ -120,50 +130,36 @@ def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
     return handle
 
 
-def _asking(request: Request, caller: Caller, body: bytes) -> Asking:
-    query = request.query_params
-    route = PUBLISH if request.url.path.startswith(PUBLISH) else SCHEDULES
-    raw = request.scope.get("raw_path") or request.scope["path"].encode()
-    return Asking(
-        caller=caller,
-        headers=joined((name, as_text(value)) for name, value in request.headers.items()),
-        query={name: query.getlist(name) for name in query},
-        path=request.path_params,
-        destination=raw_destination(raw, request.scope["query_string"], route),
-        body=body,
-    )
-
-
-def _answered(work: Work, asking: Asking) -> Answer:
+def _answered(work: Work, asking: Asking) -> ApiResponse:
     try:
         return work(asking)
-    except Refused as refused:
+    except ApiError as refused:
         return refused.answer
     except DuetimeError as error:
-        return refusal(error.code, error.message).answer
+        return api_error(error).answer
 
 
 def _absent(what: str) -> Work:
-    def refuse(_asking: Asking) -> Answer:
+    def refuse(_asking: Asking) -> ApiResponse:
         raise not_offered(what)
 
     return refuse
 
 
-def _nowhere(_asking: Asking) -> Answer:
-    raise Refused(404, "there is no such route, or not with this method")
+def _nowhere(_asking: Asking) -> ApiResponse:
+    raise ApiError(404, "there is no such route, or not with this method")
 
 
 def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
-    def show(asking: Asking) -> Answer:
+    def show(asking: Asking) -> ApiResponse:
         if asking.caller.depth:
-            raise Refused(403, "a run of an agent is not shown the keys that prove its owner's requests")
+            raise ApiError(403, "a run of an agent is not shown the keys that prove its owner's requests")
         if rotated:
             try:
                 keys.rotate(asking.caller.owner)
             except TooManyRotations as error:
-                raise Refused(429, error.message) from None
+                raise ApiError(429, error.message) from None
         current, following = keys.both(asking.caller.owner)
-        return Answer({"current": current, "next": following})
+        return ApiResponse({"current": current, "next": following})
 
     return show

@@ -50,11 +50,10 @@ def schedule_view(schedule: Schedule, depth: int) -> View:
 
 
 _STATES = {RunStatus.COMPLETED: "SUCCESS", RunStatus.FAILED: "FAIL", RunStatus.LOST: "FAIL"}
-_UNSENT = (RunStatus.MISSED, RunStatus.SKIPPED)
 
 
 def last_states(schedule: Schedule, run: Run | None) -> dict[str, str]:
-    if run is None or run.status in _UNSENT:
+    if run is None or run.status in (RunStatus.MISSED, RunStatus.SKIPPED):
         return {}
     state = _STATES.get(RunStatus(run.status), "IN_PROGRESS")
     return {message_id(schedule.definition.public_id, run.id): state}
@@ -67,23 +66,22 @@ def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
     if not depth:
         return shown
     if "about" in shown:  # contains base64 and JSON within JSON, to be decoded before masking
-        shown["body"] = json.dumps(_masked_callback(callback_body(shown.pop("about"))), separators=(",", ":"))
+        body = callback_body(shown.pop("about"))
+        body |= {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
+        shown["body"] = json.dumps(body, separators=(",", ":"))
     if "body_base64" in shown:
         shown["body_base64"] = masked_base64(shown["body_base64"])
     hidden: View = masked(shown)
     return hidden
 
 
-def _masked_callback(body: View) -> View:
-    encoded: View = {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
-    return {**body, **encoded}
-
-
 def message_view(schedule: Schedule, run: Run | None, depth: int) -> View:
     """Return the view of a message: a one-off, or one run of a recurring schedule."""
     definition = schedule.definition
     payload = shown_to(depth, payload_of(schedule))
-    due = _due(schedule, run)
+    trigger = trigger_from_json(definition.trigger) if run is None else None
+    starts = trigger.at if isinstance(trigger, OnceTrigger) else definition.created
+    due = starts if run is None else run.due
     recurs = schedule_id(definition.public_id, payload)
     view = {
         "messageId": message_id(definition.public_id, 0 if run is None else run.id),
@@ -95,13 +93,6 @@ def message_view(schedule: Schedule, run: Run | None, depth: int) -> View:
         "scheduleId": recurs,
     }
     return without_nothing(view)
-
-
-def _due(schedule: Schedule, run: Run | None) -> Instant:
-    if run is not None:
-        return run.due
-    trigger = trigger_from_json(schedule.definition.trigger)
-    return trigger.at if isinstance(trigger, OnceTrigger) else schedule.definition.created
 
 
 def _sent(payload: Mapping[str, Any]) -> View:

@@ -1,18 +1,46 @@
-"""The inbox page of the dashboard: notifications that arrived, and runs that wait for an agent."""
+"""The dashboard's part for notifications: the fields of the form, and the inbox page."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from duetime.dashboard.kind_forms import KindForm, Values, number_of
 from duetime.dashboard.request import KindPage, PageRequest
 from duetime.engine.model import RunStatus
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.service import KIND
 from duetime.service.errors import unwrap
 from duetime.service.presenters import message_shape, run_shapes
+
+
+class NotificationForm(KindForm):
+    fields = ("message", "topic", "title", "priority", "tags", "click")
+    template = "notification/form.html"
+    named_by = ("title", "message")
+
+    def read(self, values: Values) -> dict[str, Any]:
+        tags = [tag for tag in (part.strip() for part in values["tags"].split(",")) if tag]
+        return {
+            "message": values["message"],
+            "topic": values["topic"].strip(),
+            "title": values["title"] or None,
+            "priority": number_of(values, "priority") if values["priority"] else None,
+            "tags": tags or None,
+            "click": values["click"].strip() or None,
+        }
+
+    def show(self, payload: Mapping[str, Any]) -> Values:
+        return super().show(payload) | {"tags": ", ".join(str(tag) for tag in payload.get("tags") or ())}
+
+
+FORM = NotificationForm()
+
+
+# The inbox page of the dashboard: notifications that arrived, and runs that wait for an agent.
 
 PAGE: Final = 40
 

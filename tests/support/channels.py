@@ -1,4 +1,4 @@
-"""Couriers to real receivers on this machine, without an engine: what one attempt does."""
+"""Delivery to real receivers on this machine, without an engine: what one attempt does."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from duetime.engine.clock import SystemClock
 from duetime.engine.outcome import Completed, Outcome
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.router import ChannelSpec, RoutingCourier
-from duetime.kinds.notifications.delivery import Parcel
+from duetime.kinds.notifications.channels.router import ChannelRouter, ChannelSpec
+from duetime.kinds.notifications.delivery import OutgoingMessage
 
 FULL: dict[str, Any] = {
     "message": 'Größe: "5 < 6" & \\ {id}\nWater the plants 🌱',
@@ -36,18 +36,18 @@ FULL: dict[str, Any] = {
 """Everything that a notification may hold, with characters that mean something to one format or another."""
 
 
-def parcel(
+def outgoing(
     fields: Mapping[str, Any] | None = None, *, id_: str = "msg_1", patience: float = 5.0, **more: Any
-) -> Parcel:
+) -> OutgoingMessage:
     given = {"message": "hi", "topic": "home", **(fields or {}), **more}
-    return Parcel(id_, given["topic"], given, patience)
+    return OutgoingMessage(id_, given["topic"], given, patience)
 
 
 @contextmanager
-def courier(
+def delivery(
     server: NtfyServer | None = None, channels: Mapping[str, ChannelSpec] | None = None, threads: int = 16
-) -> Iterator[RoutingCourier]:
-    made = RoutingCourier(SystemClock(), threads, server, channels or {})
+) -> Iterator[ChannelRouter]:
+    made = ChannelRouter(SystemClock(), threads, server, channels or {})
     try:
         yield made
     finally:
