@@ -132,11 +132,8 @@ def _policy_value(values: Values, name: str) -> Any:
 def policy_values(stored: str, usual: View) -> Values:
     """Convert a stored policy to form values; defaults are left empty."""
     shape = policy_shape(stored) or {}
-    return {name: "" if shape.get(name) == usual.get(name) else _field_value(shape.get(name)) for name in POLICY}
-
-
-def _field_value(value: Any) -> str:
-    return "on" if value is True else text_of(value)
+    changed = {name: shape.get(name) for name in POLICY if shape.get(name) != usual.get(name)}
+    return {name: "on" if changed.get(name) is True else text_of(changed.get(name)) for name in POLICY}
 
 
 # -- all fields -----------------------------------------------------------------------------------------------------

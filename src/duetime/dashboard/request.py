@@ -39,7 +39,6 @@ DONE = {
     "dismissed": "Dismissed; it stays in the history.",
     "stopped": "It is asked to stop.",
 }
-UNDONE = {"nothing": "Nothing was chosen: tick what is meant, then press the button again."}
 MANY = {
     "paused": "paused",
     "resumed": "resumed",
@@ -58,8 +57,8 @@ def notice_of(request: Request) -> Notice | None:
     """Return the notice about the last change. The URL holds only a known word and numbers, never text."""
     word = request.query_params.get("did", "")
     number, failed = (_number(request, name) for name in ("number", "failed"))
-    if word in UNDONE:
-        return Notice(UNDONE[word], partly=True)
+    if word == "nothing":
+        return Notice("Nothing was chosen: tick what is meant, then press the button again.", partly=True)
     if number is None:
         return Notice(DONE[word]) if word in DONE else None
     if word not in MANY:
@@ -248,14 +247,11 @@ def form_of(content_type: str, body: bytes) -> Form | None:
 
 
 def respond(view: Show, request: PageRequest) -> Response:
+    """Render a page, or an error with the status of the API. An unreachable store is not asked for live workers."""
     try:
         return view(request)
     except DuetimeError as error:
-        return refusal_page(request, err_of(error))
-
-
-def refusal_page(request: PageRequest, err: Err) -> Response:
-    """Render an error with the status of the API. An unreachable store is not asked for live workers either."""
+        err = err_of(error)
     if err.code in STORE_ERRORS:
         return request.render("refusal.html", status_of(err), alarms=[], message=STORE_MESSAGE)
     return request.render("refusal.html", status_of(err), message=err.message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -30,6 +29,7 @@ from duetime.service.presenters import (
     run_shapes,
     schedule_shape,
 )
+from duetime.service.text import compact
 
 PAGE: Final = 50
 STATUSES: Final = ("pending", "running", "paused", "failed", "completed", "cancelled", "broken")
@@ -148,7 +148,7 @@ def schedule_page(request: PageRequest) -> Response:
         payload=masking_of(schedule.definition.kind).hide_on_page(shape["payload"]) or {},
         policy=_policy(schedule, usual_policy(request.scheduler, schedule.definition.kind)),
         next=[instant_view(instant, request.zone) for instant in instants],
-        warnings=_warnings(request, schedule) if instants else [],
+        warnings=[each.text for each in request.call.services.schedule_warnings(schedule)] if instants else [],
         drawn=sparklines(request, [schedule])[0],
         runs=run_rows(request, page.items),
         next_page=page.cursor,
@@ -159,20 +159,15 @@ def schedule_page(request: PageRequest) -> Response:
     )
 
 
-def _warnings(request: PageRequest, schedule: Schedule) -> list[str]:
-    return [each.text for each in request.call.services.schedule_warnings(schedule)]
-
-
 def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
     """Return the name and value of each option, and whether it differs from the default."""
     shape = policy_shape(schedule.definition.policy)
     if shape is None:
         return [("policy", "cannot be read", True)]
-    return [(name.replace("_", " "), _value(value), value != usual[name]) for name, value in shape.items()]
-
-
-def _value(value: object) -> str:
-    return "\u2013" if value is None else str(value) if isinstance(value, str) else json.dumps(value)
+    return [
+        (name.replace("_", " "), "\u2013" if value is None else compact(value), value != usual[name])
+        for name, value in shape.items()
+    ]
 
 
 def run_rows(request: PageRequest, found: list[Run]) -> list[View]:

@@ -146,7 +146,8 @@ def _unknown(scope: Scope) -> Response:
 
 def _refused(scope: Scope, problem: InvalidToken) -> Response:
     words = f"{problem.message[:1].upper()}{problem.message[1:]}."
-    challenge = f'Bearer realm="duetime", error="invalid_token", error_description="{_quotable(words)}"'
+    quotable = "".join(each if each.isascii() and each.isprintable() and each not in '"\\' else "'" for each in words)
+    challenge = f'Bearer realm="duetime", error="invalid_token", error_description="{quotable}"'
     return _answer(scope, "invalid_token", words, challenge)
 
 
@@ -157,9 +158,3 @@ def _away(scope: Scope) -> Response:
 def _answer(scope: Scope, code: str, words: str, challenge: str) -> Response:
     headers = {"WWW-Authenticate": challenge}
     return refusal(scope, 401, code, words, headers=headers, error=code, error_description=words)
-
-
-def _quotable(words: str) -> str:
-    return "".join(
-        letter if letter.isascii() and letter.isprintable() and letter not in '"\\' else "'" for letter in words
-    )

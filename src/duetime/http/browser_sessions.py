@@ -177,7 +177,9 @@ class Unasked:
         path, headers = scope["path"], Headers(scope=scope)
         if is_foreign(headers):
             return refusal(scope, 403, "foreign", _FOREIGN)
-        if scope["method"] in _SAFE and path.startswith(_PUBLISH) and not _names_a_token(headers):
+        # An image or a link on another page cannot send this header.
+        has_token = headers.get("authorization", "").lower().startswith("bearer ")
+        if scope["method"] in _SAFE and path.startswith(_PUBLISH) and not has_token:
             return refusal(scope, 403, "foreign", _PUBLISHED_BY_GET)
         if not takes_sessions(path):
             return None
@@ -186,13 +188,9 @@ class Unasked:
         return None if is_program else self._browsers.objection(scope, NOBODY)
 
 
-def is_open(path: str) -> bool:
-    """Return whether a browser needs this path before it has a session."""
-    return path == "/login" or path.startswith("/static/")
-
-
 def is_without_token(path: str) -> bool:
-    return path.startswith(OPEN) or is_open(path)
+    """Return whether no token is needed: for the OPEN paths, and for what a browser needs before it has a session."""
+    return path == "/login" or path.startswith(("/static/", *OPEN))
 
 
 def is_foreign(headers: Headers) -> bool:
@@ -204,11 +202,6 @@ def is_foreign(headers: Headers) -> bool:
     origin, host = headers.get("origin"), headers.get("host", "").lower()
     is_anonymous = origin == "null" and site == "same-origin"  # a form on a no-referrer page, such as ours
     return origin is not None and not is_anonymous and origin.partition("://")[2].lower() != host
-
-
-def _names_a_token(headers: Headers) -> bool:
-    """Return whether there is a bearer token; an image or link on another page cannot send this header."""
-    return headers.get("authorization", "").lower().startswith("bearer ")
 
 
 def is_page(path: str) -> bool:

@@ -32,10 +32,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if not self._hosts_known(headers):
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
             words = "This Host is not served here; `hosts` in the settings adds it."
             answer = refusal(scope, 421, "unknown_host", words)
-        elif not self._origins_known(headers):
+        elif not all(self._origin_known(origin, headers) for origin in origins):
             words = "This Origin may not call; `hosts` in the settings adds it."
             answer = refusal(scope, 403, "unknown_origin", words)
         elif scope["type"] != "http":
@@ -45,24 +46,13 @@ class Guard:
             return
         await answer(scope, receive, send)
 
-    def _hosts_known(self, headers: Headers) -> bool:
-        given = headers.getlist("host")
-        return len(given) == 1 and self._known(given[0])
-
-    def _origins_known(self, headers: Headers) -> bool:
-        """Return whether all Origins are known. Programs send none; browsers always do when it matters."""
-        return all(self._origin_known(origin, headers) for origin in headers.getlist("origin"))
-
     def _origin_known(self, origin: str, headers: Headers) -> bool:
-        """Return whether an Origin is known. Forms on no-referrer pages, such as ours, send `null`; then the header
-        `Sec-Fetch-Site` decides, which no page can set."""
+        """Return whether an Origin is known. Programs send none; browsers always do when it matters. Forms on
+        no-referrer pages, such as ours, send `null`; then `Sec-Fetch-Site` decides, which no page can set."""
         if origin == "null":
             return headers.getlist("sec-fetch-site") == ["same-origin"]
         scheme, _, host = origin.partition("://")
-        return scheme in ("http", "https") and self._known(host)
-
-    def _known(self, host: str) -> bool:
-        return host_name(host) in self._hosts
+        return scheme in ("http", "https") and host_name(host) in self._hosts
 
 
 def host_name(host: str) -> str | None:
@@ -118,9 +108,11 @@ class BodyLimit:
 
     async def _received(self, scope: Scope, receive: Receive, most: int) -> list[Message]:
         """Return the whole body as one message, or the disconnect message if the client left meanwhile."""
-        if _announces_more_than(scope, most):
+        length, connection = Headers(scope=scope).get("content-length", ""), scope.get(CONNECTION)
+        if length.isascii() and length.isdigit() and (len(length) > 15 or int(length) > most):
             raise TooLarge
-        body, patience = bytearray(), _patience(scope)
+        limits: ConnectionLimits = ConnectionLimits() if connection is None else connection.limits
+        body, patience = bytearray(), limits.body_seconds
         with anyio.fail_after(patience * (WHOLE if OWNER in scope else 1)):
             while True:
                 with anyio.fail_after(patience):
@@ -134,40 +126,20 @@ class BodyLimit:
                     return [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
 
-def _patience(scope: Scope) -> float:
-    connection = scope.get(CONNECTION)
-    limits: ConnectionLimits = ConnectionLimits() if connection is None else connection.limits
-    return limits.body_seconds
-
-
 def _has_body(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     return headers.get("content-length", "0").strip("0") != "" or "transfer-encoding" in headers
 
 
-def _announces_more_than(scope: Scope, most: int) -> bool:
-    length = Headers(scope=scope).get("content-length", "")
-    return length.isascii() and length.isdigit() and (len(length) > 15 or int(length) > most)
-
-
 # -- streams end only when their client leaves; here the server can end them, with a valid end of the response -------
 
 
-class OpenAnswers:
+class OpenAnswers(set[anyio.CancelScope]):
     """Responses in progress."""
-
-    def __init__(self) -> None:
-        self._scopes: set[anyio.CancelScope] = set()
-
-    def add(self, scope: anyio.CancelScope) -> None:
-        self._scopes.add(scope)
-
-    def discard(self, scope: anyio.CancelScope) -> None:
-        self._scopes.discard(scope)
 
     def end(self) -> None:
         """End all responses. Call it in the thread of the server's event loop."""
-        for scope in list(self._scopes):
+        for scope in list(self):
             scope.cancel()
 
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import LIVE, Run, RunId, lane_of
+from duetime.engine.model import LIVE, RunId, lane_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.store_interfaces import BOUNDS, UNKNOWN, Living, Tally, tally_of
@@ -118,13 +118,10 @@ class Tallies:
         """Count followed runs that ended. A run missing in `alive` has ended, unless the store returned only a part."""
         gone = sorted(self._alive.keys() - alive)
         for begin in range(0, len(gone), _CHUNK):
-            chunk = gone[begin : begin + _CHUNK]
-            ended = [run for run in self._runs(chunk) if run.status not in LIVE]
-            for run in ended:
-                self._sums.add(tally_of(run), begun_before=self._alive.pop(run.id))
-
-    def _runs(self, ids: Sequence[RunId]) -> list[Run]:
-        return self._store.runs(RunQuery(ids=tuple(ids), limit=_CHUNK, count_to=0)).items
+            query = RunQuery(ids=tuple(gone[begin : begin + _CHUNK]), limit=_CHUNK, count_to=0)
+            for run in self._store.runs(query).items:
+                if run.status not in LIVE:
+                    self._sums.add(tally_of(run), begun_before=self._alive.pop(run.id))
 
 
 ENDINGS: Final = ("completed", "failed", "missed", "skipped", "cancelled", "lost")

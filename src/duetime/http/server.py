@@ -17,16 +17,10 @@ from duetime.http import url_for
 from duetime.http.connection_limits import ConnectionLimits, ConnectionTable, raise_soft_limit, reserve_of
 from duetime.http.protocol import LimitedProtocol
 
-# URL of a server, for modules that only print it: apart from the server itself, which is slow to import.
-
-
 LINGER = 0.5
 """Seconds after which a stopping server ends open responses; streams would never end by themselves."""
-
-
 PATIENCE = 5
 """Seconds after which a stopping server stops waiting."""
-
 ACCEPTED_AT_ONCE = 16
 """Maximum connections that the event loop accepts before it handles any: each already has a file descriptor."""
 WAITING = 4096
@@ -46,7 +40,8 @@ class NotLoopback(InvalidInput):
 def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socket:
     """Bind the socket before anything starts, so that an address in use is noticed at once. Port 0 takes a free one."""
     try:
-        family, kind, protocol, _, address = _resolved(host, port)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         if only_loopback and not ipaddress.ip_address(str(address[0])).is_loopback:
             raise NotLoopback(f"{host} can be reached by others, so tokens are needed; leave out --no-auth")
         bound = socket.socket(family, kind, protocol)
@@ -60,11 +55,6 @@ def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socke
     except OSError as error:
         raise CannotListen(_why(error, host, port)) from error
     return bound
-
-
-def _resolved(host: str, port: int) -> tuple[int, int, int, str, tuple[object, ...]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return min(found, key=lambda each: each[0] != socket.AF_INET)
 
 
 def _why(error: OSError, host: str, port: int) -> str:

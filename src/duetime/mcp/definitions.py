@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.result import Err
@@ -119,6 +119,11 @@ class Resource:
         inside = uri[len(before) : len(uri) - len(after)]
         fits = uri.startswith(before) and uri.endswith(after) and inside and "/" not in inside
         return unquote(inside) if fits else None
+
+    def uri_of(self, value: str) -> str:
+        """Return the URI with this value of the placeholder, in its canonical spelling."""
+        before, _, rest = self.uri.partition("{")
+        return before + quote(value, safe="") + rest.partition("}")[2]
 
 
 @dataclass(frozen=True, slots=True)

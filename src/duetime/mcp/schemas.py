@@ -169,12 +169,8 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
     return {
         name: _fitted(name, value, properties[name])
         for name, value in arguments.items()
-        if _present(name, value, properties[name])
+        if value is not None or "null" not in _types(properties[name])
     }
-
-
-def _present(name: str, value: Any, schema: Schema) -> bool:
-    return value is not None or "null" not in _types(schema)
 
 
 def _fitted(name: str, value: Any, schema: Schema) -> Any:

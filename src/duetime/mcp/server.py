@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError
 from duetime.mcp.catalog import Catalog
-from duetime.mcp.definitions import Recipe, Reply, Resource, Tool, ToolProblem
+from duetime.mcp.definitions import Recipe, Resource, Tool, ToolProblem
 from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
 from duetime.service.handover import await_handover
@@ -166,7 +166,7 @@ def _is_early(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> bool:
 def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.CallToolResult:
     """Call the tool. On any error the agent gets a message it can act on, without traceback, path or secret."""
     try:
-        return _result(tool.answer(call, checked(tool.input, given)))
+        reply = tool.answer(call, checked(tool.input, given))
     except ToolProblem as problem:
         return _problem(str(problem))
     except DuetimeError as error:
@@ -177,9 +177,6 @@ def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.Ca
         return _problem(
             f"{tool.name} failed inside Duetime; the server's log says why. Try again or tell the operator."
         )
-
-
-def _result(reply: Reply) -> types.CallToolResult:
     structured = dict(reply.structured)
     text = _json(structured) if reply.text is None else reply.text
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=structured)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.model import Schedule, status_of
 from duetime.engine.result import Err
@@ -40,7 +40,7 @@ from duetime.mcp.schemas import (
     zone_of,
 )
 from duetime.service.kind_spec import KindSpec, load
-from duetime.service.payload_model import PayloadField, fields_of
+from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
 
@@ -154,13 +154,6 @@ def cancel(call: Call, public_id: str, kind: str, id_name: str = "id") -> Reply:
 # -- the tools of a payload model -------------------------------------------------------------------------------------
 
 
-class Argument(NamedTuple):
-    """A payload field as an argument. Its name differs where the tool has an argument of that name already."""
-
-    name: str
-    field: PayloadField
-
-
 def standard_tools(spec: KindSpec) -> list[Tool]:
     """Return schedule, list and cancel of a kind. Its payload fields are arguments beside those that all kinds have."""
     kind, plural = spec.name, spec.plural
@@ -173,12 +166,9 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
         **DELIVERY,
         "idempotency_key": KEY,
     }
-    arguments = [
-        Argument(f"{kind}_{field.name}" if field.name in when | options else field.name, field)
-        for field in fields_of(load(spec.payload))
-    ]
-    inputs = {each.name: flat_schema(each.field.schema) for each in arguments}
-    required = (*when, *(each.name for each in arguments if each.field.required))
+    arguments = inputs_of(load(spec.payload), when | options, f"{kind}_")
+    inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
+    required = (*when, *(name for name, field in arguments.items() if field.required))
     schedule_id = text(f"The id that {create_name} returned; {list_name} shows it too.")
     return [
         Tool(
@@ -226,9 +216,9 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     ]
 
 
-def _schedule(kind: str, arguments: list[Argument], call: Call, given: Arguments) -> Reply:
-    given_fields = [each for each in arguments if each.name in given or each.field.required]
-    return create(call, given, kind, {each.field.name: given.get(each.name) for each in given_fields})
+def _schedule(kind: str, arguments: Mapping[str, PayloadField], call: Call, given: Arguments) -> Reply:
+    named = {name: field for name, field in arguments.items() if name in given or field.required}
+    return create(call, given, kind, {field.name: given.get(name) for name, field in named.items()})
 
 
 def _cancel(kind: str, list_name: str, call: Call, given: Arguments) -> Reply:

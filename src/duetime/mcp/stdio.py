@@ -111,10 +111,5 @@ class _Answering:
 
 def _unreadable(line: str) -> types.JSONRPCError:
     error = types.ErrorData(code=types.PARSE_ERROR, message=UNREADABLE)
-    return types.JSONRPCError(jsonrpc="2.0", id=_id_in(line), error=error)
-
-
-def _id_in(line: str) -> types.RequestId | None:
     found = _FIRST.search(line[:300]) or _LAST.search(line[-300:])
-    value: types.RequestId | None = None if found is None else json.loads(found[1])
-    return value
+    return types.JSONRPCError(jsonrpc="2.0", id=None if found is None else json.loads(found[1]), error=error)

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -122,24 +121,17 @@ class Watcher:
 
     def _canonical(self, uri: str) -> str:
         """Return the canonical spelling of a resource's URI; an unknown URI is returned unchanged."""
-        for resource in self._resources:
-            value = resource.match(uri)
-            if value is not None:
-                before, _, rest = resource.uri.partition("{")
-                return before + quote(value, safe="") + rest.partition("}")[2]
-        return uri
+        spelled = (each.uri_of(value) for each in self._resources if (value := each.match(uri)) is not None)
+        return next(spelled, uri)
 
     def _check_limits(self, call: Call, names: Collection[str], asked: int) -> None:
         """Check the limits of connection and owner. `asked` counts all URIs of the connection, watchable or not."""
         owner = call.caller.owner
         most = max(MOST_OF_LOCAL, self._shares.watches) if owner == LOCAL else self._shares.watches
-        own = {self._canonical_of(watch) for watch in self._watches.values() if watch.call.caller.owner == owner}
+        watches = [watch for watch in self._watches.values() if watch.call.caller.owner == owner]
+        own = {watch.resource.uri_of(watch.value) for watch in watches}
         if asked > most or len(own.union(names)) > most:
             raise MCPError(types.INVALID_PARAMS, f"Only {most} resources can be watched at a time; give some up first.")
-
-    def _canonical_of(self, watch: Watch) -> str:
-        before, _, rest = watch.resource.uri.partition("{")
-        return before + quote(watch.value, safe="") + rest.partition("}")[2]
 
     # -- older protocol: one notification per connection --------------------------------------------------------------
 
@@ -183,19 +175,14 @@ class Watcher:
         uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
         self._check_limits(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
         with self._stream_of(call.caller.owner):
-            return await self._stream(bus, uris, ctx, call, params)
-
-    async def _stream(
-        self, bus: _Bus, uris: Sequence[str], ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult:
-        try:
-            for uri in uris:
-                event = ResourceUpdated(uri=uri)
-                await self._watch((bus, uri), call, uri, partial(bus.send, event), asynchronous=False)
-            return await ListenHandler(bus)(ctx, params)
-        finally:
-            for uri in uris:
-                self._watches.pop((bus, uri), None)
+            try:
+                for uri in uris:
+                    notify = partial(bus.send, ResourceUpdated(uri=uri))
+                    await self._watch((bus, uri), call, uri, notify, asynchronous=False)
+                return await ListenHandler(bus)(ctx, params)
+            finally:
+                for uri in uris:
+                    self._watches.pop((bus, uri), None)
 
     @contextmanager
     def _stream_of(self, owner: str) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, get_type_hints
 
@@ -39,6 +39,11 @@ def _field(field: dataclasses.Field[Any], type_: JsonType) -> PayloadField:
     default = made if field.default is dataclasses.MISSING else field.default
     required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     return PayloadField(field.name, type_, required, default, field.metadata.get("description", ""))
+
+
+def inputs_of(model: type[Any], taken: Container[str], prefix: str) -> dict[str, PayloadField]:
+    """Return the fields by the names of their inputs. A name that another input has already gets the prefix."""
+    return {prefix + field.name if field.name in taken else field.name: field for field in fields_of(model)}
 
 
 def checked_payload(model: type[Any], payload: Mapping[str, Any]) -> dict[str, Any]:

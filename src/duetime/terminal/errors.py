@@ -69,6 +69,8 @@ def in_a_file(err: Err) -> str:
 
 def cron_fault(expression: str) -> str:
     """Explain which field is invalid, found by parsing each one alone."""
+    from duetime.engine.triggers.cron import cron_fields
+
     parts = expression.split()
     if expression.strip().startswith("@"):
         return "there are @yearly, @monthly, @weekly, @daily and @hourly"
@@ -78,16 +80,8 @@ def cron_fault(expression: str) -> str:
     for number, (name, range_) in enumerate(_FIELDS[6 - len(parts) :]):
         alone = ["*"] * len(parts)
         alone[number] = parts[number]
-        if not _readable(" ".join(alone)):
+        try:
+            cron_fields(" ".join(alone))
+        except InvalidInput:
             return f"the {name} cannot be {parts[number]!r}: use {range_}, with * - , and / as cron has them"
     return "its fields do not go together"
-
-
-def _readable(expression: str) -> bool:
-    from duetime.engine.triggers.cron import cron_fields
-
-    try:
-        cron_fields(expression)
-    except InvalidInput:
-        return False
-    return True

@@ -53,19 +53,7 @@ def _needed(widths: Sequence[int], shown: Sequence[int], whole: int, least: int)
 
 # Text for a terminal. Agents write names and errors, so control characters in them are escaped.
 
-__all__ = [
-    "ahead",
-    "clean",
-    "clock_time",
-    "coming",
-    "counted",
-    "escaped",
-    "local_time",
-    "plural",
-    "relative",
-    "shortened",
-    "span",
-]
+__all__ = ["ahead", "clean", "plural", "relative", "span"]  # used by commands from here
 LONGEST_NAME = 28
 """Maximum length of a name where other text needs the space."""
 
@@ -294,14 +282,13 @@ def facts(pairs: Sequence[tuple[str, object]]) -> None:
 def lines(rows: Sequence[Sequence[object]]) -> None:
     """Print rows without headings. The last column takes the remaining width, and folds."""
     from rich.table import Table
-    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2, 0, 0))
     for number in range(len(rows[0])):
         last = number == len(rows[0]) - 1
         grid.add_column(no_wrap=not last, overflow="fold")
     for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else safe(cell) for cell in row))
+        grid.add_row(*map(_text, row))
     console().print(grid)
 
 

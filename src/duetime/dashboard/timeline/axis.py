@@ -32,8 +32,6 @@ ZOOMS: Final = {
     )
 }
 USUAL: Final = "24h"
-
-
 LETTER: Final = 6.5
 """Approximate width of a letter on the axis, in pixels."""
 
@@ -89,13 +87,11 @@ class Window(NamedTuple):
             day = _day_of(edges[-1], self.zone)
             edges.append(_begin_of_day(day + 1, self.zone))
             start, end = edges[-2:]
+            left, right = self.place(max(start, self.start)), self.place(min(end, self.end))
             label = _day_label(start, self.zone, now, short=self.zoom.step >= HOUR)
-            days.append(Day(*self._within(start, end), label, _odd(end - start)))
+            odd = "" if end - start == DAY else f"{(end - start) / HOUR:g} hours"
+            days.append(Day(left, round(right - left, 3), label, odd))
         return days
-
-    def _within(self, start: Instant, end: Instant) -> tuple[float, float]:
-        left, right = self.place(max(start, self.start)), self.place(min(end, self.end))
-        return left, round(right - left, 3)
 
     def ticks(self) -> list[Tick]:
         shown = [instant for instant in self._walls(self.zoom.tick) if self.start <= instant < self.end]
@@ -140,10 +136,6 @@ def _day_label(midnight: Instant, zone: str, now: Instant, *, short: bool) -> st
         return ("Yesterday", "Today", "Tomorrow")[days + 1]
     moment = datetime_of(midnight).astimezone(known_zone(zone))
     return f"{moment:%a} {moment.day}" if short else f"{moment:%a} {moment.day} {moment:%b}"
-
-
-def _odd(length: int) -> str:
-    return "" if length == DAY else f"{length / HOUR:g} hours"
 
 
 def _hour(instant: Instant, zone: str, tick: int) -> tuple[str, bool]:

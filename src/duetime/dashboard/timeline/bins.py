@@ -54,21 +54,18 @@ class Density:
     rows: dict[ScheduleId, Row] = field(default_factory=dict)
 
     def add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
-        with step_budget(STEPS + STEPS // 4):
-            self._add_coming(schedules, now)
-
-    def _add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
         share = min(MOST, max(FEWEST, STEPS // max(1, len(schedules))))
         known: dict[tuple[str, str, Instant | None, int], tuple[Counter[int], bool]] = {}
-        for schedule in schedules:
-            definition, progress = schedule
-            alike = (definition.trigger, definition.policy, progress.next, progress.run_count)
-            if alike not in known:  # thousands that fire together are counted once
-                known[alike] = _counted(schedule, self.window, now, share)
-            bins, about = known[alike]
-            if bins:
-                row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
-                self.rows[definition.id] = row
+        with step_budget(STEPS + STEPS // 4):
+            for schedule in schedules:
+                definition, progress = schedule
+                alike = (definition.trigger, definition.policy, progress.next, progress.run_count)
+                if alike not in known:  # thousands that fire together are counted once
+                    known[alike] = _counted(schedule, self.window, now, share)
+                bins, about = known[alike]
+                if bins:
+                    row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
+                    self.rows[definition.id] = row
 
     def add_past(self, runs: Iterable[Run], ids: Mapping[ScheduleId, str]) -> None:
         for run in runs:

@@ -167,7 +167,8 @@ def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
     drawn += [(bin, ahead_look, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
     stretches: list[_Stretch] = []
     for bin, name_and_style, before, ahead in drawn:
-        look = (*name_and_style, _strength(before.total() + ahead.total()))
+        number = before.total() + ahead.total()
+        look = (*name_and_style, 1 + sum(number >= bound for bound in (2, 10, 100)))
         if not stretches or (stretches[-1].last, stretches[-1].look) != (bin - 1, look):
             stretches.append(_Stretch(bin, bin, look, Counter(), Counter()))
         stretch = stretches[-1]
@@ -187,10 +188,6 @@ def _worst(outcomes: Counter[str]) -> tuple[str, str]:
     """Return the worst status and its CSS class."""
     status = max(outcomes, key=OUTCOMES.index)
     return status, status_class(status)
-
-
-def _strength(number: int) -> int:
-    return 1 + sum(number >= bound for bound in (2, 10, 100))
 
 
 # -- the last runs of a schedule ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from duetime.dashboard.filters import in_order, kind_class, plural_of
 from duetime.dashboard.queries import ReadLimits, occurrences_in
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
-from duetime.dashboard.timeline.charts import Bar, Chart, chart, status_class, strip
+from duetime.dashboard.timeline.charts import chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.times.wall_clock import LAST_SECOND
 from duetime.service.presenters import instant_view
@@ -47,6 +47,7 @@ def timeline_page(request: PageRequest) -> Response:
     density = seen.density
     rows = density.busiest(ROWS)
     drawn = chart(density, HEIGHT, request.now)
+    ahead_bars = [bar for bar in drawn.bars if bar.start >= request.now]
     ahead, before = density.totals()
     return request.render(
         "timeline.html",
@@ -61,7 +62,7 @@ def timeline_page(request: PageRequest) -> Response:
         number=sum(each.total() for each in ahead),
         number_past=sum(each.total() for each in before),
         about=density.about,
-        busiest=max(_ahead(drawn, request.now) or drawn.bars, key=lambda bar: bar.total, default=None),
+        busiest=max(ahead_bars or drawn.bars, key=lambda bar: bar.total, default=None),
         more_schedules=seen.more_schedules,
         past_from=instant_view(seen.past_from, request.zone),
         here=view.place(request.now),
@@ -69,7 +70,7 @@ def timeline_page(request: PageRequest) -> Response:
         moved=_start(request) is not None,
         inner=_finer(zoom),
         asked_owner=owner or "",
-        zoomed=lambda bar: _second(Instant(bar.start + (zoom.step - _whole(_finer(zoom))) // 2)),
+        zoomed=lambda bar: (bar.start + (zoom.step - _whole(_finer(zoom))) // 2) // SECOND,
     )
 
 
@@ -78,10 +79,6 @@ def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
     entries = [Shade(status_class(names[0]), label, sum(before[name] for name in names)) for label, names in _SHADES]
     entries += [Shade(kind_class(kind), f"{plural_of(kind)} ahead", ahead[kind], True) for kind in in_order(ahead)]
     return [entry for entry in entries if entry.number]
-
-
-def _ahead(drawn: Chart, now: Instant) -> list[Bar]:
-    return [bar for bar in drawn.bars if bar.start >= now]
 
 
 def _start(request: PageRequest) -> Instant | None:
@@ -96,11 +93,7 @@ def _starts(view: Window) -> dict[str, int]:
     middle = (view.start + view.end) // 2
     moved = {"earlier": view.moved(-view.zoom.ahead), "later": view.moved(view.zoom.ahead)}
     around = {zoom.name: Instant(max(0, middle - _whole(zoom) // 2)) for zoom in ZOOMS.values()}
-    return {name: _second(start) for name, start in (moved | around).items()}
-
-
-def _second(instant: Instant) -> int:
-    return instant // SECOND
+    return {name: start // SECOND for name, start in (moved | around).items()}
 
 
 def _whole(zoom: Zoom) -> int:

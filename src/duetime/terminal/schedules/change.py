@@ -148,7 +148,13 @@ def _change(view: KindView, change: Change, verb: str, id: str, db: str | None, 
             return
         public_id = found(app, view, id).definition.public_id
         _done(view, public_id, change(app.scheduler, OPERATOR, public_id, view.kind))
-        _print_changed(app, view, public_id, verb, json_)
+        schedule = found(app, view, public_id)
+        if json_:
+            output.print_json(schedule_document(schedule, app.scheduler.zone))
+            return
+        print(f"{verb} {public_id}  {clean(schedule.definition.name)}")
+        if schedule.progress.state == "active":
+            print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")
 
 
 def _changed_elsewhere(app: Application, view: KindView, action: str, id: str, verb: str, json_: bool) -> bool:
@@ -171,13 +177,3 @@ def _done(view: KindView, id: str, result: Result[Any]) -> Any:
     if isinstance(result, Err):
         raise refuse(result.code, f"{view.noun} {id}: {result.message or 'it is gone'}")
     return result.value
-
-
-def _print_changed(app: Application, view: KindView, id: str, verb: str, json_: bool) -> None:
-    schedule = found(app, view, id)
-    if json_:
-        output.print_json(schedule_document(schedule, app.scheduler.zone))
-        return
-    print(f"{verb} {id}  {clean(schedule.definition.name)}")
-    if schedule.progress.state == "active":
-        print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")

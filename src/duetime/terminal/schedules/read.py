@@ -115,10 +115,6 @@ def _external_view(each: ExternalSchedule, zone: str) -> dict[str, Any]:
     return {"id": each.id, **each.fields, **times}
 
 
-def _status(each: ExternalSchedule) -> str:
-    return "paused" if each.paused else "pending"
-
-
 def _print_external(items: Sequence[ExternalSchedule], now: Instant) -> None:
     rows = [
         [

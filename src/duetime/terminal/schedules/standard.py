@@ -11,7 +11,7 @@ import typer
 from duetime.engine.model import Definition
 from duetime.engine.validation import NewSchedule
 from duetime.service.kind_spec import KindSpec, load
-from duetime.service.payload_model import PayloadField, fields_of
+from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
@@ -24,9 +24,9 @@ _RESERVED |= {"id", "name", "key", "db", "json_"}
 
 
 def standard_commands(spec: KindSpec) -> typer.Typer:
-    view = _view(spec)
+    fields = inputs_of(load(spec.payload), _RESERVED, "payload_")
+    view = _view(spec, [field.name for field in fields.values()])
     commands = group(f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
-    fields = {_parameter(field): field for field in fields_of(load(spec.payload))}
 
     def add(
         name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
@@ -70,9 +70,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     return commands
 
 
-def _view(spec: KindSpec) -> KindView:
-    names = [field.name for field in fields_of(load(spec.payload))]
-
+def _view(spec: KindSpec, names: Sequence[str]) -> KindView:
     def facts(_: Definition, payload: Payload) -> Facts:
         return filled(payload, *names)
 
@@ -80,11 +78,6 @@ def _view(spec: KindSpec) -> KindView:
         return (definition.name,)
 
     return KindView(spec.name, spec.name, spec.plural, ("NAME",), cells, facts)
-
-
-def _parameter(field: PayloadField) -> str:
-    """Return the parameter of a field: its name, unless an option that all kinds have is named so."""
-    return f"payload_{field.name}" if field.name in _RESERVED else field.name
 
 
 def _with_options(
