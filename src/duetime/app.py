@@ -336,7 +336,7 @@ def _revocations_by_use(settings: Settings, clock: Clock) -> RevocationsByUse:
 
 def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
     """Return a single-use link, valid for a few minutes, that signs a user of this machine in to the dashboard."""
-    from duetime.http.browser_sessions import Sessions
+    from duetime.http.sessions import Sessions
 
     return f"{url}/login?token={Sessions(tokens, clock or SystemClock()).link()}"
 
@@ -353,9 +353,10 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import calendar_feed, http_app
     from duetime.http.auth import by_token
-    from duetime.http.browser_sessions import Browsers, Proofs, Sessions
+    from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
     from duetime.http.monitoring import Metrics, readiness
+    from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api_routes
     from duetime.rest.dependencies import ApiContext

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
-from duetime.http.browser_sessions import Proofs, Sessions
+from duetime.http.sessions import Proofs, Sessions
 from duetime.security.tokens import Tokens
 from tests.support.browsing import (
     FORM,

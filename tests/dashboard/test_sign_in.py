@@ -11,7 +11,7 @@ import pytest
 
 from duetime.app import tokens_of
 from duetime.engine.clock import SECOND, SystemClock, instant_of
-from duetime.http.browser_sessions import Sessions
+from duetime.http.sessions import Sessions
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
 from duetime.settings import load_settings

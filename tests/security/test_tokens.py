@@ -18,7 +18,7 @@ import pytest
 from duetime.app import tokens_of
 from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnavailable
-from duetime.http.browser_sessions import Sessions
+from duetime.http.sessions import Sessions
 from duetime.security.claims import InvalidToken
 from duetime.security.private_files import Exposed, load_secret
 from duetime.security.tokens import Tokens

@@ -14,7 +14,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
-from duetime.http.browser_sessions import Sessions
+from duetime.http.sessions import Sessions
 from tests.support.web import Reply, Site
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page
 
-from duetime.http.browser_sessions import Sessions
+from duetime.http.sessions import Sessions
 from tests.support.web import Site
 from tests.support.xss import payloads
 

@@ -14,7 +14,8 @@ from starlette.types import Scope
 from duetime.dashboard.request import Form, PageRequest, form_of
 from duetime.dashboard.templates import is_https, render
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.http.browser_sessions import SESSION_LIFE, Browsers, Sessions, cookie_name, is_own, is_page
+from duetime.http.browser_sessions import Browsers, cookie_name, is_own, is_page
+from duetime.http.sessions import SESSION_LIFE, Sessions
 from duetime.security.claims import InvalidToken
 from duetime.service.errors import STORE_MESSAGE
 

@@ -1,17 +1,11 @@
-"""Browser sessions: one-time sign-in links, session cookies, CSRF tokens, and their checks on pages and the API.
+"""Session and CSRF checks for browsers on the dashboard's pages and the API.
 
-A cookie contains a token with its own audience. It ends when it expires, on sign-out, by `duetime token revoke`, and
-together with the token that it was made from. A browser sends it with every request, whichever site caused it. So it is
-accepted only for the pages and the API, never for MCP or `/v2`, and a change also needs a CSRF token that only our own
-pages know.
+A browser sends its cookie with every request, whichever site caused it. So the cookie is accepted only for the pages
+and the API, never for MCP or `/v2`, and a change also needs a CSRF token that only our own pages know.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import re
-import secrets
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,90 +14,11 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from duetime.engine.clock import DAY, MINUTE, SECOND, Clock
 from duetime.engine.kind import LOCAL
 from duetime.http.connection_limits import mark_authenticated
 from duetime.http.problems import is_api, refusal
-from duetime.security.claims import OPERATOR, Grant, InvalidToken
-from duetime.security.tokens import Tokens
-
-LINK_LIFE = 10 * MINUTE
-SESSION_LIFE = 14 * DAY
-SUBJECT = "browser"
-"""Name in `duetime token list` of a session opened by a link."""
-NOBODY = "nobody"
-"""Session id on a server without authentication."""
-
-_LINK = re.compile(r"(?P<expires>[0-9a-f]{8,10})\.(?P<nonce>[0-9a-f]{16})\.(?P<proof>[0-9a-f]{32})")
-
-
-class Sessions:
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
-        self._tokens, self._clock = tokens, clock
-        self._own = tokens.of_browsers()
-
-    # -- sign-in --------------------------------------------------------------------------------------------------
-
-    def link(self) -> str:
-        """Return the code of a sign-in link, for an operator: only someone with this machine's secret can make one."""
-        words = f"{(self._clock.now() + LINK_LIFE) // SECOND:x}.{secrets.token_hex(8)}"
-        return f"{words}.{self._proof(words)}"
-
-    def by_link(self, given: str) -> str:
-        """Return a session token and use the link up, on every node and across restarts."""
-        match = _LINK.fullmatch(given)
-        words = "" if match is None else f"{match['expires']}.{match['nonce']}"
-        if match is None or not hmac.compare_digest(match["proof"], self._proof(words)):
-            raise InvalidToken("this is no link of this server")
-        if int(match["expires"], 16) * SECOND <= self._clock.now():
-            raise InvalidToken("the link is older than 10 minutes")
-        if not self._tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of concurrent uses, only one succeeds
-            raise InvalidToken("the link was used before")
-        return self._own.issue(SUBJECT, SESSION_LIFE, owner=LOCAL, scopes=[OPERATOR])
-
-    def by_token(self, given: str) -> str:
-        """Return a session token with the rights of a bearer token, valid at most as long as that token."""
-        grant = self._tokens.verify(given)
-        if grant.run:
-            raise InvalidToken("the token of an agent's run opens no session")
-        left = grant.expires * SECOND - self._clock.now()
-        return self._own.issue(
-            grant.subject,
-            min(SESSION_LIFE, max(left, SECOND)),
-            owner=grant.owner,
-            timezone=grant.zone,
-            scopes=grant.scopes,
-            depth=grant.depth,
-            parent=grant.id,
-        )
-
-    def _proof(self, words: str) -> str:
-        return self._tokens.proof("link", words)[:32]
-
-    # -- active sessions ------------------------------------------------------------------------------------------
-
-    def verify(self, token: str) -> Grant:
-        return self._own.verify(token)
-
-    def end(self, session: str) -> None:
-        self._own.revoke(session, SESSION_LIFE)
-
-
-class Proofs:
-    """CSRF tokens that our own pages send with forms and requests, bound to the session: no other site knows them."""
-
-    def __init__(self, tokens: Tokens | None) -> None:
-        """Derive the key. Without `tokens` there is no secret, and a random key that ends with the process suffices."""
-        self._key = secrets.token_bytes(32) if tokens is None else tokens.proof("change", "").encode()
-
-    def of(self, session: str) -> str:
-        return hmac.new(self._key, session.encode(), hashlib.sha256).hexdigest()
-
-    def fits(self, session: str, given: str) -> bool:
-        return hmac.compare_digest(self.of(session).encode(), given.encode("utf-8", "replace"))
-
-
-# -- checks of requests ----------------------------------------------------------------------------------------------
+from duetime.http.sessions import NOBODY, Proofs, Sessions
+from duetime.security.claims import Grant, InvalidToken
 
 PROOF: Final = "x-csrf-token"
 """The CSRF header that scripts of our pages send with a change; forms have a field instead."""
