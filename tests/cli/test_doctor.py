@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from duetime.app import build
-from duetime.cli.setup import doctor_store
+from duetime.cli.setup import doctor_checks
 from duetime.cli.setup.doctor import token_checks
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.outcome import Failed
@@ -148,7 +148,7 @@ def test_tasks_that_no_worker_would_know(cli: Cli, tmp_path: Path) -> None:
 def test_a_clock_that_differs_from_the_databases(apart: int, status: str, words: str) -> None:
     clock: Any = SimpleNamespace(now=lambda: T0)
     app: Any = SimpleNamespace(store=SimpleNamespace(now=lambda: Instant(T0 + apart)))
-    [check] = doctor_store._clock(app, clock)
+    [check] = doctor_checks._clock(app, clock)
     assert (check.status, check.subject) == (status, "clock") and words in check.message
 
 

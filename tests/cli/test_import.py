@@ -12,7 +12,7 @@ import pytest
 from icalendar import Calendar
 
 from duetime.app import build
-from duetime.cli.data import jsonl
+from duetime.cli.data import export
 from duetime.cli.data.crontab import NeedsShell, Unusable, Way, plain_command, read_crontab, shell_syntax
 from duetime.engine.clock import DAY, Instant
 from duetime.engine.kind import Caller
@@ -275,7 +275,7 @@ def test_an_instant_that_passes_meanwhile_keeps_nothing_from_being_imported(
     for name in ("first", "second"):
         assert cli("job", "add", name, "--task", "echo", "--every", "2h").code == 0
     assert cli("export", "-o", "all.jsonl").code == 0
-    monkeypatch.setattr(jsonl, "_still_to_come", lambda _document, now: Instant(now - 1))  # as seen a moment later
+    monkeypatch.setattr(export, "_still_to_come", lambda _document, now: Instant(now - 1))  # as seen a moment later
     answer = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json")
     assert (answer.code, answer.document["problems"]) == (0, [])
     assert [row["status"] for row in answer.document["schedules"]] == ["imported"] * 2

@@ -10,7 +10,7 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.app import App, build
-from duetime.cli.runs.stream import PAGE, Stream, Tail
+from duetime.cli.runs.tail import PAGE, Stream, Tail
 from duetime.cli.runs.top import _shares
 from duetime.cli.serve.shutdown import Flag
 from duetime.engine.clock import MINUTE, Instant

@@ -14,15 +14,17 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.kinds import load_specs
 from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, shown
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
+from duetime.terminal import output
 from duetime.terminal.application import Application, register_builder
+from duetime.terminal.context import Json
 from duetime.terminal.errors import worded
 from duetime.terminal.output import clean
 from duetime.terminal.settings import Named, take_config
-from duetime.terminal.typer_ext import PlainGroup
+from duetime.terminal.typer_ext import PlainCommand, PlainGroup, single
 
 if TYPE_CHECKING:
     from duetime.settings import Settings
@@ -38,12 +40,8 @@ class Failure(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run(sys.argv[1:] if arguments is None else arguments)
-
-
-def run(arguments: Sequence[str]) -> int:
     """Run a command. `--debug`, which prints tracebacks, and `--config FILE` may appear anywhere before `--`."""
-    own = list(arguments)
+    own = list(sys.argv[1:] if arguments is None else arguments)
     options = own[: own.index("--")] if "--" in own else own
     debug = "--debug" in options
     if debug:
@@ -64,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
-        return _tell(failure_of(error), machine="--json" in options)
+        return _print_failure(failure_of(error), machine="--json" in options)
     return code
 
 
@@ -77,12 +75,11 @@ def _call(arguments: list[str]) -> int:
     return answer if isinstance(answer, int) else OK
 
 
-def _tell(failure: Failure, *, machine: bool) -> int:
+def _print_failure(failure: Failure, *, machine: bool) -> int:
     if failure.code == "help":
         print(failure.message, file=sys.stderr)
     elif machine:
-        document = {"error": {"code": failure.code, "message": failure.message}}
-        print(json.dumps(document), flush=True)
+        print(json.dumps({"error": {"code": failure.code, "message": failure.message}}), flush=True)
     else:
         print(f"duetime: {clean(failure.message)}", file=sys.stderr)
     return failure.exit
@@ -95,26 +92,21 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, KeyboardInterrupt):
         return Failure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed
-        return _usage(error)
+        message = error.format_message()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            return Failure("help", message, USAGE)
+        context = getattr(error, "ctx", None)
+        where = f"; see {context.command_path} --help" if context is not None else ""
+        return Failure("usage", " ".join(message.split()).rstrip(".") + where, USAGE)
     kind, message = type(error).__name__, str(error) or "without a message"
     return Failure("unexpected", f"unexpected {kind}: {message}; repeat it with --debug to see where", FAILED)
-
-
-def _usage(error: Any) -> Failure:
-    message = error.format_message()
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return Failure("help", message, USAGE)
-    message = " ".join(message.split()).rstrip(".")
-    context = getattr(error, "ctx", None)
-    where = f"; see {context.command_path} --help" if context is not None else ""
-    return Failure("usage", message + where, USAGE)
 
 
 # Commands. The module of each is imported only when it is called.
 
 
-def _own(name: str, module: str, summary: str) -> Command:
-    return Command(name, f"duetime.cli.{module}:commands", summary)
+def _own(name: str, module: str, summary: str, app: str = "commands") -> Command:
+    return Command(name, f"duetime.cli.{module}:{app}", summary)
 
 
 # The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
@@ -129,17 +121,17 @@ _AFTER_KINDS = (
     _own("dead", "runs.dead", "What failed for good: list, show, retry, forget."),
     _own("run", "runs.run", "Single runs: list, show, stop."),
     _own("next", "runs.preview", "Show when an expression fires next."),
-    _own("explain", "runs.explain", "Say in English what an expression means."),
+    _own("explain", "runs.preview", "Say in English what an expression means.", "explain_commands"),
     _own("tail", "runs.tail", "Show what fires, ends and fails, as it happens."),
     _own("top", "runs.top", "Watch workers, what runs, what comes next and what failed."),
     _own("import", "data.import_", "Bring schedules in: from a crontab, or from an export."),
     _own("export", "data.export", "Write schedules as lines of JSON, or as a calendar."),
-    _own("backup", "data.backup", "Copy the store while it is in use."),
+    _own("backup", "data.database", "Copy the store while it is in use.", "backup_commands"),
     _own("db", "data.database", "The store: status, migrate, prune."),
     _own("token", "setup.token", "The tokens that the HTTP server asks for."),
     _own("trust", "setup.trust", "Use the settings file of a folder, or no longer."),
     _own("doctor", "setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
-    _own("completion", "setup.completion", "Have Tab complete commands and options in bash, zsh or fish."),
+    _own("completion", "main", "Have Tab complete commands and options in bash, zsh or fish.", "completion_commands"),
 )
 
 
@@ -159,24 +151,19 @@ def commands_of(spec: KindSpec) -> tuple[Command, ...]:
 
 def _load(name: str) -> Any:
     """Import a command. Installed packages are searched for kinds only if no built-in command has this name."""
-    for command in (
-        *_BEFORE_KINDS,
-        *_AFTER_KINDS,
-        *(each for spec in known_specs().values() for each in spec.commands),
-    ):
+    built_in = (each for spec in known_specs().values() for each in spec.commands)
+    for command in (*_BEFORE_KINDS, *_AFTER_KINDS, *built_in):
         if command.name == name:
             return load(command.app)
     for spec in load_specs().values():
         for command in commands_of(spec):
             if command.name == name:
-                return load(command.app) if command.app else _standard(spec)
+                if command.app:
+                    return load(command.app)
+                from duetime.terminal.schedules.standard import standard_commands
+
+                return standard_commands(spec)
     return None
-
-
-def _standard(spec: KindSpec) -> Any:
-    from duetime.terminal.schedules.standard import standard_commands
-
-    return standard_commands(spec)
 
 
 EPILOG = (
@@ -198,11 +185,8 @@ class Summaries(PlainGroup):
         return TyperCommand(cmd_name, help=all_commands()[cmd_name].summary)
 
 
-class LazyCommandGroup(PlainGroup):
+class LazyCommandGroup(Summaries):
     """The top-level commands; each is imported only when it is called."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(all_commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         found = _load(cmd_name)
@@ -255,3 +239,32 @@ def duetime(
 
 def command() -> Any:
     return get_command(commands)
+
+
+# Completion by the shell.
+
+_COMPLETION_SETUP = {
+    "bash": 'eval "$(duetime completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(duetime completion zsh)"    # in ~/.zshrc, after compinit',
+    "fish": "duetime completion fish > ~/.config/fish/completions/duetime.fish",
+}
+
+completion_commands = single()
+
+
+@completion_commands.command(cls=PlainCommand)
+def print_completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")], json_: Json = False
+) -> None:
+    """Print what a shell has to read to complete commands and options."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # exported nowhere else
+
+    if shell not in _COMPLETION_SETUP:
+        raise InvalidInput(f"SHELL: there is no {shell!r}; there are {', '.join(_COMPLETION_SETUP)}")
+    script = get_completion_script(prog_name="duetime", complete_var=COMPLETION, shell=shell)
+    if json_:
+        output.print_json({"shell": shell, "script": script, "how": _COMPLETION_SETUP[shell]})
+        return
+    print(script)
+    if output.is_terminal():
+        output.note(f"To have it always: {_COMPLETION_SETUP[shell]}")

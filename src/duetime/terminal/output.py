@@ -125,6 +125,14 @@ def print_json_line(document: Any) -> None:
     print(escaped(json.dumps(document, ensure_ascii=False)), flush=True)
 
 
+def print_result(json_: bool, document: Any, text: object) -> None:
+    """Print the result of a command: the document for a program, or the text for a person."""
+    if json_:
+        print_json(document)
+    else:
+        print(text)
+
+
 def warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
         print(f"warning: {clean(warning)}", file=sys.stderr)

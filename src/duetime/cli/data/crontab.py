@@ -62,19 +62,19 @@ def plain_command(command: str) -> Plain:
     if needs is not None:
         raise NeedsShell(f"it needs a shell for {needs}")
     try:
-        words = shlex.split(kept)
+        argv = shlex.split(kept)
     except ValueError:
         raise Unusable("its quotes do not match") from None
     env = {}
-    while words and _ASSIGNMENT.match(words[0]):
-        name, _, env[name] = words.pop(0).partition("=")
+    while argv and _ASSIGNMENT.match(argv[0]):
+        name, _, env[name] = argv.pop(0).partition("=")
         if is_secret_name(name):
             raise Unusable(f"it holds {name}, and what a job holds can be read; have the command read it from a file")
-    if not words:
+    if not argv:
         raise Unusable("it only sets variables")
-    if words[0] in _BUILT_IN:
-        raise NeedsShell(f"{words[0]} is a command of the shell")
-    return Plain(words, env, note)
+    if argv[0] in _BUILT_IN:
+        raise NeedsShell(f"{argv[0]} is a command of the shell")
+    return Plain(argv, env, note)
 
 
 def shell_syntax(command: str) -> str | None:
@@ -109,7 +109,6 @@ _UNUSED = {
     "RANDOM_DELAY": "it is not carried over",
     "START_HOURS_RANGE": "it is not carried over",
 }
-_REBOOT = "@reboot has no time; start it with the machine, such as by a service"
 
 
 class Entry(NamedTuple):
@@ -161,7 +160,9 @@ def read_crontab(text: str, way: Way) -> Crontab:
             continue
         variable = _VARIABLE.fullmatch(line)
         if variable is not None:
-            name, value = variable[2], _unquoted(variable[3])
+            name, value = variable[2], variable[3]
+            if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+                value = value[1:-1]
             found.notes.extend(_about_variable(number, stripped, name, value, env))
             continue
         try:
@@ -169,11 +170,6 @@ def read_crontab(text: str, way: Way) -> Crontab:
         except Unusable as reason:
             found.problems.append(Remark(number, stripped, str(reason)))
     return found
-
-
-def _unquoted(value: str) -> str:
-    quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if quoted else value
 
 
 def _about_variable(number: int, line: str, name: str, value: str, env: dict[str, str]) -> Iterator[Remark]:
@@ -197,7 +193,9 @@ def _entry(number: int, line: str, env: Mapping[str, str], way: Way) -> Entry:
         if user != way.user:
             raise Unusable(f"it is for {user}; --user {user} takes the lines of that user")
         rest = "".join(after)
-    command, stdin = _at_percent(rest)
+    # The first unescaped % ends the command; its standard input follows, where each further % starts a line.
+    command, *lines = (piece.replace("\\%", "%") for piece in re.split(r"(?<!\\)%", rest))
+    command, stdin = command.strip(), "".join(f"{line}\n" for line in lines)
     if not command:
         raise Unusable("there is no command" + ("" if way.system else "; is it a system crontab? Then say --system"))
     own = {name: value for name, value in env.items() if name not in (_ZONE, "SHELL")}
@@ -214,7 +212,7 @@ def _entry(number: int, line: str, env: Mapping[str, str], way: Way) -> Entry:
 def _times(line: str) -> tuple[str, str]:
     parts = re.split(r"[ \t]+", line, maxsplit=1 if line.startswith("@") else FIELDS)
     if parts[0].lower() == "@reboot":
-        raise Unusable(_REBOOT)
+        raise Unusable("@reboot has no time; start it with the machine, such as by a service")
     number = 1 if line.startswith("@") else FIELDS
     if len(parts) <= number:
         raise Unusable("it has no times and a command: five fields, or @daily and the like, and then the command")
@@ -222,9 +220,3 @@ def _times(line: str) -> tuple[str, str]:
     if "~" in expression:
         raise Unusable("~ (a random time) is not known; give one time")
     return expression, parts[number].strip()
-
-
-def _at_percent(rest: str) -> tuple[str, str]:
-    """Split at the first unescaped % into the command and its standard input, where each further % starts a line."""
-    pieces = [piece.replace("\\%", "%") for piece in re.split(r"(?<!\\)%", rest)]
-    return pieces[0].strip(), "".join(f"{piece}\n" for piece in pieces[1:])

@@ -1,26 +1,29 @@
-"""`duetime db`: show the status of the store, migrate its schema, and prune its history."""
+"""`duetime db` and `backup`: the status, the schema and the history of the store, and copies of it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from duetime.app import open_store
-from duetime.engine.clock import DAY, Instant, SystemClock
+from duetime.engine.clock import DAY, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, StoreUnusable
-from duetime.engine.store import Health, Store
+from duetime.engine.store import Store
 from duetime.kinds.jobs.build import PRUNE_BATCH
-from duetime.service.errors import FAILED
+from duetime.service.errors import FAILED, refuse
 from duetime.service.when import duration
 from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened, program, store_file
-from duetime.terminal.output import plural, span
+from duetime.terminal.output import clean, plural, span
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, group
+from duetime.terminal.typer_ext import PlainCommand, group, single
 
 commands = group("The store: its state, its schema, its history.")
 
@@ -50,22 +53,19 @@ def status(db: Db = None, json_: Json = False) -> None:
     if json_:
         output.print_json(view)
     else:
-        output.facts([
-            ("store", f"{view.get('engine') or ''} {view['store']}".strip()),
-            ("schema", f"{schema}, {_fitting(schema, known)}"),
-            *((("size", f"{view['bytes'] / 1_000_000:.1f} MB"),) if view["bytes"] is not None else ()),
-            *(() if health is None else (("schedules", f"{health.schedules:,}, {health.due:,} of them in line"),)),
-            *(() if health is None else (("overdue", _overdue(health, now)),)),
-            *(() if health is None else (("running", f"{health.running:,}"),)),
-        ])  # fmt: skip
+        facts = [("store", f"{view.get('engine') or ''} {view['store']}".strip())]
+        facts += [("schema", f"{schema}, {_fitting(schema, known)}")]
+        if view["bytes"] is not None:
+            facts += [("size", f"{view['bytes'] / 1_000_000:.1f} MB")]
+        if health is not None:
+            overdue = "nothing"
+            if health.overdue and health.oldest_due is not None:
+                overdue = f"{health.overdue:,}, the oldest by {span(now - health.oldest_due)}"
+            facts += [("schedules", f"{health.schedules:,}, {health.due:,} of them in line"), ("overdue", overdue)]
+            facts += [("running", f"{health.running:,}")]
+        output.facts(facts)
     if schema != known:
         raise typer.Exit(FAILED)
-
-
-def _overdue(health: Health, now: Instant) -> str:
-    if not health.overdue or health.oldest_due is None:
-        return "nothing"
-    return f"{health.overdue:,}, the oldest by {span(now - health.oldest_due)}"
 
 
 def _schema(store: Store) -> int:
@@ -99,10 +99,8 @@ def migrate(db: Db = None, json_: Json = False) -> None:
             output.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
         store.migrate()
         after = store.schema()
-    if json_:
-        output.print_json({"from": before, "to": after, "changed": before != after})
-    else:
-        print(f"The schema is {after} already." if before == after else f"The schema is {after} now; it was {before}.")
+    text = f"The schema is {after} already." if before == after else f"The schema is {after} now; it was {before}."
+    output.print_result(json_, {"from": before, "to": after, "changed": before != after}, text)
 
 
 @commands.command(cls=PlainCommand)
@@ -119,14 +117,53 @@ def prune(
         if not age:
             raise InvalidInput("--older-than: the settings keep everything (retention_days = 0); give one, such as 90d")
         before = Instant(app.clock.now() - age)
-        deleted = sum(output.counting(_batches(app.store, before), "deleted"))
-    if json_:
-        output.print_json({"deleted": deleted})
-    else:
-        print(f"Deleted {plural(deleted, 'row')} older than {span(age)}.")
+        batches = iter(lambda: app.store.prune(before, PRUNE_BATCH), 0)  # small, so that no worker waits for long
+        deleted = sum(output.counting(batches, "deleted"))
+    output.print_result(json_, {"deleted": deleted}, f"Deleted {plural(deleted, 'row')} older than {span(age)}.")
 
 
-def _batches(store: Store, before: Instant) -> Iterator[int]:
-    """Prune in small batches, so that no worker waits for long, and yield the number of rows of each."""
-    while deleted := store.prune(before, PRUNE_BATCH):
-        yield deleted
+# `duetime backup`
+
+backup_commands = single()
+
+
+@backup_commands.command(cls=PlainCommand)
+def backup(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[TARGET]", help="A new file, or a folder; otherwise the folder of the settings."),
+    ] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Copy the store while it is in use. The copy is whole or not there; to use it, name it with --db."""
+    with opened(db) as app:
+        path = _target(app, target)
+        umask = os.umask(0o077)  # only the owner may read the copy, because it contains payloads
+        try:
+            with output.bar("copying") as show_progress:
+                app.store.backup(str(path), show_progress)
+        finally:
+            os.umask(umask)
+    size = path.stat().st_size
+    text = f"Wrote {clean(path)} ({size / 1_000_000:.1f} MB); only you can read it."
+    output.print_result(json_, {"file": str(path), "bytes": size}, text)
+
+
+def _target(app: Application, given: str | None) -> Path:
+    folder = app.settings.path_of_backups() if given is None else Path(given).expanduser()
+    try:
+        if given is None:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be made ({error.strerror}); name another place") from error
+    path = folder
+    if folder.is_dir():
+        name = f"duetime-{datetime_of(app.clock.now()):%Y%m%dT%H%M%S}"
+        names = (f"{name}{'' if number == 1 else f'-{number}'}.db" for number in count(1))
+        path = next(folder / each for each in names if not (folder / each).exists())
+    if path.exists():
+        raise refuse("not_possible", f"{path} is there already; a backup overwrites nothing: name another file")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"TARGET: there is no folder {path.parent}; make it first")
+    return path

@@ -1,4 +1,4 @@
-"""`duetime export`: schedules as lines of JSON that `duetime import jsonl` reads back, or as a calendar."""
+"""`duetime export`: schedules as a calendar, or as lines of JSON, which `duetime import jsonl` reads and validates."""
 
 from __future__ import annotations
 
@@ -6,24 +6,112 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from duetime.cli.data import jsonl
+from duetime.cli.data.crontab import Remark
+from duetime.cli.data.import_plan import Candidate
 from duetime.cli.runs.run import Kind, known_kind
-from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule
+from duetime.engine.clock import Instant, instant_of
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
+from duetime.engine.times import iso_local
+from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
 from duetime.service.errors import unwrap
+from duetime.service.presenters import trigger_shape
 from duetime.service.services import OPERATOR
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.kind_view import PAGE
 from duetime.terminal.typer_ext import PlainCommand, single
+
+FORMAT = 1
+_MADE_BY_US = "~"
+"""Prefix of keys that no caller chose."""
+
+
+def line_of(schedule: Schedule) -> str:
+    """Return a line with all that another store needs to create the schedule."""
+    definition, state = schedule
+    key = None if definition.key.startswith(_MADE_BY_US) else definition.key
+    document = {
+        "duetime": FORMAT,
+        "id": definition.public_id,
+        "kind": definition.kind,
+        "owner": definition.owner,
+        "name": definition.name,
+        "trigger": trigger_shape(definition.trigger),
+        "payload": json.loads(definition.payload),
+        "policy": json.loads(definition.policy),
+        "paused": state.state == ScheduleState.PAUSED,
+        "next": _utc(state.next),
+        "runs": state.run_count,
+        "depth": definition.depth,
+        "key": key,
+        "created": _utc(definition.created),
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _utc(instant: Instant | None) -> str | None:
+    return None if instant is None else iso_local(instant, "UTC")
+
+
+def read_lines(app: Application, text: str) -> tuple[list[Candidate], list[Remark]]:
+    candidates, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            candidates.append(_candidate(app, number, json.loads(line)))
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DuetimeError) as error:
+            reason = str(error) if isinstance(error, DuetimeError) else "it is no line that `duetime export` wrote"
+            problems.append(Remark(number, line[:60], reason))
+    return candidates, problems
+
+
+def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candidate:
+    if document["duetime"] != FORMAT:
+        raise ValueError("another format")
+    trigger = dict(document["trigger"])
+    zone, type_ = trigger.pop("timezone"), trigger.pop("type")
+    caller = Caller(document["owner"], operator=True, depth=int(document["depth"]))
+    policy = dict(document["policy"])
+    if policy.get("max_runs") is not None:  # reduced to the runs that are left
+        policy["max_runs"] = max(1, policy["max_runs"] - int(document["runs"]))
+    kind, name, key = document["kind"], document["name"], document["key"]
+    if key is None:  # one that identifies the line when it is imported again
+        key = f"export:{document['id']}:{document['created']}"[:200]
+    new = NewSchedule(kind, name, type_, trigger, document["payload"], policy, zone, str(key))
+    found = app.scheduler.find(caller, str(document["id"]), kind)
+    return Candidate(
+        line=number,
+        text=f"{kind} {name}",
+        new=new,
+        caller=caller,
+        paused=bool(document["paused"]),
+        next=_still_to_come(document, app.clock.now()),
+        present=found if found is not None and _utc(found.definition.created) == document["created"] else None,
+        trigger=document["trigger"],
+    )
+
+
+def _still_to_come(document: dict[str, Any], now: Instant) -> Instant | None:
+    """Return the next instant, which somebody may have moved off its rule, if it is in the future."""
+    if document["next"] is None or document["paused"] or document["trigger"]["type"] == "once":
+        return None
+    following = instant_of(datetime.fromisoformat(document["next"]))
+    return following if following > now else None
+
+
+# `duetime export`: schedules as lines of JSON that `duetime import jsonl` reads back, or as a calendar.
 
 commands = single()
 
@@ -51,12 +139,20 @@ def export(
     with opened(db) as app:
         schedules = _living(app, kind)
         shown = progress(schedules, "writing")
-        text = _calendar(app, shown, days) if ical else _lines(shown, json_)
+        if ical:
+            from duetime.service.calendar import calendar_of
+
+            text = calendar_of(shown, app.clock.now(), days=days).decode()
+        else:
+            text = _lines(shown, json_)
         notes = app.services.list_notes(kind)
     if output is None:
         sys.stdout.write(text)
     else:
-        _write(Path(output), text)
+        try:
+            replace_private(Path(output), text)  # atomically, so that a full disk does not destroy the old file
+        except OSError as error:
+            raise InvalidInput(f"--output: {output} cannot be written ({error.strerror})") from error
         note(f"Wrote {plural(len(schedules), 'schedule')} to {clean(output)}.")
     warn(notes)
 
@@ -65,31 +161,17 @@ def _living(app: Application, kind: str | None) -> list[Schedule]:
     query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
     page = unwrap(app.scheduler.search(OPERATOR, query))
     found, total = list(page.items), page.total
-    with bar("reading") as told:
+    with bar("reading") as show_progress:
         while page.cursor is not None:
             page = unwrap(app.scheduler.search(OPERATOR, replace(query, cursor=page.cursor, count_to=0)))
             found += page.items
-            told(len(found) / total)
+            show_progress(len(found) / total)
     return found
 
 
 def _lines(schedules: Iterable[Schedule], json_: bool) -> str:
-    lines = map(jsonl.line_of, schedules)
+    lines = map(line_of, schedules)
     if not json_:
         return "".join(f"{escaped(line)}\n" for line in lines)
     document = {"schedules": [json.loads(line) for line in lines]}
     return f"{escaped(json.dumps(document, ensure_ascii=False, indent=2))}\n"
-
-
-def _calendar(app: Application, schedules: Iterable[Schedule], days: int) -> str:
-    from duetime.service.calendar import calendar_of
-
-    return calendar_of(schedules, app.clock.now(), days=days).decode()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the file atomically, so that a full disk does not destroy the old one."""
-    try:
-        replace_private(path, text)
-    except OSError as error:
-        raise InvalidInput(f"--output: {path} cannot be written ({error.strerror})") from error

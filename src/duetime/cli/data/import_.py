@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli.data import import_plan
-from duetime.cli.data import jsonl as jsonl_format
-from duetime.cli.data.crontab import Crontab, Entry, Remark, Way, read_crontab
+from duetime.cli.data.crontab import Entry, Remark, Way, read_crontab
+from duetime.cli.data.export import read_lines
 from duetime.cli.data.import_plan import Candidate, Outcome
 from duetime.engine.errors import InvalidInput
 from duetime.engine.validation import NewSchedule
@@ -64,13 +64,19 @@ def crontab(
     stated = policy.given() | delivery.given()
     with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
         candidates = _candidates(found.entries, tz, stated)
-        done = _import(app, candidates, found.problems, _notes(found), yes=yes, json_=json_)
+        about_lines = [Remark(entry.line, entry.text, entry.note) for entry in found.entries if entry.note]
+        notes = sorted([*found.notes, *about_lines])
+        done = _import(app, candidates, found.problems, notes, yes=yes, json_=json_)
         if yes and candidates and not json_:
             print("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
-            output.warn(missing := _missing_module(app))
-            if not missing:
+            if MODULE in load_settings().tasks:
                 print_warnings(app, app.services.worker_warnings("job"), tasks=[MODULE])
-    _leave(done)
+            else:  # no worker has what this command loaded for itself
+                where = f'write tasks = ["{MODULE}"] into duetime.toml and start them again'
+                now = f"or start one so: {again(app, 'worker', '--tasks', MODULE)}"
+                output.warn([f"workers run commands only where they may: {where}, {now}"])
+    if done.problems:
+        raise typer.Exit(REFUSED)
 
 
 @commands.command(cls=PlainCommand)
@@ -83,10 +89,12 @@ def jsonl(
 ) -> None:
     """Import what `duetime export` wrote. What is there already stays as it is."""
     text = _text(file)
-    with opened(_place(db, yes), [*(tasks or ()), *_needed(text)] or None, load_tasks=True, making=True) as app:
-        candidates, problems = jsonl_format.read(app, text)
+    needed = [MODULE] if f'"{NAME}"' in text else []  # it runs exported commands; a crontab import loads it too
+    with opened(_place(db, yes), [*(tasks or ()), *needed] or None, load_tasks=True, making=True) as app:
+        candidates, problems = read_lines(app, text)
         done = _import(app, candidates, problems, [], yes=yes, json_=json_)
-    _leave(done)
+    if done.problems:
+        raise typer.Exit(REFUSED)
 
 
 def _place(db: str | None, yes: bool) -> str | None:
@@ -116,11 +124,6 @@ def _import(
     return found
 
 
-def _leave(done: Outcome) -> None:
-    if done.problems:
-        raise typer.Exit(REFUSED)
-
-
 def _text(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -134,9 +137,6 @@ def _me() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
-
-
-# -- crontab ----------------------------------------------------------------------------------------------------------
 
 
 def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, Any]) -> list[Candidate]:
@@ -156,23 +156,3 @@ def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, A
         new = NewSchedule("job", headline(entry.command), "cron", config, payload, policy, zone, key)
         made.append(Candidate(entry.line, entry.text, new, OPERATOR))
     return made
-
-
-def _notes(found: Crontab) -> list[Remark]:
-    about_lines = [Remark(entry.line, entry.text, entry.note) for entry in found.entries if entry.note]
-    return sorted([*found.notes, *about_lines])
-
-
-def _missing_module(app: Application) -> list[str]:
-    """Warn if the settings do not name the module: no worker has what this command loaded for itself."""
-    if MODULE in load_settings().tasks:
-        return []
-    return [
-        f'workers run commands only where they may: write tasks = ["{MODULE}"] into duetime.toml and start them again,'
-        f" or start one so: {again(app, 'worker', '--tasks', MODULE)}"
-    ]
-
-
-def _needed(text: str) -> list[str]:
-    """Return the module that runs exported commands, if there are any; a crontab import loads it too."""
-    return [MODULE] if f'"{NAME}"' in text else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from duetime.cli.data.crontab import Remark
@@ -13,7 +13,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
-from duetime.service.presenters import instant_view, reads_as
+from duetime.service.presenters import instant_view, reads_as, trigger_shape
 from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.errors import in_a_file
@@ -35,8 +35,8 @@ class Candidate(NamedTuple):
     """The next instant to restore, which somebody may have moved by hand."""
     present: Schedule | None = None
     """The schedule itself, if it is imported into the store that it was exported from."""
-    fits: Callable[[Draft], str | None] = lambda _draft: None
-    """Return what is wrong with the draft, or None."""
+    trigger: dict[str, Any] | None = None
+    """The trigger as it was exported, to which the draft has to be equal."""
 
 
 class Row(NamedTuple):
@@ -76,8 +76,9 @@ def _draft(app: Application, candidate: Candidate) -> Draft | Err:
     if isinstance(drafts, Err):
         return drafts
     (draft,) = drafts.value
-    wrong = candidate.fits(draft)
-    return draft if wrong is None else Err("invalid", wrong)
+    if candidate.trigger is not None and trigger_shape(draft.definition.trigger) != candidate.trigger:
+        return Err("invalid", "it would not fire at the same times; make it anew")
+    return draft
 
 
 def _reason(err: Err) -> str:
@@ -101,11 +102,7 @@ def carried_out(app: Application, found: Outcome) -> Outcome:
                 done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(one)))
             else:
                 done.rows.append(_finished(app, row, one.value))
-    return Outcome(sorted(done.rows, key=_line), sorted(done.problems))
-
-
-def _line(row: Row) -> int:
-    return row.candidate.line
+    return Outcome(sorted(done.rows, key=lambda row: row.candidate.line), sorted(done.problems))
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -131,25 +128,18 @@ def _finished(app: Application, row: Row, made: Schedule) -> Row:
     return row._replace(status=IMPORTED, next=made.progress.next, id=id)
 
 
-# -- output -----------------------------------------------------------------------------------------------------------
-
-
 def print_outcome(app: Application, found: Outcome, notes: Sequence[Remark]) -> None:
     now, zone = app.clock.now(), app.scheduler.zone
     if found.rows:
-        rows = [
-            [row.candidate.line, row.status, ahead(row.next, now), row.candidate.new.name, _when(row, zone)]
-            for row in found.rows
-        ]
+        rows = []
+        for row in found.rows:
+            rule = reads_as(row.trigger).replace(f" ({zone})", "")
+            rows.append([row.candidate.line, row.status, ahead(row.next, now), row.candidate.new.name, rule])
         output.table(["LINE", "STATUS", "NEXT", "WHAT", "WHEN"], rows, whole=2)
     for heading, remarks in (("Not imported", found.problems), ("Notes", notes)):
         if remarks:
             print(f"\n{heading}:")
             output.table(["LINE", "TEXT", "REASON"], remarks, fold=True)
-
-
-def _when(row: Row, zone: str) -> str:
-    return reads_as(row.trigger).replace(f" ({zone})", "")
 
 
 def summary(found: Outcome) -> str:

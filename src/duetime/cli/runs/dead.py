@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
@@ -40,10 +40,15 @@ def list_(
 ) -> None:
     """List what failed for good or was lost, and nobody has dealt with; the newest first."""
     with opened(db) as app:
-        page = unwrap(app.scheduler.runs(OPERATOR, replace(_query(kind), limit=limit, cursor=cursor)))
+        query = RunQuery(kind=known_kind(kind), status="dead", limit=limit, cursor=cursor)
+        page = unwrap(app.scheduler.runs(OPERATOR, query))
         letters = [(run, app.scheduler.schedule_of(OPERATOR, run)) for run in page.items]
         zone, now = app.scheduler.zone, app.clock.now()
-        how = _what_to_do(app, letters)
+        alive = next((run for run, schedule in letters if over(schedule) is None), None)
+        if alive is None:
+            advice = f"Take off this list: {again(app, 'dead', 'forget', '--all')}"
+        else:
+            advice = f"Try again: {again(app, 'dead', 'retry', str(alive.id))}"
         notes = app.services.failure_notes(kind)
     if json_:
         views = [whole_view(run, schedule, zone) for run, schedule in letters]
@@ -58,7 +63,7 @@ def list_(
             ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
         )
         shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
-        print(f"{counted(page)} in all{shown}. {how}")
+        print(f"{counted(page)} in all{shown}. {advice}")
     for note in notes:
         print(note)
 
@@ -71,7 +76,7 @@ def show(
 ) -> None:
     """Show one: what it was about, and how each attempt failed."""
     with opened(db) as app:
-        print_run(app, found_run(app, run, _where(app)), json_)
+        print_run(app, found_run(app, run, again(app, "dead", "list")), json_)
 
 
 @commands.command(cls=PlainCommand)
@@ -82,13 +87,14 @@ def retry(
     --all leaves out what belongs to schedules that were deleted or cancelled."""
     with opened(db) as app:
         done, kinds, refused = _each(app, run, everything, kind, app.scheduler.retry, "putting back in line")
-        warnings = _worker_warnings(app, kinds)
+        each_once = dict.fromkeys(warning for name in kinds for warning in app.services.worker_warnings(name))
+        warnings = list(each_once)
         if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
             refused = [item for item in refused if item[1].details.get("state") not in OVER]
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
             text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, dead forget takes them off"
             warnings.append(ScheduleWarning("left_out", text))
-        _print_changed(app, "retried", "Put back in line", "put back in line", done, refused, warnings, json_)
+        _print_changed(app, "retried", "put back in line", done, refused, warnings, json_)
 
 
 @commands.command(cls=PlainCommand)
@@ -98,23 +104,7 @@ def forget(
     """Take off this list what nobody needs to deal with any more. It stays in the history."""
     with opened(db) as app:
         done, _, refused = _each(app, run, everything, kind, app.scheduler.dismiss, "forgetting")
-        _print_changed(app, "forgotten", "Forgotten", "forgotten", done, refused, [], json_)
-
-
-# -- helpers --------------------------------------------------------------------------------------------------------
-
-
-def _query(kind: str | None) -> RunQuery:
-    return RunQuery(kind=known_kind(kind), status="dead")
-
-
-def _where(app: Application) -> str:
-    return again(app, "dead", "list")
-
-
-def _worker_warnings(app: Application, kinds: Iterable[str]) -> list[ScheduleWarning]:
-    """Return warnings about kinds that no worker takes, each only once."""
-    return list(dict.fromkeys(warning for kind in kinds for warning in app.services.worker_warnings(kind)))
+        _print_changed(app, "forgotten", "forgotten", done, refused, [], json_)
 
 
 class Dealt(NamedTuple):
@@ -134,9 +124,10 @@ def _each(
 ) -> Dealt:
     if bool(given) == everything:
         raise InvalidInput("give the numbers of runs, or --all")
-    query = _query(kind)
+    query = RunQuery(kind=known_kind(kind), status="dead", limit=PAGE, count_to=0)
     numbers = [run_number(text, "`dead list`") for text in given or ()]
-    chosen = _every(app, query) if everything else [found_run(app, id, _where(app)).id for id in numbers]
+    where = again(app, "dead", "list")
+    chosen = _every(app, query) if everything else [found_run(app, id, where).id for id in numbers]
     dealt = Dealt([], set(), [])
     for id in output.progress(chosen, doing):
         result = change(OPERATOR, id)
@@ -148,17 +139,9 @@ def _each(
     return dealt
 
 
-def _what_to_do(app: Application, letters: list[tuple[Run, Schedule | None]]) -> str:
-    alive = [run for run, schedule in letters if over(schedule) is None]
-    if alive:
-        return f"Try again: {again(app, 'dead', 'retry', str(alive[0].id))}"
-    return f"Take off this list: {again(app, 'dead', 'forget', '--all')}"
-
-
 def _every(app: Application, query: RunQuery) -> list[int]:
     """Return all runs before any is changed, so that one that fails again meanwhile is not retried a second time."""
     found: list[int] = []
-    query = replace(query, limit=PAGE, count_to=0)
     while True:
         page = unwrap(app.scheduler.runs(OPERATOR, query))
         found += [run.id for run in page.items]
@@ -170,7 +153,6 @@ def _every(app: Application, query: RunQuery) -> list[int]:
 def _print_changed(
     app: Application,
     key: str,
-    verb: str,
     participle: str,
     done: list[int],
     refused: list[tuple[int, Err]],
@@ -181,7 +163,7 @@ def _print_changed(
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
         output.print_json({key: done, "refused": errors, "warnings": [each.text for each in warnings]})
     else:
-        print(f"{verb}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
+        print(f"{participle.capitalize()}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
         output.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
         print_warnings(app, warnings)
     if refused:

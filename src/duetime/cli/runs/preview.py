@@ -1,4 +1,4 @@
-"""`duetime next`: what a trigger means and when it fires, before anything is scheduled. Opens no store."""
+"""`duetime next` and `explain`: when an expression fires, and what it means. Neither opens a store."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
+from duetime.engine.clock import DAY, SECOND, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.times import read_time
-from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
-from duetime.service.presenters import preview_view
+from duetime.service.presenters import instant_view, preview_view
 from duetime.service.when import duration
 from duetime.settings import local_zone
 from duetime.terminal import output
 from duetime.terminal.context import Json, Zone
-from duetime.terminal.output import clean, relative
+from duetime.terminal.output import clean, coming, plural, relative
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
 EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
+Expression = Annotated[str, typer.Argument(metavar="EXPR", help=f"{EXAMPLES}.")]
 Dst = Annotated[
     str, typer.Option("--dst", metavar="HOW", help="For cron: debian, or literal (the wall clock to the letter).")
 ]
@@ -35,10 +37,7 @@ commands = single()
 
 @commands.command(name="next", cls=PlainCommand)
 def show_next(
-    expression: Annotated[
-        str,
-        typer.Argument(metavar="EXPR", help=f"{EXAMPLES}."),
-    ],
+    expression: Expression,
     tz: Zone = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="How many instants.")] = 5,
     dst: Dst = "debian",
@@ -46,7 +45,11 @@ def show_next(
 ) -> None:
     """Show when an expression fires next. In local time and UTC, with what it says in English and what may surprise."""
     trigger, warnings, zone, now = understood(expression, tz, dst)
-    instants = upcoming(trigger, now, count)
+    instants: list[Instant] = []
+    following = trigger.next_after(Instant(now - 1))
+    while following is not None and len(instants) < count:
+        instants.append(following)
+        following = trigger.next_after(following)
     if json_:
         output.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
         return
@@ -55,7 +58,8 @@ def show_next(
     for instant in instants:
         utc = datetime_of(instant)
         universal = "" if narrow else f"   {utc:%Y-%m-%d %H:%M:%S}Z"
-        print(f"  {_shown(utc.astimezone(known_zone(zone)))}{universal}   {relative(instant, now)}")
+        local = utc.astimezone(known_zone(zone))
+        print(f"  {local:%a %Y-%m-%d %H:%M:%S} {local.tzname()}{universal}   {relative(instant, now)}")
     output.warn(warnings)
 
 
@@ -71,47 +75,81 @@ def understood(expression: str, tz: str | None, dst: str) -> Understood:
     """Return what an expression means now, in the given or the local zone."""
     now = SystemClock().now()
     zone = known_zone(tz).key if tz else local_zone(settings_for())
-    with step_budget(CREATION_STEPS):  # the limit of a create, so that both refuse the same expressions
-        trigger, notes = _trigger_in(expression, zone, now, dst)
-        return Understood(trigger, notes + warnings_for(trigger, now), zone, now)
-
-
-def _trigger_in(expression: str, zone: str, now: Instant, dst: str) -> tuple[Trigger, list[str]]:
     kind, config = read_expression(expression)
     if kind == "cron":
         config["dst"] = dst
-    if kind != "once":
-        return build_trigger(kind, config, zone=zone, now=now), []
-    try:
-        note = read_time(config["run_at"], zone=zone, now=now).note
-    except UnreadableTime:
-        raise UnreadableTime(f'EXPR: "{config["run_at"][:60]}" cannot be read; give {EXAMPLES}') from None
-    return build_trigger(kind, config, zone=zone, now=now), [note] if note else []
-
-
-def _shown(local: Any) -> str:
-    return f"{local:%a %Y-%m-%d %H:%M:%S} {local.tzname()}"
+    note = None
+    if kind == "once":
+        try:
+            note = read_time(config["run_at"], zone=zone, now=now).note
+        except UnreadableTime:
+            raise UnreadableTime(f'EXPR: "{config["run_at"][:60]}" cannot be read; give {EXAMPLES}') from None
+    with step_budget(CREATION_STEPS):  # the limit of a create, so that both refuse the same expressions
+        trigger = build_trigger(kind, config, zone=zone, now=now)
+        return Understood(trigger, [*([note] if note else []), *warnings_for(trigger, now)], zone, now)
 
 
 def read_expression(text: str) -> tuple[str, dict[str, Any]]:
     """Return the type of trigger that the text means, and its configuration."""
-    tidy = " ".join(text.split())
-    lower = tidy.lower()
-    if not tidy:
+    normalized = " ".join(text.split())
+    lower = normalized.lower()
+    if not normalized:
         raise InvalidInput(f"EXPR: is empty; give {EXAMPLES}")
     if lower.startswith("every "):
-        return "interval", {"seconds": duration(tidy[6:], "EXPR") / SECOND}
+        return "interval", {"seconds": duration(normalized[6:], "EXPR") / SECOND}
     if lower.startswith(("rrule:", "freq=")):
-        return "rrule", {"rrule": tidy[6:] if lower.startswith("rrule:") else tidy}
-    if lower.startswith("@") or len(tidy.split(" ")) >= 5 or "*" in tidy:
-        return "cron", {"expression": tidy}
-    return "once", {"run_at": tidy}
+        return "rrule", {"rrule": normalized[6:] if lower.startswith("rrule:") else normalized}
+    if lower.startswith("@") or len(normalized.split(" ")) >= 5 or "*" in normalized:
+        return "cron", {"expression": normalized}
+    return "once", {"run_at": normalized}
 
 
-def upcoming(trigger: Trigger, now: Instant, count: int) -> list[Instant]:
-    instants: list[Instant] = []
-    following = trigger.next_after(Instant(now - 1))
-    while following is not None and len(instants) < count:
-        instants.append(following)
-        following = trigger.next_after(following)
-    return instants
+# `duetime explain`
+
+MOST = 10_000
+"""Maximum occurrences that are counted; for an expression that fires more often, the output says "more than"."""
+
+explain_commands = single()
+
+
+@explain_commands.command(cls=PlainCommand)
+def explain(
+    expression: Expression,
+    tz: Zone = None,
+    dst: Dst = "debian",
+    json_: Json = False,
+) -> None:
+    """Say in English what an expression means. How often it fires, what clock changes do to it, what may surprise."""
+    trigger, warnings, zone, now = understood(expression, tz, dst)
+    recurs = not isinstance(trigger, OnceTrigger)
+    day, year = (trigger.count(now, Instant(now + days * DAY), MOST) for days in (1, 365))
+    first = trigger.next_after(Instant(now - 1))
+    if json_:
+        counts = {"within_a_day": min(day, MOST), "within_a_year": min(year, MOST), "at_least": year > MOST}
+        facts = {"expression": expression, "type": trigger.type, "reads_as": describe(trigger), "timezone": zone}
+        known = {**counts, "clock_changes": _clocks(trigger, now), "next": instant_view(first, zone)}
+        output.print_json(facts | known | {"warnings": warnings})
+        return
+    print(clean(describe(trigger)))
+    output.facts([
+        ("next", coming(first, zone, now)),
+        *((("often", f"{_times(day)} in the next 24 hours, {_times(year)} in a year"),) if recurs else ()),
+        ("clocks", _clocks(trigger, now)),
+    ])  # fmt: skip
+    output.warn(warnings)
+
+
+def _times(number: int) -> str:
+    return f"more than {MOST:,} times" if number > MOST else plural(number, "time")
+
+
+def _clocks(trigger: Trigger, now: Instant) -> str:
+    if not isinstance(trigger, WallTrigger):
+        once = isinstance(trigger, OnceTrigger)
+        return "it is one instant" if once else "it counts elapsed time, whatever clocks show"
+    second = now // SECOND
+    if next(trigger.clock.changes(second, second + 366 * DAY // SECOND), None) is None:
+        return f"none changes in {trigger.timezone} within a year"
+    if trigger.follows:
+        return "it follows the wall clock: a time that is skipped does not run, one that comes twice runs twice"
+    return "a time that is skipped runs right after the gap, one that comes twice runs once"

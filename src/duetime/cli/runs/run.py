@@ -9,10 +9,9 @@ import typer
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
 from duetime.service.services import OPERATOR
@@ -48,7 +47,7 @@ def run_number(text: str, where: str) -> int:
 def found_run(app: Application, id: int, where: str) -> Run:
     run = app.scheduler.run(OPERATOR, id)
     if run is None:
-        raise Refused(Err("not_found", f"there is no run {id}; {where} shows those there are"))
+        raise refuse("not_found", f"there is no run {id}; {where} shows those there are")
     return run
 
 
@@ -126,15 +125,14 @@ def list_(
         elif not page.items:
             print("There are none.")
         else:
-            rows = [_row(run, zone) for run in page.items]
+            rows = []
+            for run in page.items:
+                state, due = output.status_text(run.status), local_time(run.due, zone)
+                rows.append([run.id, state, due, run.kind, run.name, outcome_text(run)])
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
                 print(f"{len(page.items)} of {counted(page)}; --limit shows more")
-
-
-def _row(run: Run, zone: str) -> list[object]:
-    return [run.id, output.status_text(run.status), local_time(run.due, zone), run.kind, run.name, outcome_text(run)]
 
 
 @commands.command(cls=PlainCommand)

@@ -1,16 +1,177 @@
-"""`duetime tail`: show live which runs start, end, fail or are retried, whichever process runs them."""
+"""Live output of what happens in a store: a line for every run that ends, is retried, or takes long."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 
 from duetime.cli.runs.run import known_kind
-from duetime.cli.runs.stream import Stream
 from duetime.cli.serve.shutdown import LOOK, StopButton
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import LIVE, Run, RunId, RunStatus
+from duetime.engine.store import RunQuery
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
+from duetime.terminal import output
+from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.typer_ext import PlainCommand, single
+
+PAGE = 500
+"""Runs that are read per refresh. If more were created since the last one, the oldest are only counted."""
+LONG = 1 * SECOND
+"""A run that takes longer than this is reported as running."""
+MORE = "more"
+NAME = 16
+"""Minimum width of a name, so that what follows is aligned in most lines."""
+WIDE = 100
+"""Width from which there is space for a run's duration beside its outcome."""
+
+
+class Tail:
+    """Polls new and live runs, and reports which of them changed."""
+
+    def __init__(self, app: Application, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
+        self._app, self._kinds, self._long = app, kinds, long
+        self._seen: dict[RunId, tuple[str, int]] = {}
+        self._open: set[RunId] = set()
+        self._top = app.store.newest_run()
+        self.unseen = 0
+        """Number of runs that were not read because there were too many, since the caller last reset it."""
+        self.news()
+
+    def news(self) -> list[tuple[str, Run]]:
+        now = self._app.clock.now()
+        found = self._look()
+        changed = []
+        for run in sorted(found.values(), key=lambda run: run.finished or now):
+            event = _event(run, now, self._long)
+            if event is not None and self._seen.get(run.id) != (event, run.attempt):
+                self._seen[run.id] = (event, run.attempt)
+                changed.append((event, run))
+        self._open = {run.id for run in found.values() if run.status in LIVE}
+        self._seen = {id: seen for id, seen in self._seen.items() if id in self._open}
+        return changed
+
+    def _look(self) -> dict[RunId, Run]:
+        """Return new runs, live runs (also an old one that is retried), and runs that were live at the last call."""
+        before, self._top = self._top, self._app.store.newest_run()
+        fresh = self._runs(RunQuery(above=before, limit=PAGE)) if self._top > before else []
+        if len(fresh) == PAGE:
+            self.unseen += max(0, fresh[-1].id - before - 1)
+        found = {run.id: run for run in (*fresh, *self._runs(RunQuery(status="live", limit=PAGE)))}
+        gone = tuple(self._open - set(found))
+        return found | {run.id: run for run in (self._runs(RunQuery(ids=gone, limit=len(gone))) if gone else ())}
+
+    def _runs(self, query: RunQuery) -> list[Run]:
+        return unwrap(self._app.scheduler.runs(OPERATOR, replace(query, kinds=self._kinds, count_to=0))).items
+
+    def lately(self, number: int) -> list[tuple[str, Run]]:
+        """Return the last runs that have something to report, oldest first, as if they had just been seen."""
+        now = self._app.clock.now()
+        events = [(_event(run, now, self._long), run) for run in reversed(self._runs(RunQuery(limit=number)))]
+        return [(event, run) for event, run in events if event is not None]
+
+
+def _event(run: Run, now: Instant, long: int) -> str | None:
+    """Return the event to report for a run, or None while it only waits in the queue."""
+    if run.status == RunStatus.RUNNING:
+        return "running" if run.started is not None and now - run.started > long else None
+    if run.status == RunStatus.PENDING:
+        return "retry" if run.attempt and run.error else None
+    return None if run.status == RunStatus.QUEUED else run.status
+
+
+class Stream:
+    """Prints changes; on a terminal, a last line below them shows what comes next."""
+
+    def __init__(
+        self, app: Application, *, json_: bool, bar: bool, kinds: tuple[str, ...] = (), long: int = LONG, last: int = 0
+    ) -> None:
+        self._app, self._json, self._kinds = app, json_, kinds
+        self._tail = Tail(app, kinds=kinds, long=long)
+        self.counts: Counter[str] = Counter()
+        self._console = None if json_ else output.console()
+        self._live: Any = None
+        if bar and self._console is not None and self._console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        for event, run in self._tail.lately(last) if last else ():
+            self._print(event, run)
+
+    def refresh(self) -> None:
+        for event, run in self._tail.news():
+            if event != "running":
+                self.counts[event] += 1
+            self._print(event, run)
+        if number := self._tail.unseen:
+            self._tail.unseen = 0
+            self.counts[MORE] += number
+            if self._console is None:
+                output.print_json_line({"event": MORE, "runs": number})
+            else:
+                self._console.print(output.safe(f"... and {plural(number, 'run')} more, too many to show", "dim"))
+        if self._live is not None:
+            bar = output.safe(self._next(), "dim")
+            bar.no_wrap, bar.overflow = True, "ellipsis"
+            self._live.update(bar, refresh=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _print(self, event: str, run: Run) -> None:
+        if self._console is None:
+            view = run_document(run, self._app.scheduler.zone)
+            output.print_json_line({"event": event, "kind": run.kind, "name": run.name, **view})
+            return
+        moment = run.finished or run.started or self._app.clock.now()
+        line = output.safe(clock_time(moment, self._app.scheduler.zone), "dim")
+        line.append(f"  {event:<9}", output.STYLES.get(event, ""))
+        terminal = self._console.is_terminal
+        name = shortened(clean(run.name)) if terminal else clean(run.name)
+        line.append(f"  {name:<{NAME}}", "bold")
+        if self._console.width >= WIDE:
+            line.append(f"  {_measures(run):<20}", "dim")
+        line.append(f"  {clean(_detail(event, run))}", output.STYLES.get(event, "") if run.error else "")
+        self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
+
+    def _next(self) -> str:
+        now = self._app.clock.now()
+        coming = [
+            f"{shortened(clean(each.definition.name))} {relative(each.progress.next or now, now)}"
+            for each in self._app.scheduler.coming(OPERATOR, None, 20)
+            if not self._kinds or each.definition.kind in self._kinds
+        ][:3]
+        return f"Ctrl-C stops  |  next: {', '.join(coming) or 'nothing'}  |  {self.summary()}"
+
+    def summary(self) -> str:
+        return ", ".join(f"{number:,} {event}" for event, number in sorted(self.counts.items())) or "nothing yet"
+
+
+def _measures(run: Run) -> str:
+    if run.started is None:
+        return ""
+    late = f"{span(run.started - run.due)} late" if run.attempt <= 1 else f"attempt {run.attempt}"
+    return late if run.finished is None else f"{span(run.finished - run.started)}, {late}"
+
+
+def _detail(event: str, run: Run) -> str:
+    if event == "retry":
+        return f"{run.error}"
+    if run.last is not None:
+        return f"{plural(abs(run.number), 'occurrence')}: {run.error}"
+    return outcome(run)
+
+
+# `duetime tail`: show live which runs start, end, fail or are retried, whichever process runs them.
 
 commands = single()
 

@@ -24,14 +24,10 @@ from duetime.terminal.typer_ext import PlainCommand, single
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-
-# Content: read from the store at one moment, then laid out for a terminal of any size.
-
 MOST = 50
 """Maximum rows of one part: more than any screen has."""
 _RESERVED = 14
 """Lines for headings, the first line and the blank lines between the parts."""
-_FEWEST = 1
 NARROW = 72
 """Width of a screen below which less important columns are left out."""
 
@@ -91,9 +87,6 @@ def _run_shape(run: Run, zone: str) -> dict[str, Any]:
     return {"kind": run.kind, "name": run.name, "owner": run.owner} | run_document(run, zone)
 
 
-# -- layout -----------------------------------------------------------------------------------------------------------
-
-
 def laid_out(frame: Frame, lines: int) -> RenderableType:
     """Lay out a frame in at most `lines` lines: each part gives up rows before any part disappears."""
     from rich.console import Group
@@ -119,7 +112,7 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Renderabl
 
 def _shares(wanted: Sequence[int], lines: int) -> list[int]:
     """Return the rows for each part: as many as it has, or else an equal share of what the shorter ones leave."""
-    left = max(lines - _RESERVED, len(wanted) * _FEWEST)
+    left = max(lines - _RESERVED, len(wanted))
     shares = [0] * len(wanted)
     for place, number in enumerate(sorted(range(len(wanted)), key=lambda each: wanted[each])):
         shares[number] = min(wanted[number], left // (len(wanted) - place))
@@ -131,14 +124,11 @@ def _first_line(frame: Frame) -> RenderableType:
     health = frame.health
     oldest = "" if health.oldest_due is None else f", the oldest by {span(frame.now - health.oldest_due)}"
     late = f"{health.overdue:,} overdue{oldest}" if health.overdue else "nothing overdue"
-    words = f"{clock_time(frame.now, frame.zone)}  {plural(health.schedules, 'schedule')}, {late}  {clean(frame.store)}"
-    line = output.safe(words, "bold yellow" if health.overdue and not _alive(frame) else "bold")
+    text = f"{clock_time(frame.now, frame.zone)}  {plural(health.schedules, 'schedule')}, {late}  {clean(frame.store)}"
+    alive = any(is_alive(worker, frame.now) for worker in frame.workers)
+    line = output.safe(text, "bold yellow" if health.overdue and not alive else "bold")
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
-
-
-def _alive(frame: Frame) -> int:
-    return sum(is_alive(worker, frame.now) for worker in frame.workers)
 
 
 def _workers(frame: Frame) -> Part:
@@ -148,35 +138,27 @@ def _workers(frame: Frame) -> Part:
         state = output.safe("alive" if alive else "silent", "green" if alive else "bold red")
         lease = f"{span(worker.lease)} lease, beat {relative(worker.seen, frame.now)}"
         stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
-        rows.append([state, shortened(worker.name), frame.held[worker.id], lease, stays, _lanes(worker)])
+        # The kinds that a worker takes, without the separate lanes within a kind, which every worker has.
+        kinds = ", ".join(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
+        rows.append([state, shortened(worker.name), frame.held[worker.id], lease, stays, kinds])
     nothing = "None, so nothing fires: start one with `duetime worker`."
     return Part("WORKERS", nothing, ["STATE", "NAME", "RUNS", "LEASE", "SINCE", "LANES"], rows)
 
 
-def _lanes(worker: WorkerRow) -> str:
-    """Return the kinds that a worker takes, without the separate lanes within a kind, which every worker has."""
-    return ", ".join(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
-
-
 def _running(frame: Frame) -> Part:
-    since = [span(frame.now - (run.started or frame.now)) for run in frame.running]
-    rows = [
-        [run.id, shortened(run.name), run.kind, run.attempt, run.report or "", length]
-        for run, length in zip(frame.running, since, strict=True)
-    ]
+    rows = []
+    for run in frame.running:
+        length = span(frame.now - (run.started or frame.now))
+        rows.append([run.id, shortened(run.name), run.kind, run.attempt, run.report or "", length])
     return Part("RUNNING", "Nothing.", ["RUN", "NAME", "KIND", "TRY", "SAYS", "FOR"], rows)
 
 
 def _next(frame: Frame) -> Part:
-    rows = [
-        [ahead(progress.next, frame.now), shortened(each.name), each.kind, _rule(each.trigger, frame.zone)]
-        for each, progress in frame.next
-    ]
+    rows = []
+    for each, progress in frame.next:
+        rule = reads_as(each.trigger).replace(f" ({frame.zone})", "")
+        rows.append([ahead(progress.next, frame.now), shortened(each.name), each.kind, rule])
     return Part("NEXT", "Nothing.", ["WHEN", "NAME", "KIND", "RULE"], rows)
-
-
-def _rule(trigger: str, zone: str) -> str:
-    return reads_as(trigger).replace(f" ({zone})", "")
 
 
 def _failed(frame: Frame) -> Part:

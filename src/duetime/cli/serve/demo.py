@@ -78,7 +78,7 @@ def demo_settings(settings: Settings, db: str | None) -> Settings:
     return replace(settings, db=db or DB, tasks=(*settings.tasks, MODULE))
 
 
-def plant(app: App) -> list[Schedule]:
+def create_samples(app: App) -> list[Schedule]:
     """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
     news = [
         NewSchedule(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duetime.app import App
     from duetime.engine.worker.standby import Standby
     from duetime.mcp.stdio import Wire
-    from duetime.service.services import Call, Services
+    from duetime.service.services import Call
     from duetime.settings import Settings
 
 PATIENCE = 0.1
@@ -44,13 +44,12 @@ def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
     from duetime.mcp.stdio import claim
 
     wire = claim()
-    leaving = Leaving()
-    leaving.on_signals()
-    _serve({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}, wire, leaving)
-    leaving.now()
+    exit_ = QuickExit()
+    _serve({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}, wire, exit_)
+    exit_.now()
 
 
-def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
+def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     """Serve until the input ends. Imports are here, after signals are handled, because the SDK takes a second."""
     from functools import partial
 
@@ -62,10 +61,10 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     _log_to_standard_error()
     if RUN_FOLDER in os.environ:  # where the run's worker found its settings and tasks
         os.chdir(os.environ[RUN_FOLDER])
-    settings = _with_nothing_of_the_folder(settings_for(flags))
+    settings = _without_untrusted_folder(settings_for(flags))
     app = build(settings)
     stand_in = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
-    leaving.tidies(app, stand_in)
+    exit_.parts = (app, stand_in)
     server = mcp_server(settings.tools, _identify(app, stand_in))
     gc.freeze()
     gc.enable()
@@ -74,7 +73,7 @@ def _serve(flags: dict[str, Any], wire: Wire, leaving: Leaving) -> None:
     serve_stdio(server, wire)
 
 
-def _with_nothing_of_the_folder(settings: Settings) -> Settings:
+def _without_untrusted_folder(settings: Settings) -> Settings:
     """Unless the current folder is trusted, read nothing from it by relative paths that were set elsewhere: a client
     starts this in whatever folder is open."""
     from dataclasses import replace
@@ -96,20 +95,19 @@ def _identify(app: App, stand_in: Standby) -> Callable[[], Call]:
     from duetime.kinds.prompts.access import RUN_TOKEN
     from duetime.service.services import local_call
 
-    services = app.services
     token = os.environ.get(RUN_TOKEN)
     if token is not None:
-        return _for_a_run(app, services, token)
+        return _identify_run(app, token)
 
     def identify() -> Call:
         # Whether anything would fire is only known once this process has looked for other workers.
         stand_in.decided.wait(1.0)
-        return local_call(services)
+        return local_call(app.services)
 
     return identify
 
 
-def _for_a_run(app: App, services: Services, token: str) -> Callable[[], Call]:
+def _identify_run(app: App, token: str) -> Callable[[], Call]:
     """Identify the agent that a prompt started, with its owner and depth, as long as its run is in progress."""
     import mcp_types as types
     from mcp.shared.exceptions import MCPError
@@ -122,7 +120,7 @@ def _for_a_run(app: App, services: Services, token: str) -> Callable[[], Call]:
 
     def identify() -> Call:
         try:
-            return call_of(services, tokens.verify(token))
+            return call_of(app.services, tokens.verify(token))
         except InvalidToken as problem:
             raise MCPError(types.INVALID_REQUEST, f"Nothing was done: {problem.message}.") from None
 
@@ -138,7 +136,7 @@ def _log_to_standard_error() -> None:
     logging.getLogger("duetime").setLevel(logging.INFO)
 
 
-class Leaving:
+class QuickExit:
     """Ends the process once and quickly, on a signal or at the end of the input.
 
     It waits neither for the thread that reads the input, which cannot be interrupted, nor for a task that hangs.
@@ -146,15 +144,10 @@ class Leaving:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self._parts: tuple[App, Standby] | None = None
-        threading.Thread(target=self._wait, name="duetime-leaving", daemon=True).start()
-
-    def tidies(self, app: App, stand_in: Standby) -> None:
-        self._parts = (app, stand_in)
-
-    def on_signals(self) -> None:
-        """Handle SIGINT and SIGTERM. Clients send one shortly after the other; the second one has no effect."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self.parts: tuple[App, Standby] | None = None
+        """What to stop and close, once it exists."""
+        threading.Thread(target=self._wait, name="duetime-exit", daemon=True).start()
+        for number in (signal.SIGINT, signal.SIGTERM):  # clients send both, and the second one has no effect
             signal.signal(number, lambda *_: self._asked.set())
 
     def now(self) -> None:
@@ -163,13 +156,13 @@ class Leaving:
 
     def _wait(self) -> None:
         self._asked.wait()
-        tidying = threading.Thread(target=self._tidy, name="duetime-tidying", daemon=True)
-        tidying.start()
-        tidying.join(DEADLINE)
+        closing = threading.Thread(target=self._close, name="duetime-closing", daemon=True)
+        closing.start()
+        closing.join(DEADLINE)
         os._exit(OK)
 
-    def _tidy(self) -> None:
-        if self._parts is not None:
-            app, stand_in = self._parts
+    def _close(self) -> None:
+        if self.parts is not None:
+            app, stand_in = self.parts
             stand_in.stop(PATIENCE)
             app.close()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duetime.app import App, build, sign_in_link, tokens_at_hand, tokens_of, web
-from duetime.cli.runs.stream import Stream
+from duetime.cli.runs.tail import Stream
 from duetime.cli.serve.client_configs import ALL, CLIENTS, Reach, instructions, known_client
-from duetime.cli.serve.demo import LOG, demo_settings, plant
+from duetime.cli.serve.demo import LOG, create_samples, demo_settings
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
-from duetime.cli.serve.worker import farewell, greet
+from duetime.cli.serve.worker import print_start, print_stop
 from duetime.engine.errors import InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
@@ -53,25 +53,18 @@ def serve(
     json_: Json = False,
 ) -> None:
     """Serve people in a browser and agents over MCP, and run what is due. Ctrl-C stops; a second one stops at once."""
-    flags = {
-        "host": host,
-        "port": port,
-        "db": db,
-        "tasks": tuple(tasks) if tasks else None,
-        "tools": tools,
-        "threads": threads,
-        "lease": lease,
-    }
+    modules = tuple(tasks) if tasks else None
+    flags = {"host": host, "port": port, "db": db, "tasks": modules, "tools": tools, "threads": threads, "lease": lease}
     settings = settings_for(flags)
     if demo:
         settings = demo_settings(settings, db)
     if print_config is not None:
-        _print_one(settings, print_config, no_auth)
+        _print_client_config(settings, print_config, no_auth)
         return
-    raise typer.Exit(_opened(settings, no_auth=no_auth, demo=demo, quiet=quiet, json_=json_))
+    raise typer.Exit(_listen_and_serve(settings, no_auth=no_auth, demo=demo, quiet=quiet, json_=json_))
 
 
-def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
+def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
@@ -83,19 +76,16 @@ def _opened(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_
                 tokens.local()  # create it before anybody is told to use it
             log_to(LOG if demo else None)
             _log_the_server()
-            http = HttpServer(web(app, tokens, _own_names(settings.host)), bound, connection_limits(settings))
+            # The address is an accepted host name, unless it is a wildcard address.
+            names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
+            http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
             if tokens is not None:  # without tokens, an agent's run could not be told from a person
                 access = app.services.kind(PromptKind).access
                 assert access is not None
                 access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-            return _serve(app, http, lambda: _introduce(settings, bound, tokens, quiet, json_), demo, json_)
+            return _serve(app, http, lambda: _introduce(bound, tokens, quiet, json_), demo, json_)
         finally:
             app.close()
-
-
-def _own_names(host: str) -> tuple[str, ...]:
-    """Return the address as an accepted host name, unless it is a wildcard address."""
-    return () if host in ("0.0.0.0", "::", "") else (host,)  # noqa: S104 - compared, not bound
 
 
 def _log_the_server() -> None:
@@ -117,8 +107,8 @@ def _serve(app: App, http: HttpServer, introduce: Callable[[], None], demo: bool
             engine.start()
             http.start()
             introduce()
-            samples = plant(app) if demo else []
-            greet(app, engine.worker.name, samples, json_)
+            samples = create_samples(app) if demo else []
+            print_start(app, engine.worker.name, samples, json_)
             stream = Stream(app, json_=json_, bar=True) if demo else None
             while not button.asked.wait(LOOK if stream else 0.5) and engine.failure is None and http.serving:
                 if stream is not None:
@@ -137,14 +127,11 @@ def _serve(app: App, http: HttpServer, introduce: Callable[[], None], demo: bool
     failure = engine.failure or http.failure
     if failure is not None:
         raise failure
-    farewell(stream, left, demo_db=app.settings.db if demo else None, json_=json_)
+    print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_)
     return FAILED if left else OK
 
 
-# -- client configuration ------------------------------------------------------------------------------------------
-
-
-def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:
+def _introduce(bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:
     from duetime.http.server import url_of
 
     url = url_of(bound)
@@ -159,22 +146,19 @@ def _introduce(settings: Settings, bound: socket.socket, tokens: Tokens | None, 
     asked = "with tokens" if tokens is not None else "WITHOUT tokens: whoever reaches this address is let in"
     print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
     if not ipaddress.ip_address(bound.getsockname()[0]).is_loopback:
-        words = "others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"
-        output.warn([words])
+        output.warn(["others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"])
     first, *others = CLIENTS
     how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
     print(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n", flush=True)
 
 
-def _print_one(settings: Settings, name: str, no_auth: bool) -> None:
-    told = instructions if name == ALL else known_client(name).http
+def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
+    render = instructions if name == ALL else known_client(name).http
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
-    token = None if no_auth else _local_token(settings)
+    token = None
+    if not no_auth:
+        with tokens_at_hand(settings) as tokens:
+            token = tokens.local()
     url = f"{url_for(settings.host, settings.port)}/mcp"
-    print(told(Reach(url, token, stdio_command(settings), header_command(settings))))
-
-
-def _local_token(settings: Settings) -> str:
-    with tokens_at_hand(settings) as tokens:
-        return tokens.local()
+    print(render(Reach(url, token, stdio_command(settings), header_command(settings))))

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from duetime.cli.runs.stream import Stream
 from duetime.engine.clock import SECOND
 from duetime.service.errors import INTERRUPTED
 from duetime.settings import Settings
@@ -20,6 +19,7 @@ from duetime.terminal.logs import SafeFormatter, format_the_last_resort, limit_r
 from duetime.terminal.output import clean, span
 
 if TYPE_CHECKING:
+    from duetime.cli.runs.tail import Stream
     from duetime.engine.worker.threads import Engine
 
 LOOK = 0.2

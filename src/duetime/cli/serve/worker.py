@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from duetime.app import App, build
-from duetime.cli.runs.stream import Stream
-from duetime.cli.serve.demo import DB, LOG, SAMPLES, demo_settings, plant
+from duetime.cli.runs.tail import Stream
+from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settings
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
@@ -26,7 +26,7 @@ from duetime.terminal.typer_ext import PlainCommand, single
 # Messages at start and stop.
 
 
-def greet(app: App, name: str, samples: list[Schedule], json_: bool) -> None:
+def print_start(app: App, name: str, samples: list[Schedule], json_: bool) -> None:
     now, zone = app.clock.now(), app.scheduler.zone
     health = app.store.health(now)
     names = [task.name for task in app.registry]
@@ -63,7 +63,7 @@ def _when(schedule: Schedule, zone: str) -> str:
     return state if resting else str(schedule_view(schedule, zone)["reads_as"]).split(" (")[0]
 
 
-def farewell(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool) -> None:
+def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool) -> None:
     counts = dict(stream.counts) if stream is not None else {}
     if json_:
         output.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
@@ -116,8 +116,8 @@ def _work(app: App, settings: Settings, *, demo: bool, live: bool, json_: bool) 
     engine = app.engine()
     stream = Stream(app, json_=json_, bar=False) if live and not demo else None
     with button.installed():
-        samples = plant(app) if demo else []
-        greet(app, engine.worker.name, samples, json_)
+        samples = create_samples(app) if demo else []
+        print_start(app, engine.worker.name, samples, json_)
         if demo:
             stream = Stream(app, json_=json_, bar=True)
         try:
@@ -133,5 +133,5 @@ def _work(app: App, settings: Settings, *, demo: bool, live: bool, json_: bool) 
                 stream.close()
     if engine.failure is not None:
         raise engine.failure
-    farewell(stream, left, demo_db=settings.db if demo else None, json_=json_)
+    print_stop(stream, left, demo_db=settings.db if demo else None, json_=json_)
     return FAILED if left else OK

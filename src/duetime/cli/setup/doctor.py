@@ -12,8 +12,7 @@ from pathlib import Path
 import typer
 
 from duetime.cli.main import failure_of
-from duetime.cli.setup.doctor_machine import machine_checks, store_file_checks, task_checks
-from duetime.cli.setup.doctor_store import store_checks
+from duetime.cli.setup.doctor_checks import machine_checks, store_checks, store_file_checks, task_checks
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.kinds.notifications.build import delivery_checks
@@ -34,13 +33,12 @@ commands = single()
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     """Check the machine, tasks, channels, agents, store and workers. Exit code 1 when something is broken."""
     checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
-    worst = "fail" if any(check.status == "fail" for check in checks) else "ok"
+    failed = any(check.status == "fail" for check in checks)
     if json_:
-        output.print_json({"ok": worst == "ok", "checks": [asdict(check) for check in checks]})
+        output.print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
     else:
-        rows = [(output.status_text(check.status), check.subject, check.message) for check in checks]
-        output.lines(rows)
-    if worst == "fail":
+        output.lines([(output.status_text(check.status), check.subject, check.message) for check in checks])
+    if failed:
         raise typer.Exit(FAILED)
 
 
@@ -72,8 +70,6 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
             yield Check("fail", "store", failure_of(error).message)
 
 
-# The settings file (ignored, or readable or writable by others) and the secret that signs tokens.
-
 _PASSWORD = re.compile(r"//[^/@\s:]{0,256}:[^/@\s]{1,256}@")
 
 
@@ -81,42 +77,30 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
     """Check the settings file. One that is not trusted is only reported: nothing of it is read or run."""
     if settings.origin.ignored:
         yield Check("warn", "settings", clean(settings.origin.ignored))
-    if settings.origin.file and os.name == "posix":
-        yield from _exposed(Path(settings.origin.file))
-
-
-def _exposed(path: Path) -> Iterator[Check]:
-    """Check the file by its own content, regardless of the environment and the command line."""
+    if not settings.origin.file or os.name != "posix":
+        return
+    path = Path(settings.origin.file)
     try:
-        settings = load_settings(environment={CONFIG: str(path)})
+        content = load_settings(environment={CONFIG: str(path)})  # without other variables and the command line
         mode = stat.S_IMODE(path.stat().st_mode)
     except (OSError, DuetimeError):
         return
     advice = f"run: chmod 600 {clean(path)}"
     if mode & stat.S_IWOTH:
         yield Check("warn", "settings", f"{clean(path)} can be changed by everybody (mode {mode:o}); {advice}")
-    elif mode & (stat.S_IRGRP | stat.S_IROTH) and (names := secrets_in(settings)):
-        said = f"{clean(path)} holds secrets ({', '.join(names)}) and can be read by others (mode {mode:o})"
-        yield Check("warn", "settings", f"{said}; {advice}")
+    elif mode & (stat.S_IRGRP | stat.S_IROTH) and (names := secrets_in(content)):
+        exposed = f"{clean(path)} holds secrets ({', '.join(names)}) and can be read by others (mode {mode:o})"
+        yield Check("warn", "settings", f"{exposed}; {advice}")
 
 
 def secrets_in(settings: Settings) -> list[str]:
     """Return the names of settings that hold what others should not read."""
-    given = settings.notifications
-    plain = [
-        ("db", bool(_PASSWORD.search(settings.db))),
-        ("notifications.token", bool(given.token)),
-        ("notifications.qstash_token", bool(given.qstash_token)),
-        ("notifications.prefix", bool(given.prefix)),
-    ]
-    channels = [(f"channels.{name}", bool(each.url or each.headers)) for name, each in settings.channels.items()]
-    agents = [
-        (f"agents.{name}", bool(each.secret or _PASSWORD.search(each.url))) for name, each in settings.agents.items()
-    ]
-    return [clean(name) for name, there in (*plain, *channels, *agents) if there]
-
-
-# Tokens: whether the nodes that share a store accept each other's.
+    names = ["db"] if _PASSWORD.search(settings.db) else []
+    own = ("token", "qstash_token", "prefix")
+    names += [f"notifications.{name}" for name in own if getattr(settings.notifications, name)]
+    names += [f"channels.{name}" for name, each in settings.channels.items() if each.url or each.headers]
+    names += [f"agents.{name}" for name, each in settings.agents.items() if each.secret or _PASSWORD.search(each.url)]
+    return [clean(name) for name in names]
 
 
 def token_checks(settings: Settings) -> Iterator[Check]:

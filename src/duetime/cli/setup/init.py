@@ -16,10 +16,9 @@ import typer
 from duetime.cli.setup import init_choices
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.engine.result import Err
-from duetime.kinds.notifications.build import alerts_warning, place_of_alerts
+from duetime.kinds.notifications.build import alerts_warning, delivery_of, place_of_alerts
 from duetime.kinds.prompts.kind import REMINDERS
-from duetime.service.errors import Refused
+from duetime.service.errors import refuse
 from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
 from duetime.settings.sections import INBOX
 from duetime.settings.trust import ADVICE, TrustedFiles, read_found
@@ -30,8 +29,6 @@ from duetime.terminal.questions import agreed, somebody_there
 from duetime.terminal.typer_ext import PlainCommand, single
 
 HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
-_TRUST_FIRST = "so it is not changed; look at it, then run `duetime trust` first"
-_NO_AGENT = "none; prompts wait until a connected agent takes them"
 
 commands = single()
 
@@ -90,7 +87,7 @@ def init(
     elif changes:
         print("Nothing was changed.")
         return
-    _tell(path, changes, load_settings(environment=_only(path)) if path.exists() else settings, json_)
+    _print_summary(path, changes, load_settings(environment=_only(path)) if path.exists() else settings, json_)
 
 
 def _place(user: bool) -> Path:
@@ -102,7 +99,8 @@ def _place(user: bool) -> Path:
     found = read_found(Path(FILE))
     refusal = "" if found is None else TrustedFiles(data_folder()).refusal(found)
     if refusal:
-        raise Refused(Err("not_possible", f"{FILE} {refusal.replace(ADVICE, _TRUST_FIRST)}"))
+        advice = "so it is not changed; look at it, then run `duetime trust` first"
+        raise refuse("not_possible", f"{FILE} {refusal.replace(ADVICE, advice)}")
     return Path(FILE)
 
 
@@ -122,15 +120,15 @@ def _read(path: Path) -> str:
 
 def _may_replace(path: Path, before: str, changes: dict[init_choices.Key, Any], json_: bool) -> bool:
     """Ask before replacing values in the file; additions need no confirmation."""
-    replaced = [".".join(name) for name in changes if _stands(tomllib.loads(before), name)]
+    replaced = [".".join(name) for name in changes if _is_set(tomllib.loads(before), name)]
     if not replaced:
         return True
     if json_:
-        raise Refused(Err("not_possible", f"{path} says otherwise for {', '.join(replaced)}; --yes replaces it"))
+        raise refuse("not_possible", f"{path} says otherwise for {', '.join(replaced)}; --yes replaces it")
     return agreed(f"\n{clean(path)} says otherwise for {clean(', '.join(replaced))}. Replace it?")
 
 
-def _stands(document: Any, path: init_choices.Key) -> bool:
+def _is_set(document: Any, path: init_choices.Key) -> bool:
     for name in path:
         if not isinstance(document, dict) or name not in document:
             return False
@@ -155,8 +153,10 @@ def _write(path: Path, text: str) -> None:
         made.touch(mode=0o600)
         made.write_text(text, encoding="utf-8")
         load_settings(environment=_only(made))
-        if path == Path(FILE):
-            _trust(path, made)
+        if path == Path(FILE):  # trusted before it is moved: in a folder where that is impossible, nothing is written
+            found = read_found(made)
+            assert found is not None  # it was written a moment ago
+            TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
         made.replace(path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
@@ -164,55 +164,42 @@ def _write(path: Path, text: str) -> None:
         made.unlink(missing_ok=True)
 
 
-def _trust(path: Path, made: Path) -> None:
-    """Trust the file before it is moved into place: in a folder where that is impossible, nothing is written."""
-    found = read_found(made)
-    assert found is not None  # it was written a moment ago
-    TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
-
-
-# -- summary and next steps -------------------------------------------------------------------------------------------
-
-
-def _tell(path: Path, changes: dict[init_choices.Key, Any], settings: Settings, json_: bool) -> None:
-    subscribe = _addresses(settings)
-    following = [_keeps_running(), ("notify", "send", "It works", "--topic", _topic(settings, changes))]
-    stays = alerts_warning(settings)
-    warnings = [*_taken_out(changes), *_problems(settings), *([stays] if stays else [])]
+def _print_summary(path: Path, changes: dict[init_choices.Key, Any], settings: Settings, json_: bool) -> None:
+    topics = [topic for topic in (REMINDERS, settings.notifications.alerts) if topic not in (INBOX, *settings.channels)]
+    subscribe = {topic: _address(settings, topic) for topic in topics} if settings.notifications.server else {}
+    managed = sys.platform == "darwin" or shutil.which("systemctl") is not None
+    keeps_running = ("service", "install") if managed else ("serve",)
+    test_message = ("notify", "send", "It works", "--topic", _topic(settings, changes))
+    following = [program(*keeps_running), program(*test_message)]
+    warnings = _warnings(settings, changes)
     if json_:
         facts = {"file": str(path), "written": [".".join(name) for name in changes], "subscribe": subscribe}
-        output.print_json(facts | {"next": [program(*words) for words in following], "warnings": warnings})
+        output.print_json(facts | {"next": following, "warnings": warnings})
         return
     verb = f"Wrote {clean(path)}; only you can read it." if changes else f"{clean(path)} says all of this already."
     print(f"\n{verb}\n")
+    no_agent = "none; prompts wait until a connected agent takes them"
     output.facts([
         ("notifications", _where(settings)),
         *([("alerts", place_of_alerts(settings))] if settings.channels else []),
         ("time zone", settings.timezone or "the machine's"),
-        ("agent", _NO_AGENT if settings.agent == INBOX else settings.agent),
+        ("agent", no_agent if settings.agent == INBOX else settings.agent),
     ])  # fmt: skip
     if subscribe:
         width = max(map(len, subscribe.values()))
         print("\nOn your phone, install the app ntfy and subscribe to")
         for topic, address in subscribe.items():
-            print(f"  {clean(address):<{width}}   {'reminders' if topic == REMINDERS else _WHAT_NEEDS_YOU}")
+            purpose = "reminders" if topic == REMINDERS else "what needs you: something failed, or a limit is reached"
+            print(f"  {clean(address):<{width}}   {purpose}")
         print(f"and to {clean(_address(settings, 'TOPIC'))} for any other topic that you use.")
     print("\nNext:")
-    for words in following:
-        print(f"  {program(*words)}")
+    for command in following:
+        print(f"  {command}")
     output.warn(warnings)
-
-
-_WHAT_NEEDS_YOU = "what needs you: something failed, or a limit is reached"
 
 
 def _address(settings: Settings, topic: str) -> str:
     return f"{settings.notifications.server.rstrip('/')}/{settings.notifications.prefix}{topic}"
-
-
-def _addresses(settings: Settings) -> dict[str, str]:
-    topics = [topic for topic in (REMINDERS, settings.notifications.alerts) if topic not in (INBOX, *settings.channels)]
-    return {topic: _address(settings, topic) for topic in topics} if settings.notifications.server else {}
 
 
 def _topic(settings: Settings, changes: Mapping[init_choices.Key, Any]) -> str:
@@ -227,22 +214,15 @@ def _where(settings: Settings) -> str:
     return f"{', '.join(names)}; other topics: {rest}" if names else rest
 
 
-def _keeps_running() -> tuple[str, ...]:
-    managed = sys.platform == "darwin" or shutil.which("systemctl") is not None
-    return ("service", "install") if managed else ("serve",)
-
-
-def _taken_out(changes: Mapping[init_choices.Key, Any]) -> list[str]:
-    if ("notifications", "server") not in changes or changes.get(("notifications", "token")) != "":
-        return []
-    return ["the token of the server before was taken out, for this one must not see it; --token gives it its own"]
-
-
-def _problems(settings: Settings) -> list[str]:
-    from duetime.kinds.notifications.build import delivery_of
-
+def _warnings(settings: Settings, changes: Mapping[init_choices.Key, Any]) -> list[str]:
+    warnings = []
+    if ("notifications", "server") in changes and changes.get(("notifications", "token")) == "":
+        removed = "the token of the server before was taken out, for this one must not see it"
+        warnings.append(f"{removed}; --token gives it its own")
     delivery = delivery_of(replace(settings, threads=1), SystemClock())
     try:
-        return delivery.problems()
+        warnings += delivery.problems()
     finally:
         delivery.close()
+    remaining = alerts_warning(settings)
+    return [*warnings, remaining] if remaining else warnings

@@ -74,13 +74,6 @@ def is_public(server: str) -> bool:
     return urlsplit(server).hostname == urlsplit(PUBLIC).hostname
 
 
-def found_presets() -> list[str]:
-    return [name for name in PRESETS if shutil.which(name)]
-
-
-# -- flags ----------------------------------------------------------------------------------------------------------
-
-
 def from_flags(
     settings: Settings,
     *,
@@ -102,23 +95,18 @@ def from_flags(
     _refuse("--timezone", zone and _zone_problem(zone))
     _refuse("--agent", agent and _agent_problem(agent, settings))
     missing = local_zone(settings) if zone is None and not settings.timezone else zone
-    return Choices(server, prefix, token, None if channel is None else _pair(channel), missing, agent)
+    if channel is None:
+        return Choices(server, prefix, token, None, missing, agent)
+    name, _, url = (part.strip() for part in channel.partition("="))
+    if not url:
+        raise InvalidInput("--channel: write it as NAME=URL, such as phone=tgram://bottoken/ChatID")
+    _refuse("--channel", _name_problem(name))
+    return Choices(server, prefix, token, (name, url), missing, agent)
 
 
 def _refuse(option: str, problem: str | None) -> None:
     if problem:
         raise InvalidInput(f"{option}: {problem}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, url = text.partition("=")
-    if not equals or not url.strip():
-        raise InvalidInput("--channel: write it as NAME=URL, such as phone=tgram://bottoken/ChatID")
-    _refuse("--channel", _name_problem(name.strip()))
-    return name.strip(), url.strip()
-
-
-# -- questions ------------------------------------------------------------------------------------------------------
 
 
 def from_questions(settings: Settings) -> Choices:
@@ -164,15 +152,13 @@ def _with_prefix(settings: Settings, server: str) -> Choices:
 
 def _which_agent(settings: Settings) -> str | None:
     options = {INBOX: "none: prompts wait until a connected agent takes them"}
-    options |= {name: f"{PRESETS[name].title} ({name}), which is installed here" for name in found_presets()}
+    installed = [name for name in PRESETS if shutil.which(name)]
+    options |= {name: f"{PRESETS[name].title} ({name}), which is installed here" for name in installed}
     options |= {name: f"{name}, from your settings" for name in settings.agents}
     if len(options) == 1:
         return None
     default = settings.agent if settings.agent in options else INBOX
     return choose("Which agent should a due prompt wake?", options, default)
-
-
-# -- validation -------------------------------------------------------------------------------------------------------
 
 
 def _server_problem(server: str, prefix: str = "", token: str = "") -> str | None:

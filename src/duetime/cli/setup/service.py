@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli.setup.service_units import PrivateFile, Unit, launchd_agent, systemd_unit
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_password
 from duetime.security.private_files import VARIABLE, replace_private
-from duetime.service.errors import FAILED
+from duetime.service.errors import FAILED, refuse
 from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
 from duetime.terminal import output
@@ -31,15 +31,11 @@ commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a 
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+NO_MANAGER = "no_manager"
+"""Error code where nothing keeps a service running."""
 _HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
 KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 """Variables of this environment that a service needs besides the settings: for finding programs and its own data."""
-
-
-class NoManager(DuetimeError):
-    """There is nothing here that keeps a service running."""
-
-    code = "no_manager"
 
 
 @commands.command(cls=PlainCommand)
@@ -89,11 +85,9 @@ def status(json_: Json = False) -> None:
     unit = _unit(())
     installed = unit.path.exists()
     running = installed and shutil.which(unit.manager) is not None and _asked(unit.state)
-    if json_:
-        output.print_json({"installed": installed, "running": running, "file": str(unit.path)})
-    else:
-        word = "runs" if running else "is installed, but does not run" if installed else "is not installed"
-        print(f"The service {word} ({clean(unit.path)}).")
+    state = "runs" if running else "is installed, but does not run" if installed else "is not installed"
+    text = f"The service {state} ({clean(unit.path)})."
+    output.print_result(json_, {"installed": installed, "running": running, "file": str(unit.path)}, text)
     if not running:
         raise typer.Exit(FAILED)
 
@@ -103,10 +97,8 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
     """Stop the service and remove its file. Schedules and their store stay."""
     unit = _unit(())
     if not unit.path.exists():
-        if json_:
-            output.print_json({"file": str(unit.path), "removed": False})
-        else:
-            print(f"The service is not installed ({clean(unit.path)}).")
+        text = f"The service is not installed ({clean(unit.path)})."
+        output.print_result(json_, {"file": str(unit.path), "removed": False}, text)
         return
     if dry_run:
         _show("Would run", unit.unload, json_, {"file": str(unit.path), "removed": False})
@@ -123,10 +115,7 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
     unit.private.path.unlink(missing_ok=True)
     for command in unit.forget:
         _asked(command)
-    if json_:
-        output.print_json({"file": str(unit.path), "removed": True})
-    else:
-        print("The service is stopped and removed.")
+    output.print_result(json_, {"file": str(unit.path), "removed": True}, "The service is stopped and removed.")
 
 
 def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
@@ -144,7 +133,9 @@ def _given(option: str, value: object) -> list[str]:
 def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Unit:
     """Return the unit for this system. `given` are settings that must not appear in a command line."""
     kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
-    private = PrivateFile(config_folder() / "service.env", {**_settings_here(), **(given or {})})
+    # The settings of this environment, without the secret that signs tokens: the data folder has one.
+    here = {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
+    private = PrivateFile(config_folder() / "service.env", {**here, **(given or {})})
     try:
         if sys.platform == "darwin":
             return launchd_agent(command, Path.cwd(), kept, private)
@@ -152,19 +143,17 @@ def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Uni
             return systemd_unit(command, Path.cwd(), kept, private)
     except ValueError as error:
         raise InvalidInput(str(error)) from error
-    raise NoManager(f"services are made for Linux and macOS; have {program('serve')} started when this machine starts")
-
-
-def _settings_here() -> dict[str, str]:
-    """Return the settings of this environment, without the secret that signs tokens: the data folder has one."""
-    return {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
+    raise refuse(
+        NO_MANAGER, f"services are made for Linux and macOS; have {program('serve')} started when this machine starts"
+    )
 
 
 def _need(unit: Unit) -> None:
     if shutil.which(unit.manager) is None:
-        raise NoManager(
+        raise refuse(
+            NO_MANAGER,
             f"there is no {unit.manager} on this machine; have its own supervisor keep {program('serve', '--quiet')} "
-            "running, or see the file above with --dry-run"
+            "running, or see the file above with --dry-run",
         )
 
 
@@ -179,7 +168,7 @@ def _write(unit: Unit) -> None:
             unit.private.path.unlink(missing_ok=True)
         replace_private(unit.path, unit.text)
     except OSError as error:
-        raise NoManager(f"{unit.path} cannot be written ({error.strerror})") from error
+        raise refuse(NO_MANAGER, f"{unit.path} cannot be written ({error.strerror})") from error
 
 
 def _agreed(question: str, json_: bool) -> bool:
@@ -193,21 +182,17 @@ def _about(unit: Unit) -> dict[str, Any]:
     return about | ({"private": str(unit.private.path)} if unit.private.variables else {})
 
 
-def _show(words: str, commands: Sequence[Sequence[str]], json_: bool, facts: dict[str, Any]) -> None:
+def _show(heading: str, commands: Sequence[Sequence[str]], json_: bool, facts: dict[str, Any]) -> None:
     lines = [shlex.join(command) for command in commands]
-    if json_:
-        output.print_json(facts | {"commands": lines})
-    else:
-        print(f"{words}: {'; '.join(lines)}")
+    output.print_result(json_, facts | {"commands": lines}, f"{heading}: {'; '.join(lines)}")
 
 
 def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-        raise NoManager(
-            f"`{shlex.join(command)}` failed: {said}; mend that and repeat it, or run duetime serve yourself"
-        )
+        reason = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        advice = "mend that and repeat it, or run duetime serve yourself"
+        raise refuse(NO_MANAGER, f"`{shlex.join(command)}` failed: {reason}; {advice}")
 
 
 def _asked(command: Sequence[str]) -> bool:

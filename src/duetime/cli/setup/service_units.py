@@ -52,7 +52,6 @@ def _quoted(value: str) -> str:
 
 
 def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str, str], private: PrivateFile) -> Unit:
-    told = [f"EnvironmentFile={_systemd_path(private.path)}"] if private.variables else []
     lines = [
         "[Unit]",
         "Description=Duetime: what was scheduled fires on time",
@@ -61,7 +60,7 @@ def systemd_unit(command: Sequence[str], folder: Path, environment: Mapping[str,
         f"ExecStart={' '.join(_systemd_word(part) for part in command)}",
         f"WorkingDirectory={_systemd_path(folder)}",
         *(f"Environment={_systemd_word(f'{name}={value}', variables=False)}" for name, value in environment.items()),
-        *told,
+        *([f"EnvironmentFile={_systemd_path(private.path)}"] if private.variables else []),
         "Restart=always",
         "RestartSec=2",
         "TimeoutStopSec=30",

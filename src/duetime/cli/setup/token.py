@@ -14,13 +14,12 @@ from duetime.app import sign_in_link, tokens_at_hand
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.result import Err
 from duetime.engine.times import iso_local
 from duetime.http import url_for
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Record, Tokens, unverified
-from duetime.service.errors import REFUSED, Refused
+from duetime.service.errors import REFUSED, refuse
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
@@ -31,6 +30,9 @@ from duetime.terminal.typer_ext import PlainCommand, group
 
 PROGRAM = "program"
 """The purpose that is shown for a token that is for no browser and no calendar."""
+
+Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")]
+Port = Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")]
 
 commands = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
@@ -82,9 +84,8 @@ def issue(
         return
     print(made)
     if topics:
-        print(clean(f"their phone subscribes to {topics}, with a topic in place of TOPIC"), file=sys.stderr)
-    words = f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}"
-    print(clean(words), file=sys.stderr)
+        output.note(f"their phone subscribes to {topics}, with a topic in place of TOPIC")
+    output.note(f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}")
 
 
 @commands.command(cls=PlainCommand)
@@ -105,27 +106,20 @@ def header(
 
 
 @commands.command(cls=PlainCommand)
-def link(
-    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
-    json_: Json = False,
-) -> None:
+def link(host: Host = None, port: Port = None, json_: Json = False) -> None:
     """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
     settings = settings_for({"host": host, "port": port})
     with tokens_at_hand(settings) as tokens:
         made = sign_in_link(url_for(settings.host, settings.port), tokens)
-    if json_:
-        output.print_json({"link": made})
-    else:
-        print(made)
+    output.print_result(json_, {"link": made}, made)
 
 
 @commands.command(cls=PlainCommand)
 def calendar(
     owner: Annotated[str, typer.Option(metavar="NAME", help="Whose schedules the feed shows.")] = LOCAL,
     expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 365d.")] = "365d",
-    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")] = None,
+    host: Host = None,
+    port: Port = None,
     json_: Json = False,
 ) -> None:
     """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
@@ -139,7 +133,7 @@ def calendar(
         output.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
         return
     print(address)
-    print(clean(f"read-only; `duetime token revoke {grant.id}` ends it"), file=sys.stderr)
+    output.note(f"read-only; `duetime token revoke {grant.id}` ends it")
 
 
 @commands.command(cls=PlainCommand)
@@ -180,7 +174,11 @@ def list_(json_: Json = False) -> None:
     """The tokens that were issued here, oldest first; also those that browsers and calendar feeds hold."""
     now = SystemClock().now() // SECOND
     with _tokens() as (tokens, zone):
-        views = [_record_view(record, zone, now) for record in tokens.issued()]
+        views = []
+        for record in tokens.issued():
+            status = "revoked" if record.revoked else "expired" if record.expires <= now else "valid"
+            about = {"id": record.id, "for": record.purpose or PROGRAM, "status": status}
+            views.append(about | _grant_view(record, zone))
     if json_:
         output.print_json({"tokens": views, "count": len(views)})
     elif not views:
@@ -206,16 +204,14 @@ def revoke(
     with _tokens() as (tokens, _):
         known = anywhere or any(record.id == id for record in tokens.records())
         if not known and not tokens.is_revoked(id):
-            words = f"no token with the id {id!r} was issued here; `token list` shows them, --anywhere takes any"
-            raise Refused(Err("not_found", words))
+            message = f"no token with the id {id!r} was issued here; `token list` shows them, --anywhere takes any"
+            raise refuse("not_found", message)
         fresh = tokens.revoke(id)
-    if json_:
-        output.print_json({"id": id, "revoked": True, "before": not fresh})
-    else:
-        print(f"Token {clean(id)} is revoked." if fresh else f"Token {clean(id)} was revoked before.")
+    text = f"Token {clean(id)} is revoked." if fresh else f"Token {clean(id)} was revoked before."
+    output.print_result(json_, {"id": id, "revoked": True, "before": not fresh}, text)
 
 
-def _grant_view(grant: Grant, zone: str) -> dict[str, Any]:
+def _grant_view(grant: Grant | Record, zone: str) -> dict[str, Any]:
     return {
         "id": grant.id,
         "subject": grant.subject,
@@ -224,19 +220,4 @@ def _grant_view(grant: Grant, zone: str) -> dict[str, Any]:
         "scope": " ".join(grant.scopes),
         "issued": _instant(grant.issued, zone),
         "expires": _instant(grant.expires, zone),
-    }
-
-
-def _record_view(record: Record, zone: str, now: int) -> dict[str, Any]:
-    status = "revoked" if record.revoked else "expired" if record.expires <= now else "valid"
-    return {
-        "id": record.id,
-        "for": record.purpose or PROGRAM,
-        "status": status,
-        "subject": record.subject,
-        "owner": record.owner,
-        "timezone": record.zone,
-        "scope": " ".join(record.scopes),
-        "issued": _instant(record.issued, zone),
-        "expires": _instant(record.expires, zone),
     }

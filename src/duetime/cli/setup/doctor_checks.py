@@ -1,0 +1,272 @@
+"""Checks that need no store: the machine, the packages, the file system, the task modules."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from duetime.app import App, build
+from duetime.engine.clock import MINUTE, SECOND, Clock, Instant, SystemClock
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Schedule
+from duetime.engine.redaction import without_password
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import EVERY_ONE, Health, Page, ScheduleQuery
+from duetime.engine.times import format_local
+from duetime.kinds.jobs import shell_task
+from duetime.kinds.jobs.builtin import TASKS, fetch_task
+from duetime.kinds.jobs.loading import load, load_entry_points
+from duetime.kinds.jobs.registry import Registry, default_registry
+from duetime.kinds.notifications.build import notes_for_others
+from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.prompts.checks import unknown_agents
+from duetime.service.errors import unwrap
+from duetime.service.kind_spec import known_specs
+from duetime.service.presenters import is_alive
+from duetime.service.services import OPERATOR
+from duetime.settings import Settings, local_zone
+from duetime.terminal.application import Check
+from duetime.terminal.context import program, store_file
+from duetime.terminal.output import clean, plural, relative, span
+
+PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")
+SAFE_SQLITE = (3, 51, 3)
+"""First version of SQLite without the rare loss of commits when a WAL file is reset under several connections."""
+NETWORK = frozenset({
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "fuse.s3fs", "afs", "ceph", "glusterfs", "vboxsf",
+})  # fmt: skip
+OPERATOR_TASKS = frozenset({"backup_database", "prune_history"})
+"""Tasks that every worker registers itself once it has a store."""
+LITTLE_SPACE = 100 * 1024 * 1024
+
+
+def machine_checks(settings: Settings) -> Iterator[Check]:
+    yield Check("ok", "python", f"{sys.version.split()[0]} at {sys.executable}")
+    yield _packages()
+    yield _sqlite()
+    yield _zone(settings)
+
+
+def _packages() -> Check:
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return Check("fail", "packages", f"missing: {', '.join(missing)}; install Duetime again, with its dependencies")
+    try:
+        found.append(f"psycopg {version('psycopg')}")
+    except PackageNotFoundError:
+        found.append("no psycopg (PostgreSQL needs duetime[postgres])")
+    return Check("ok", "packages", ", ".join(found))
+
+
+def _sqlite() -> Check:
+    import apsw
+
+    found = apsw.sqlite_lib_version()
+    if tuple(map(int, found.split("."))) < SAFE_SQLITE:
+        return Check("warn", "sqlite", f"{found} may lose commits in rare cases; install a newer apsw")
+    return Check("ok", "sqlite", f"{found}, Duetime's own")
+
+
+def _zone(settings: Settings) -> Check:
+    try:
+        zone = local_zone(settings)
+    except DuetimeError as error:
+        return Check("fail", "zone", error.message)
+    now = SystemClock().now()
+    if zone in ("UTC", "Etc/UTC") and not settings.timezone:
+        advice = 'if you live elsewhere, set timezone = "Europe/Berlin" or the like'
+        return Check("ok", "zone", f"{zone}, the machine's: times without a zone are read in UTC; {advice}")
+    whose = "as set" if settings.timezone else "the machine's"
+    return Check("ok", "zone", f"{zone}, {whose}; it is now {format_local(now, zone)}")
+
+
+def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
+    """Return the tasks that can be loaded, and a check for each module."""
+    checks = []
+    for module in settings.tasks:
+        try:
+            load([module], settings.origin.modules)
+            checks.append(Check("ok", "tasks", f"{module} is imported"))
+        except DuetimeError as error:
+            checks.append(Check("fail", "tasks", error.message))
+    try:
+        announced = load_entry_points()
+    except DuetimeError as error:
+        announced = []
+        checks.append(Check("fail", "tasks", error.message))
+    registry = Registry((*TASKS, fetch_task(settings)), base=default_registry)
+    if announced:
+        checks.append(Check("ok", "tasks", f"announced by packages: {', '.join(announced)}"))
+    names = ", ".join(sorted({task.name for task in registry} | OPERATOR_TASKS))
+    more = "" if settings.tasks or announced else "; name your own with --tasks, or in duetime.toml"
+    return registry, [*checks, Check("ok", "tasks", f"known: {names}{more}")]
+
+
+def store_file_checks(url: str) -> Iterator[Check]:
+    """Check for SQLite whether the file exists, and whether its disk is reliable (no network) and has free space."""
+    path = store_file(url)
+    if path is None:
+        return
+    place = next((folder for folder in (path.resolve(), *path.resolve().parents) if folder.exists()), Path("/"))
+    if not path.exists():
+        advice = f"the first job or worker makes it: {program('job', 'add', '--help')}"
+        yield Check("warn", "store", f"there is no {clean(path)} yet; {advice}")
+    kind = file_system(place)
+    if kind in NETWORK:
+        problem = f"{clean(place)} is on {kind}, where SQLite's locks do not hold"
+        yield Check("fail", "disk", f"{problem}; use a local disk, or PostgreSQL")
+    free = shutil.disk_usage(place).free
+    if free < LITTLE_SPACE:
+        yield Check("warn", "disk", f"only {free // 2**20} MB are left at {clean(place)}; make room")
+    elif kind not in NETWORK:
+        yield Check("ok", "disk", f"{kind or 'local'}, {free / 2**30:.1f} GB free")
+
+
+def file_system(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str | None:
+    """Return the type of the file system, or None if the machine does not tell."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    best: tuple[int, str | None] = (0, None)
+    for line in lines:
+        _, target, kind, *_ = line.split(" ")
+        target = target.encode("latin-1", "replace").decode("unicode_escape")  # a space is written \040
+        if place == Path(target) or Path(target) in place.parents:
+            best = max(best, (len(target), kind), key=lambda found: found[0])
+    return best[1]
+
+
+# Checks of a reachable store: its schema, its clock, its workers, and schedules with problems.
+
+SKEW = 1 * SECOND
+LOOKED_AT = 1000
+"""Jobs whose tasks are looked up: enough to notice missing tasks, and still fast."""
+
+
+def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
+    app = build(settings, clock=clock, tasks=False)
+    try:
+        health = app.store.health(clock.now())
+        yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
+        yield Check("ok", "schema", f"version {health.schema}, {plural(health.schedules, 'schedule')}")
+        yield from _clock(app, clock)
+        alive = yield from _workers(app, clock.now())
+        yield from _overdue(health, alive, clock.now())
+        yield from _elsewhere(app)
+        yield from _troubled(app.scheduler)
+        yield from _unknown_tasks(app.scheduler, registry)
+        yield from unknown_agents(app.scheduler, settings)
+        delivery = app.services.kind(NotificationKind).delivery
+        for note in notes_for_others(app.scheduler, settings, delivery, addresses=True):
+            yield Check("warn", "delivery", clean(note))
+    finally:
+        app.close()
+
+
+def _clock(app: App, clock: Clock) -> Iterator[Check]:
+    before = clock.now()
+    there = app.store.now()
+    if there is None:
+        return  # a store in a file has no clock of its own
+    apart = there - (before + clock.now()) // 2
+    if abs(apart) > SKEW:
+        side = "ahead of" if apart > 0 else "behind"
+        message = f"the database's clock is {span(abs(apart))} {side} this machine's; set both by NTP"
+        yield Check("warn", "clock", message)
+    else:
+        yield Check("ok", "clock", f"this machine and the database agree within {span(abs(apart))}")
+
+
+def _workers(app: App, now: Instant) -> Generator[Check, None, int]:
+    rows = app.scheduler.workers()
+    alive = [row for row in rows if is_alive(row, now)]
+    for row in rows:
+        seen = relative(row.seen, now)
+        if row in alive:
+            yield Check("ok", "worker", f"{clean(row.name)}, last beat {seen}")
+        else:
+            yield Check("warn", "worker", f"{clean(row.name)} is silent, last beat {seen}; its runs wait for a worker")
+    if not alive:
+        db = app.settings.db
+        how = program("worker", *(("--db", without_password(db)) if db else ()))
+        yield Check("warn", "worker", f"none is running, so nothing fires; start one: {how}")
+    return len(alive)
+
+
+def _overdue(health: Health, alive: int, now: Instant) -> Iterator[Check]:
+    oldest = health.oldest_due
+    if not health.overdue or oldest is None:
+        yield Check("ok", "due", f"nothing is overdue; {plural(health.running, 'run')} in hand")
+    elif alive and now - oldest < MINUTE:
+        yield Check("ok", "due", f"{health.overdue:,} due now, the oldest since {span(now - oldest)}")
+    else:
+        cause = "the workers do not keep up: start more, or give them --threads" if alive else "start a worker"
+        yield Check("warn", "due", f"{health.overdue:,} overdue, the oldest by {span(now - oldest)}; {cause}")
+
+
+def _elsewhere(app: App) -> Iterator[Check]:
+    if app.remote is None:
+        return
+    found = app.remote.check()
+    if isinstance(found, Err):
+        yield Check("fail", "qstash", clean(found.message))
+    else:
+        yield Check("ok", "qstash", f"it keeps the notifications, and answers; {plural(found.value, 'schedule')} there")
+    here = unwrap(app.scheduler.search(OPERATOR, ScheduleQuery(kind="notification", status="living", limit=1))).total
+    if here:
+        message = f"kept and fired here, from before: {plural(here, 'notification')}, which the tools do not show"
+        yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')
+
+
+def _troubled(scheduler: Scheduler) -> Iterator[Check]:
+    broken, failed = _some(scheduler, "broken"), _some(scheduler, "failed")
+    if broken.items:
+        advice = f"mend the trigger with {_command(broken, 'edit ID')}, or delete it"
+        yield Check("fail", "broken", f"{_named(broken)}; {advice}")
+    else:
+        yield Check("ok", "broken", "no schedule is broken")
+    if failed.items:
+        yield Check("warn", "failed", f"{_named(failed)}; {_command(failed, 'history ID')} shows why")
+    else:
+        yield Check("ok", "failed", "no schedule failed last time")
+
+
+def _some(scheduler: Scheduler, status: str) -> Page[Schedule]:
+    query = ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE)
+    return unwrap(scheduler.search(OPERATOR, query))
+
+
+def _named(page: Page[Schedule]) -> str:
+    named = ", ".join(f"{clean(item.definition.name)} ({item.definition.public_id})" for item in page.items)
+    return f"{page.total:,}: {named}{'' if page.total <= len(page.items) else ' and others'}"
+
+
+def _command(page: Page[Schedule], verb: str) -> str:
+    """Return the commands for the kinds on the page; requests have none, and are shown in the dashboard."""
+    kinds = {item.definition.kind for item in page.items}
+    named = [f"`{spec.command} {verb}`" for spec in known_specs().values() if spec.command and spec.name in kinds]
+    return " or ".join(named or ["the dashboard"])
+
+
+def _unknown_tasks(scheduler: Scheduler, registry: Registry) -> Iterator[Check]:
+    unknown: Counter[str] = Counter()
+    for status in ("pending", "running", "paused"):
+        page = unwrap(scheduler.search(OPERATOR, ScheduleQuery(kind="job", status=status, limit=LOOKED_AT)))
+        tasks = [item.definition.subject for item in page.items]
+        unknown.update(task for task in tasks if registry.get(task) is None and task not in OPERATOR_TASKS)
+    if unknown:
+        named = ", ".join(f"{clean(name)} ({number})" for name, number in sorted(unknown.items())[:5])
+        advice = "the worker needs their modules: --tasks MODULE, or tasks in duetime.toml"
+        advice += f"; {shell_task.NAME} is in {shell_task.MODULE}" if shell_task.NAME in unknown else ""
+        yield Check("warn", "tasks", f"jobs call tasks that are not known here: {named}; {advice}")
