@@ -217,7 +217,10 @@ def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: 
     alone = sum(row.run.deaths > 0 for row in blamed) <= 1
     for row in held:
         if policy_for_ending(row.definition.policy).at_most_once:
-            _lose(writes, row, now, reader)  # it may have begun since, and must never run twice
+            # It may have begun since, and must never run twice.
+            run = _died_with(row, "its worker died; it runs at most once, so it was not started again")
+            lost = run._replace(status=RunStatus.LOST, finished=now)
+            end_run(writes, row, policy_for_ending(row.definition.policy), lost, now, reader)
         elif excuses.hold_for(row.run):
             writes.spared[row.run.id] = excuses.used(row.run)
             _spare(writes, row, now, reader)
@@ -242,12 +245,6 @@ def _blame(writes: Writes, held: HeldRun, now: Instant, reader: Reader, alone: b
         return
     writes.attempts.append(Attempt(run.id, run.attempt, run.started, now, RunStatus.LOST, error))
     go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
-
-
-def _lose(writes: Writes, held: HeldRun, now: Instant, reader: Reader) -> None:
-    run = _died_with(held, "its worker died; it runs at most once, so it was not started again")
-    policy = policy_for_ending(held.definition.policy)
-    end_run(writes, held, policy, run._replace(status=RunStatus.LOST, finished=now), now, reader)
 
 
 def _died_with(held: HeldRun, error: str) -> Run:

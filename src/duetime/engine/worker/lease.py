@@ -65,7 +65,12 @@ class FailureDetector:
         others = [row for row in workers if row.id != me]
         self._seen = {row.id: self._look(row, now) for row in others}
         self._first = 0.0
-        self._prove_writable(others, now)
+        # Probe the store if a worker has missed a beat, but rarely enough to cost nothing. A probe that has to wait for
+        # long is a gap between two reads like any other.
+        silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
+        if silent and now - self._probed >= min(silent) / 4:
+            self._probe()
+            self._probed = now
         return [row for row in others if self._seen[row.id].unchanged * SECOND >= row.lease]
 
     def _look(self, row: WorkerRow, now: float) -> _Seen:
@@ -75,17 +80,8 @@ class FailureDetector:
         longest_gap = min(self._longest_gap, max(4 * self._interval, row.lease / SECOND / 4))
         if seen.beat != row.beat or now - seen.last_read > longest_gap:
             return _Seen(row.beat, 0.0, now)
-        return _Seen(
-            row.beat, seen.unchanged + min(now - seen.last_read, max(self._interval, row.lease / SECOND / 4)), now
-        )
-
-    def _prove_writable(self, others: Sequence[WorkerRow], now: float) -> None:
-        """Probe the store if a worker has missed a beat, but rarely enough to cost nothing. A probe that has to wait
-        for long is a gap between two reads like any other."""
-        silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
-        if silent and now - self._probed >= min(silent) / 4:
-            self._probe()
-            self._probed = now
+        watched = min(now - seen.last_read, max(self._interval, row.lease / SECOND / 4))
+        return _Seen(row.beat, seen.unchanged + watched, now)
 
     def forget(self) -> None:
         """Restart observation after a failed read: the store was unavailable to the others as well."""

@@ -217,7 +217,15 @@ class Engine:
         self._forget_store()
         self.timer.stop()
         self.pool.stop(wait=0.5)
-        return self._leave()
+        left = len(self.worker.claimed)
+        try:
+            if self.worker.id is not None:
+                self._store.retire(self.worker.id)
+        except (DuetimeError, *TRANSIENT) as error:
+            log.warning("the worker could not sign off: %s", error)
+        if left:
+            log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
+        return left
 
     def _drain(self, deadline: float) -> None:
         left = 1.0
@@ -236,14 +244,3 @@ class Engine:
             except Exception as error:
                 log.critical("nothing can be recorded while the worker stops: %s", error)
                 return
-
-    def _leave(self) -> int:
-        left = len(self.worker.claimed)
-        try:
-            if self.worker.id is not None:
-                self._store.retire(self.worker.id)
-        except (DuetimeError, *TRANSIENT) as error:
-            log.warning("the worker could not sign off: %s", error)
-        if left:
-            log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
-        return left
