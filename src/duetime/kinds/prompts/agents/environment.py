@@ -1,4 +1,5 @@
-"""The environment variables that a program may see, and the redaction of their secrets in its output."""
+"""What an agent is given: the environment variables that a program may see, with the redaction of their secrets in its
+output, and the connection to Duetime's tools over MCP."""
 
 from __future__ import annotations
 
@@ -30,17 +31,15 @@ def visible(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, s
     return {**shown, "TERM": "dumb", "NO_COLOR": "1"}
 
 
-def _is_secret(name: str, value: str) -> bool:
-    return _IS_SECRET.search(name) is not None or without_password(value) != value
-
-
 class Secrets:
     """Redacts the secret values that an agent was given from whatever it said."""
 
     def __init__(self, token: str, *environments: Mapping[str, str]) -> None:
         found = {token}
         for environment in environments:
-            found |= {value for name, value in environment.items() if _is_secret(name, value)}
+            for name, value in environment.items():
+                if _IS_SECRET.search(name) or without_password(value) != value:
+                    found.add(value)
         # The longest first: one may be the beginning of another.
         self._values = sorted((value for value in found if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
@@ -65,8 +64,6 @@ class Secrets:
             return [self.cleaned(inner, depth + 1) for inner in value]
         return value
 
-
-# Connects agents to Duetime's tools over MCP: the toolset of built-in agents and the configuration for programs.
 
 CONNECT = 30.0
 """Seconds to connect: over stdio a whole interpreter has to start, maybe beside many others."""

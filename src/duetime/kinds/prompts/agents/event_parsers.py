@@ -65,7 +65,7 @@ def _codex_item(transcript: Transcript, item: object, *, over: bool) -> None:
     if kind not in ("mcp_tool_call", "command_execution"):
         return
     name = lookup(item, "tool") if kind == "mcp_tool_call" else "shell"
-    if not transcript.knows_call(id_):
+    if transcript.name_of_call(id_) is None:
         transcript.begin_call(id_, name, lookup(item, "arguments") or lookup(item, "command"))
     if not over:
         return

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
@@ -28,6 +27,8 @@ def model_named(name: str) -> Model:
     """Return a model. Raises InvalidInput, which says exactly what to set. The slow packages are imported late."""
     if not name:
         raise InvalidInput(NO_MODEL, field="model")
+    if ":" not in name:  # it may be the name of a test model, which calls every tool it sees
+        raise InvalidInput(_missing(name, ""), field="model")
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # keeps an advertisement out of the log
     try:
         from pydantic_ai.exceptions import UserError
@@ -35,18 +36,11 @@ def model_named(name: str) -> Model:
     except ImportError as error:
         raise InvalidInput(NO_EXTRA, field="model") from error
     try:
-        return infer_model(_with_maker(name))
+        return infer_model(name)
     except UserError as error:
         raise InvalidInput(_missing(name, error.message), field="model") from error
     except ImportError as error:
         raise InvalidInput(field="model", problem=f"{name} cannot be used here: {error}") from error
-
-
-def _with_maker(name: str) -> str:
-    """Refuse a name without a maker: it may be that of a test model, which calls every tool it sees."""
-    if ":" not in name:
-        raise InvalidInput(_missing(name, ""), field="model")
-    return name
 
 
 def _missing(name: str, reason: str) -> str:
@@ -65,13 +59,9 @@ def key_of(name: str) -> str:
     return known.get(maker.partition("-")[0], "its API key")
 
 
-# Failures of a model, as messages that say what to do and hold no secret.
-
-_SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-_SHORTEST_SECRET = 8
-
-
 class Failure(NamedTuple):
+    """A failure of a model; the message says what to do and holds no secret."""
+
     message: str
     permanent: bool = False
     after: float = 0.0
@@ -102,7 +92,9 @@ _KNOWN = (
 def failure_of(error: BaseException, model: str) -> Failure:
     from pydantic_ai import exceptions
 
-    cause = _root(error)
+    cause = error
+    while isinstance(cause, BaseExceptionGroup):  # concurrent tasks fail as a group, and the first says why
+        cause = cause.exceptions[0]
     said = masked(_provider_message(cause))
     if isinstance(cause, LimitExceeded):
         return Failure(said, permanent=True)
@@ -115,33 +107,18 @@ def failure_of(error: BaseException, model: str) -> Failure:
 
 def masked(text: str, *secrets: str) -> str:
     """Redact secrets: an error may quote the failed request, and with it the key that the request carried."""
-    for secret in (*secrets, *_secrets_of_the_environment()):
+    names = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+    ours = (value for name, value in os.environ.items() if name.upper().endswith(names) and len(value) >= 8)
+    for secret in (*secrets, *ours):
         text = text.replace(secret, "***") if secret else text
     return clean_text(without_secrets(text))
 
 
-def _secrets_of_the_environment() -> Iterator[str]:
-    for name, value in os.environ.items():
-        if name.upper().endswith(_SECRET_NAMES) and len(value) >= _SHORTEST_SECRET:
-            yield value
-
-
-def _root(error: BaseException) -> BaseException:
-    """Return the first error of a group: concurrent tasks fail as a group, and the first says why."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def _provider_message(error: BaseException) -> str:
     """Return the provider's own message if there is one, without the JSON around it."""
-    status = getattr(error, "status_code", None)
-    words = _message_in(getattr(error, "body", None)) or str(error)
-    return f"{status}: {words}" if status is not None else words
-
-
-def _message_in(body: Any) -> str:
+    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
     while isinstance(body, dict):
         inner = body.get("error", body.get("message", ""))
         body = inner if inner != body else ""
-    return body if isinstance(body, str) else ""
+    words = body if isinstance(body, str) and body else str(error)
+    return f"{status}: {words}" if status is not None else words

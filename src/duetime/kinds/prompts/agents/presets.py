@@ -115,7 +115,11 @@ def _codex(given: PresetInput) -> Invocation:
         server = {"command": program, "args": arguments, "env_vars": sorted(access.env)}
         env = dict(access.env)
     server |= {"default_tools_approval_mode": "approve", "required": True}
-    settings = [f"--config=mcp_servers.{SERVER}.{name}={_toml(value)}" for name, value in server.items()]
+    # Strings, lists and booleans are written in TOML as in JSON.
+    settings = [
+        f"--config=mcp_servers.{SERVER}.{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in server.items()
+    ]
     settings += [f"--config=features.{name}=false" for name in _CODEX_OFF]
     settings += ['--config=web_search="disabled"', "--config=tools.experimental_request_user_input.enabled=false"]
     flags = (
@@ -213,11 +217,6 @@ def _goose(given: PresetInput) -> Invocation:
         *((f"--model={given.model}",) if given.model else ()),
     )
     return Invocation(flags, "", {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false"})
-
-
-def _toml(value: object) -> str:
-    """Return TOML: strings, lists and booleans are written as in JSON."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 _ANTHROPIC = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")

@@ -52,7 +52,6 @@ class Transcript:
         return Spent(self.input_tokens, self.output_tokens, self.dollars)
 
     def append_text(self, text: str) -> None:
-        """Add text to the answer."""
         self.text = (self.text + text)[:MOST_KEPT]
 
     def begin_call(self, id: object, name: object, arguments: object) -> None:
@@ -71,9 +70,6 @@ class Transcript:
                     call["failed"] = True
                 return
 
-    def knows_call(self, id: object) -> bool:
-        return self.name_of_call(id) is not None
-
     def name_of_call(self, id: object) -> str | None:
         return next((call["name"] for call in reversed(self.calls) if call["id"] == str(id)), None)
 
@@ -83,7 +79,6 @@ class Transcript:
             self.denied.append(name)
 
     def add_usage(self, input_tokens: object = 0, output_tokens: object = 0, dollars: object = 0) -> None:
-        """Add to the usage."""
         self.input_tokens += int(number(input_tokens))
         self.output_tokens += int(number(output_tokens))
         self.dollars += number(dollars)
@@ -277,7 +272,8 @@ def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> Rep
 
 
 def _failure(program: str, transcript: Transcript, ended: ExitStatus, stderr: str) -> str | None:
-    details = f": {_end_of(stderr)}" if stderr else ""
+    shown = stderr if len(stderr) <= _STDERR_SHOWN else "..." + stderr[3 - _STDERR_SHOWN :]
+    details = f": {shown}" if stderr else ""
     if ended.errno is not None:
         return f"{program} cannot be started: {os.strerror(ended.errno).lower()}"
     if ended.signal is not None:
@@ -301,7 +297,3 @@ def answer_problem(who: str, transcript: Transcript) -> str | None:
     if transcript.denied:
         return f"it was not allowed to use {', '.join(transcript.denied)}; allow it, or word the prompt otherwise"
     return None
-
-
-def _end_of(text: str) -> str:
-    return text if len(text) <= _STDERR_SHOWN else "..." + text[3 - _STDERR_SHOWN :]

@@ -19,8 +19,6 @@ from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, 
 from duetime.net.messages import retry_after, status_name
 
 SIGNATURE = "Duetime-Signature"
-_TOOLS, _FINISH = "/mcp", "/api/v1/runs/{}/finish"
-"""Paths of a server's tools, and of the endpoint that takes the answer of a run."""
 AT_ONCE = 60.0
 """Seconds for the response to the request itself: an agent that takes longer responds with 202 and answers later."""
 _TRY_AGAIN = frozenset({408, 425, 429})
@@ -74,13 +72,21 @@ class WebhookAgent:
     def wake(self, request: AgentRequest) -> Reply | Outcome:
         secrets = Secrets(request.access.token, {"secret": self._secret})
         body = json.dumps(self._message(request)).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": str(request.run),  # the same on every attempt, so that a receiver can tell
+            SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
+        }
         try:
-            answered = self._send("POST", self._url, self._headers(request, body), body, min(request.patience, AT_ONCE))
+            answered = self._send("POST", self._url, headers, body, min(request.patience, AT_ONCE))
         except WebhookUnreachable as failed:
             reason = secrets.in_short(failed.reason)
             return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
+        if answered.status == HTTPStatus.ACCEPTED and request.access.url is None:
+            words = "wants to answer later, but there is no server that it could call; start `duetime serve`"
+            return Reply(error=f"the webhook of agents.{self._name} {words}")
         if answered.status == HTTPStatus.ACCEPTED:
-            return self._later(request)
+            return Reply(waiting_until=self._deadline(request))
         if 200 <= answered.status < 300:
             return self._answer(answered, secrets)
         return self._refused(answered, secrets)
@@ -90,6 +96,11 @@ class WebhookAgent:
 
     def _message(self, request: AgentRequest) -> dict[str, Any]:
         access = request.access
+        # How to answer later with the run's token: by the tool, or by sending what could have been answered at once to
+        # the API of the same server.
+        callback: dict[str, Any] = {"tool": "finish_prompt", "run_id": request.run}
+        if access.url is not None and access.url.endswith("/mcp"):
+            callback["url"] = f"{access.url.removesuffix('/mcp')}/api/v1/runs/{request.run}/finish"
         return {
             "run": request.run,
             "task": request.task,
@@ -100,25 +111,11 @@ class WebhookAgent:
             "due": _iso(request.due),
             "expires": _iso(self._deadline(request)),
             "access": None if access.url is None else {"url": access.url, "token": access.token},
-            "callback": _callback(request),
-        }
-
-    def _headers(self, request: AgentRequest, body: bytes) -> dict[str, str]:
-        """Return the headers. The idempotency key is the same on every attempt, so that a receiver can tell."""
-        return {
-            "Content-Type": "application/json",
-            "Idempotency-Key": str(request.run),
-            SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
+            "callback": callback,
         }
 
     def _deadline(self, request: AgentRequest) -> Instant:
         return Instant(self._clock.now() + int(request.patience * SECOND))
-
-    def _later(self, request: AgentRequest) -> Reply:
-        if request.access.url is None:
-            words = "wants to answer later, but there is no server that it could call; start `duetime serve`"
-            return Reply(error=f"the webhook of agents.{self._name} {words}")
-        return Reply(waiting_until=self._deadline(request))
 
     def _answer(self, answered: WebhookResponse, secrets: Secrets) -> Reply:
         media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -142,15 +139,6 @@ class WebhookAgent:
         if 300 <= status < 400:
             said += "; redirects are not followed, so set the address that it leads to"
         return Reply(error=secrets.in_short(said + because), permanent=True)
-
-
-def _callback(request: AgentRequest) -> dict[str, Any]:
-    """Return how to answer later with the run's token: by the tool, or by sending what could have been answered at once
-    to the API of the same server."""
-    url, by_tool = request.access.url or "", {"tool": "finish_prompt", "run_id": request.run}
-    if not url.endswith(_TOOLS):
-        return by_tool
-    return {**by_tool, "url": url.removesuffix(_TOOLS) + _FINISH.format(request.run)}
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
