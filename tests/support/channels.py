@@ -13,8 +13,9 @@ import pytest
 from duetime.engine.clock import SystemClock
 from duetime.engine.outcome import Completed, Outcome
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.router import ChannelRouter, ChannelSpec
+from duetime.kinds.notifications.channels.router import ChannelRouter
 from duetime.kinds.notifications.delivery import OutgoingMessage
+from duetime.settings.sections import ChannelSettings
 
 FULL: dict[str, Any] = {
     "message": 'Größe: "5 < 6" & \\ {id}\nWater the plants 🌱',
@@ -45,7 +46,7 @@ def outgoing(
 
 @contextmanager
 def delivery(
-    server: NtfyServer | None = None, channels: Mapping[str, ChannelSpec] | None = None, threads: int = 16
+    server: NtfyServer | None = None, channels: Mapping[str, ChannelSettings] | None = None, threads: int = 16
 ) -> Iterator[ChannelRouter]:
     made = ChannelRouter(SystemClock(), threads, server, channels or {})
     try:

@@ -17,7 +17,6 @@ from duetime.engine.clock import SECOND
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.kinds.notifications.channels.apprise import text_of, type_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.router import ChannelSpec
 from duetime.settings import AgentSettings, ChannelSettings, NotificationSettings
 from tests.support.channels import FULL, delivery, everything_logged, outgoing, told
 from tests.support.receiver import Behaviour, Fault, Receiver
@@ -34,7 +33,7 @@ def receiver() -> Iterator[Receiver]:
         yield made
 
 
-def sent(spec: ChannelSpec, **given: Any) -> Outcome:
+def sent(spec: ChannelSettings, **given: Any) -> Outcome:
     with delivery(channels={"hook": spec}) as made:
         assert made.problems() == []
         return made.deliver(outgoing(topic="hook", **given))
@@ -44,7 +43,7 @@ def sent(spec: ChannelSpec, **given: Any) -> Outcome:
 
 
 def test_without_a_template_all_fields_go_as_json(receiver: Receiver) -> None:
-    outcome = sent(ChannelSpec(f"{receiver.url}/hook?key=1", headers={"X-Token": "hush"}), fields=FULL)
+    outcome = sent(ChannelSettings(f"{receiver.url}/hook?key=1", headers={"X-Token": "hush"}), fields=FULL)
     assert told(outcome) == {"channel": "hook", "status": 200}
     [request] = receiver.requests
     assert (request.method, request.target) == ("POST", "/hook?key=1")
@@ -56,7 +55,7 @@ def test_without_a_template_all_fields_go_as_json(receiver: Receiver) -> None:
 
 def test_a_json_template_keeps_values_inside_their_quotes(receiver: Receiver) -> None:
     template = '{"text": "{title}: {message}", "on": ["{topic}", "{id}"], "other": "{unknown}"}'
-    sent(ChannelSpec(receiver.url, body=template), message=NASTY, title='a "b"', id_="scd_1.2")
+    sent(ChannelSettings(receiver.url, body=template), message=NASTY, title='a "b"', id_="scd_1.2")
     [request] = receiver.requests
     assert json.loads(request.body) == {
         "text": f'a "b": {NASTY}',
@@ -68,7 +67,7 @@ def test_a_json_template_keeps_values_inside_their_quotes(receiver: Receiver) ->
 
 def test_a_form_keeps_values_inside_their_fields(receiver: Receiver) -> None:
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    sent(ChannelSpec(receiver.url, "put", headers, "user=me&text={message}&title={title}"), message=NASTY)
+    sent(ChannelSettings(receiver.url, "put", headers, "user=me&text={message}&title={title}"), message=NASTY)
     [request] = receiver.requests
     assert request.method == "PUT"
     assert parse_qs(request.body.decode(), keep_blank_values=True) == {"user": ["me"], "text": [NASTY], "title": [""]}
@@ -76,20 +75,23 @@ def test_a_form_keeps_values_inside_their_fields(receiver: Receiver) -> None:
 
 
 def test_xml_keeps_values_inside_their_elements(receiver: Receiver) -> None:
-    sent(ChannelSpec(receiver.url, "POST", {"Content-Type": "text/xml"}, "<m t='{title}'>{message}</m>"), message=NASTY)
+    sent(
+        ChannelSettings(receiver.url, "POST", {"Content-Type": "text/xml"}, "<m t='{title}'>{message}</m>"),
+        message=NASTY,
+    )
     parsed = ElementTree.fromstring(receiver.requests[0].body)  # noqa: S314 - our own
     assert parsed.text == NASTY
 
 
 def test_plain_text_is_sent_as_it_is(receiver: Receiver) -> None:
-    sent(ChannelSpec(receiver.url, body="{title}|{message}|{id}"), message=NASTY)
+    sent(ChannelSettings(receiver.url, body="{title}|{message}|{id}"), message=NASTY)
     [request] = receiver.requests
     assert request.body.decode() == f"|{NASTY}|msg_1"
     assert request.headers["content-type"] == "text/plain; charset=utf-8"
 
 
 def test_an_operator_may_choose_the_key_of_repeats(receiver: Receiver) -> None:
-    sent(ChannelSpec(receiver.url, headers={"Idempotency-Key": "mine"}))
+    sent(ChannelSettings(receiver.url, headers={"Idempotency-Key": "mine"}))
     assert receiver.requests[0].headers["idempotency-key"] == "mine"
 
 
@@ -108,7 +110,7 @@ def test_a_channel_is_called_by_its_name_alone(
 ) -> None:
     """Its host may be as secret as its path: some services put the key there."""
     receiver.behave = lambda request: behaviour
-    outcome = sent(ChannelSpec(f"{receiver.url}/hush"), patience=0.3)
+    outcome = sent(ChannelSettings(f"{receiver.url}/hush"), patience=0.3)
     assert isinstance(outcome, Retry)
     assert outcome.error.startswith(error) and "127.0.0.1" not in outcome.error
     assert outcome.after == after
@@ -116,31 +118,43 @@ def test_a_channel_is_called_by_its_name_alone(
 
 @pytest.mark.parametrize("url", ["http://hush.invalid/", "http://hush.invalid:8080/"])
 def test_a_channel_that_cannot_be_found_does_not_name_its_host(url: str) -> None:
-    outcome = sent(ChannelSpec(url))
+    outcome = sent(ChannelSettings(url))
     assert isinstance(outcome, Retry)
     assert outcome.error.startswith("channel hook ") and "hush" not in outcome.error
 
 
-PROBLEMS: list[tuple[str, ChannelSpec, str]] = [
-    ("hook", ChannelSpec(""), "channels.hook: it has no url"),
-    ("hook", ChannelSpec("http://"), "channels.hook: the address has no valid host"),
-    ("hook", ChannelSpec("https://me:hush@example.org/"), "channels.hook: the address holds a user name"),
-    ("hook", ChannelSpec("https://example.org/", "GET"), "channels.hook: its method has to be POST, PUT, PATCH"),
-    ("hook", ChannelSpec("https://example.org/", "POST", {"X A": "hush"}), "channels.hook: a header name holds"),
-    ("hook", ChannelSpec("https://example.org/", "POST", {"X": "hush\n"}), "channels.hook: the header X holds a line"),
-    ("hook", ChannelSpec("https://example.org/", "POST", {"Host": "hush"}), "channels.hook: the header Host is set by"),
-    ("hook", ChannelSpec("https://example.org/", body='{"hush": {message}}'), "channels.hook: its body is not valid"),
-    ("hook", ChannelSpec("hush"), "channels.hook: Apprise does not understand its url"),
-    ("hook", ChannelSpec("hush://me:hush@example.org"), "channels.hook: Apprise does not understand its url"),
-    ("hook", ChannelSpec("tgram://hush"), "channels.hook: Apprise does not understand its url"),
-    ("inbox", ChannelSpec("https://example.org/"), "channels.inbox: this is the name of the built-in inbox"),
-    ("My Phone", ChannelSpec("https://example.org/"), "channels.My Phone: no topic can have this name"),
+PROBLEMS: list[tuple[str, ChannelSettings, str]] = [
+    ("hook", ChannelSettings(""), "channels.hook: it has no url"),
+    ("hook", ChannelSettings("http://"), "channels.hook: the address has no valid host"),
+    ("hook", ChannelSettings("https://me:hush@example.org/"), "channels.hook: the address holds a user name"),
+    ("hook", ChannelSettings("https://example.org/", "GET"), "channels.hook: its method has to be POST, PUT, PATCH"),
+    ("hook", ChannelSettings("https://example.org/", "POST", {"X A": "hush"}), "channels.hook: a header name holds"),
+    (
+        "hook",
+        ChannelSettings("https://example.org/", "POST", {"X": "hush\n"}),
+        "channels.hook: the header X holds a line",
+    ),
+    (
+        "hook",
+        ChannelSettings("https://example.org/", "POST", {"Host": "hush"}),
+        "channels.hook: the header Host is set by",
+    ),
+    (
+        "hook",
+        ChannelSettings("https://example.org/", body='{"hush": {message}}'),
+        "channels.hook: its body is not valid",
+    ),
+    ("hook", ChannelSettings("hush"), "channels.hook: Apprise does not understand its url"),
+    ("hook", ChannelSettings("hush://me:hush@example.org"), "channels.hook: Apprise does not understand its url"),
+    ("hook", ChannelSettings("tgram://hush"), "channels.hook: Apprise does not understand its url"),
+    ("inbox", ChannelSettings("https://example.org/"), "channels.inbox: this is the name of the built-in inbox"),
+    ("My Phone", ChannelSettings("https://example.org/"), "channels.My Phone: no topic can have this name"),
 ]
 
 
 @pytest.mark.parametrize(("name", "spec", "said"), PROBLEMS)
 def test_what_cannot_be_used_is_found_without_showing_it(
-    name: str, spec: ChannelSpec, said: str, caplog: pytest.LogCaptureFixture
+    name: str, spec: ChannelSettings, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG), delivery(channels={name: spec}) as made:
         [problem] = made.problems()
@@ -156,7 +170,7 @@ def test_what_was_set_is_not_shown_with_it() -> None:
     """Traces show settings as these show themselves."""
     given = ("https://hush.example.org/", "POST", {"X-Token": "hush"}, "hush {message}")
     shown = (
-        ChannelSpec(*given),
+        ChannelSettings(*given),
         ChannelSettings(*given),
         NotificationSettings(prefix="hush", token="hush", qstash_token="hush"),
         NtfyServer("https://ntfy.example.org", "hush", "hush"),
@@ -169,7 +183,7 @@ def test_what_was_set_is_not_shown_with_it() -> None:
 
 
 def by_apprise(receiver: Receiver, scheme: str, path: str = "/", **given: Any) -> Outcome:
-    return sent(ChannelSpec(f"{scheme}://{receiver.host}{path}"), **given)
+    return sent(ChannelSettings(f"{scheme}://{receiver.host}{path}"), **given)
 
 
 def test_apprise_delivers(receiver: Receiver) -> None:
@@ -228,7 +242,7 @@ def test_apprise_fetches_nothing_that_an_agent_names(receiver: Receiver) -> None
 def test_apprise_formats_what_is_markdown(receiver: Receiver) -> None:
     """A service that shows HTML gets it converted, or escaped where it is only text."""
     for markdown in (True, False):
-        sent(ChannelSpec(f"json://{receiver.host}/?format=html"), message="**now** <b>", markdown=markdown)
+        sent(ChannelSettings(f"json://{receiver.host}/?format=html"), message="**now** <b>", markdown=markdown)
     converted, escaped = (json.loads(request.body)["message"] for request in receiver.requests)
     assert "<strong>now</strong>" in converted
     assert "**now**" in escaped and "&lt;b&gt;" in escaped
@@ -317,9 +331,9 @@ def test_links_are_written_out() -> None:
 WITHOUT_APPRISE = """
 import sys
 sys.modules["apprise"] = None
+from duetime.settings import ChannelSettings
 from tests.support.channels import delivery, outgoing
-from duetime.kinds.notifications.channels.router import ChannelSpec
-with delivery(channels={"phone": ChannelSpec("tgram://hush/1")}) as made:
+with delivery(channels={"phone": ChannelSettings("tgram://hush/1")}) as made:
     print(made.problems(), made.deliver(outgoing(topic="phone")))
 """
 
@@ -337,7 +351,7 @@ def test_without_the_package_it_is_said_what_to_install() -> None:
 
 def test_a_dead_channel_is_left_alone_and_the_others_are_not() -> None:
     with Receiver(lambda request: Behaviour(503)) as broken, Receiver() as healthy:
-        channels = {"broken": ChannelSpec(broken.url), "healthy": ChannelSpec(healthy.url)}
+        channels = {"broken": ChannelSettings(broken.url), "healthy": ChannelSettings(healthy.url)}
         with delivery(channels=channels) as made:
             for _ in range(5):
                 made.deliver(outgoing(topic="broken"))

@@ -13,7 +13,6 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.policy.options import ALERTS
 from duetime.kinds.notifications.build import delivery_of
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
-from duetime.kinds.notifications.channels.router import ChannelSpec
 from duetime.kinds.notifications.delivery import Inbox
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.channels import delivery, outgoing, told
@@ -23,7 +22,7 @@ from tests.support.receiver import Receiver
 
 def test_a_topic_that_is_a_channel_goes_there_and_every_other_to_ntfy() -> None:
     with NtfyReceiver() as ntfy, Receiver() as hook:
-        channels = {"hook": ChannelSpec(hook.url), "ntfy": ChannelSpec(f"{hook.url}/ntfy")}
+        channels = {"hook": ChannelSettings(hook.url), "ntfy": ChannelSettings(f"{hook.url}/ntfy")}
         with delivery(NtfyServer(ntfy.url), channels) as made:
             ways = {topic: told(made.deliver(outgoing(topic=topic)))["channel"] for topic in ("hook", "home", "inbox")}
             assert ways == {"hook": "hook", "home": "ntfy", "inbox": "inbox"}
@@ -34,7 +33,7 @@ def test_a_topic_that_is_a_channel_goes_there_and_every_other_to_ntfy() -> None:
 
 
 def test_without_a_server_what_is_no_channel_goes_to_the_inbox() -> None:
-    with delivery(channels={"hook": ChannelSpec("https://example.org/hook")}) as made:
+    with delivery(channels={"hook": ChannelSettings("https://example.org/hook")}) as made:
         assert made.channel_of("hook") == "hook"
         assert made.channel_of("home") == "inbox"
         assert told(made.deliver(outgoing(topic="home"))) == {"channel": "inbox"}
@@ -42,15 +41,15 @@ def test_without_a_server_what_is_no_channel_goes_to_the_inbox() -> None:
 
 def test_a_channel_before_the_server_even_where_its_settings_are_wrong() -> None:
     """A message must not go to a public server because the private one has a typo."""
-    with delivery(NtfyServer("https://ntfy.example.org"), {"hook": ChannelSpec("https://")}) as made:
+    with delivery(NtfyServer("https://ntfy.example.org"), {"hook": ChannelSettings("https://")}) as made:
         assert made.channel_of("hook") == "hook"
 
 
 def test_all_problems_are_told_at_once() -> None:
     channels = {
-        "a": ChannelSpec("https://"),
-        "B": ChannelSpec("https://example.org"),
-        "c": ChannelSpec("https://c.org"),
+        "a": ChannelSettings("https://"),
+        "B": ChannelSettings("https://example.org"),
+        "c": ChannelSettings("https://c.org"),
     }
     with delivery(NtfyServer("nowhere"), channels) as made:
         assert [problem.split(":")[0] for problem in made.problems()] == [

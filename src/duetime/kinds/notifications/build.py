@@ -15,10 +15,10 @@ from duetime.engine.model import is_open_to
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.kinds.notifications.delivery import NOTIFICATION, Delivery, Inbox
+from duetime.kinds.notifications.delivery import Delivery, Inbox
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
-from duetime.kinds.notifications.service import NotificationService
+from duetime.kinds.notifications.service import KIND, NotificationService
 from duetime.service.kind_spec import BuildContext
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
@@ -66,14 +66,10 @@ def delivery_of(settings: Settings, clock: Clock) -> Delivery:
     if not given.server and not settings.channels:
         return Inbox()
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
-    from duetime.kinds.notifications.channels.router import ChannelRouter, ChannelSpec
+    from duetime.kinds.notifications.channels.router import ChannelRouter
 
     server = NtfyServer(given.server, given.prefix, given.token) if given.server else None
-    channels = {
-        name: ChannelSpec(each.url, each.method, each.headers, each.body, each.owners)
-        for name, each in settings.channels.items()
-    }
-    return ChannelRouter(clock, settings.threads, server, channels, given.alerts)
+    return ChannelRouter(clock, settings.threads, server, settings.channels, given.alerts)
 
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
@@ -112,7 +108,7 @@ class Other(NamedTuple):
 
 def others(scheduler: Scheduler) -> list[Other]:
     """Return the owners other than `local`, and their topics, of notifications that may still fire."""
-    query = ScheduleQuery(kind=NOTIFICATION, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
+    query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
     found = scheduler.search(OPERATOR, query)
     if isinstance(found, Err):
         return []

@@ -233,7 +233,7 @@ def inbox(
 ) -> None:
     """Show the notifications that arrived, and where, the newest first."""
     with opened(db) as app:
-        query = RunQuery(kind="notification", status="completed", subject=topic, limit=limit)
+        query = RunQuery(kind=KIND, status="completed", subject=topic, limit=limit)
         runs = unwrap(app.scheduler.runs(OPERATOR, query)).items
         zone = app.scheduler.zone
     messages = [message_shape(run, zone) for run in runs]

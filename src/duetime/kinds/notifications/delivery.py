@@ -12,8 +12,6 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import Message
 from duetime.settings.sections import INBOX
 
-NOTIFICATION = "notification"
-"""The kind of schedule that sends a message to a person."""
 ATTEMPTS = 10
 """Default number of delivery attempts: with the default backoff they take about an hour and a half."""
 
@@ -81,5 +79,5 @@ def _payload(message: Message) -> dict[str, Any]:
     }
 
 
-MESSENGER = Messenger(NOTIFICATION, _payload, {"max_attempts": ATTEMPTS})
+MESSENGER = Messenger("notification", _payload, {"max_attempts": ATTEMPTS})
 """Sends what the engine has to tell an owner as a notification."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Protocol
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import ONLY_LOCAL, is_open_to
+from duetime.engine.model import is_open_to
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
@@ -18,22 +17,11 @@ from duetime.kinds.notifications.channels.webhook import HttpChannel
 from duetime.kinds.notifications.delivery import Inbox, OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
-from duetime.settings.sections import INBOX
+from duetime.settings.sections import INBOX, ChannelSettings
 
 # Named channels: messages to the topic of that name go to the address that the operator set.
 
 _WEB = re.compile(r"https?:", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelSpec:
-    """Settings of a channel. `repr` hides addresses, headers and bodies, because they hold credentials."""
-
-    url: str = field(repr=False)
-    method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: str = field(default="", repr=False)
-    owners: Collection[str] = ONLY_LOCAL
 
 
 class Channel(Protocol):
@@ -57,7 +45,7 @@ class ChannelRouter:
         clock: Clock,
         threads: int,
         server: NtfyServer | None,
-        channels: Mapping[str, ChannelSpec],
+        channels: Mapping[str, ChannelSettings],
         alerts: str = ALERTS,
     ) -> None:
         """Allow private addresses, because the operator set them. `alerts` replaces the default topic of alerts, which
