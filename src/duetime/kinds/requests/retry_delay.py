@@ -27,7 +27,7 @@ Term: TypeAlias = Callable[[float], float]
 """A part of a formula, as a function of the number of retries."""
 
 _NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][0-9]{1,3})?|\.[0-9]+"
-_WORD = re.compile(rf"\s*(?:({_NUMBER}|[A-Za-z]+|[-+*/(),])|(\S.*))", re.ASCII | re.DOTALL)
+_WORD = re.compile(rf"({_NUMBER}|[A-Za-z]+|[-+*/(),])|(\S.*)", re.ASCII | re.DOTALL)
 _VALUE = re.compile(rf"{_NUMBER}|retried", re.ASCII)
 _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
