@@ -68,9 +68,6 @@ def is_web_address(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-# -- time -----------------------------------------------------------------------------------------------------------
-
-
 def instant_from(iso: str) -> Instant:
     return instant_of(datetime.fromisoformat(iso))
 

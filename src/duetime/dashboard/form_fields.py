@@ -48,9 +48,6 @@ def read(form: Form, kind: str) -> Values:
     return {name: form.get(name) for name in names}
 
 
-# -- trigger --------------------------------------------------------------------------------------------------------
-
-
 class Timing(NamedTuple):
     type: str
     config: dict[str, Any]
@@ -99,9 +96,6 @@ def timing_values(trigger: str) -> Values:
     return values
 
 
-# -- policy ---------------------------------------------------------------------------------------------------------
-
-
 def usual_policy(scheduler: Scheduler, kind: str) -> View:
     """Return the default policy of this kind."""
     defaults = scheduler.kinds[kind].defaults if kind in scheduler.kinds else {}
@@ -134,9 +128,6 @@ def policy_values(stored: str, usual: View) -> Values:
     shape = policy_shape(stored) or {}
     changed = {name: shape.get(name) for name in POLICY if shape.get(name) != usual.get(name)}
     return {name: "on" if changed.get(name) is True else text_of(changed.get(name)) for name in POLICY}
-
-
-# -- all fields -----------------------------------------------------------------------------------------------------
 
 
 def values_of(schedule: Schedule, usual: View) -> Values:

@@ -79,9 +79,6 @@ def may_create(spec: KindSpec) -> bool:
     return bool(spec.form or spec.payload) and form_of(spec.name).creates
 
 
-# -- the standard form ------------------------------------------------------------------------------------------------
-
-
 class Input(NamedTuple):
     """A field of the standard form. `type` is text, number, checkbox or json."""
 
@@ -156,9 +153,6 @@ def _shown(field: PayloadField, value: Any) -> str:
     if _input_type(field) == "checkbox":
         return "on" if value else ""
     return "" if not field.required and value == field.default else text_of(value)
-
-
-# -- conversion of single values --------------------------------------------------------------------------------------
 
 
 def text_of(value: Any) -> str:

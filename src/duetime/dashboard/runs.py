@@ -63,9 +63,6 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     return request.redirect("/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}", did=done)
 
 
-# -- dead letters ---------------------------------------------------------------------------------------------------
-
-
 def dead_letters_page(request: PageRequest) -> Response:
     """Render all runs that failed for good or were lost, until somebody retries or dismisses them."""
     specs, kind = request.call.services.specs, request.parameter("kind")

@@ -83,9 +83,6 @@ def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedu
     return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
 
 
-# -- editing --------------------------------------------------------------------------------------------------------
-
-
 def edit_page(request: PageRequest) -> Response:
     schedule = schedule_at(request)
     kind = schedule.definition.kind
@@ -133,9 +130,6 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
         given["policy"] = form_fields.changed_policy(values, changed, usual)
     fits = version.isascii() and version.isdigit() and len(version) < 19
     return Changes(**given, version=int(version) if fits else 0) if given else None
-
-
-# -- the form itself ------------------------------------------------------------------------------------------------
 
 
 def _form(

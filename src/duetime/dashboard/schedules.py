@@ -97,9 +97,6 @@ def sparklines(request: PageRequest, schedules: list[Schedule]) -> list[Spark]:
     return [sparks(of[each.definition.id], request.now, request.zone) for each in schedules]
 
 
-# -- bulk actions ---------------------------------------------------------------------------------------------------
-
-
 def bulk(request: PageRequest, form: Form) -> Response:
     """Change the chosen schedules. Cancelling is final, so it asks for confirmation first."""
     action, ids = form.get("action"), list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
@@ -117,8 +114,6 @@ def bulk(request: PageRequest, form: Form) -> Response:
     failed = sum(isinstance(result, Err) for result in results)
     return request.redirect("/schedules", **back, did=done, number=len(results) - failed, failed=failed)
 
-
-# -- one schedule ---------------------------------------------------------------------------------------------------
 
 HISTORY: Final = 20
 NEXT: Final = 10
@@ -177,9 +172,6 @@ def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
         tried = request.scheduler.attempts(request.caller, run.id) if run.attempt > 1 or run.deaths else []
         shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
     return shapes
-
-
-# -- actions --------------------------------------------------------------------------------------------------------
 
 
 def confirm_page(request: PageRequest) -> Response:

@@ -83,8 +83,6 @@ def is_https(scope: Scope) -> bool:
     return scope["scheme"] == "https" or Headers(scope=scope).get("x-forwarded-proto", "") == "https"
 
 
-# -- static files ---------------------------------------------------------------------------------------------------
-
 STATIC_FOLDER = Path(__file__).parent / "static"
 TYPES = {"duetime.css": "text/css", "duetime.js": "text/javascript", "icon.svg": "image/svg+xml"}
 FOREVER = "public, max-age=31536000, immutable"

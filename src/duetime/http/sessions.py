@@ -31,8 +31,6 @@ class Sessions:
         self._tokens, self._clock = tokens, clock
         self._own = tokens.of_browsers()
 
-    # -- sign-in --------------------------------------------------------------------------------------------------
-
     def link(self) -> str:
         """Return the code of a sign-in link, for an operator: only someone with this machine's secret can make one."""
         words = f"{(self._clock.now() + LINK_LIFE) // SECOND:x}.{secrets.token_hex(8)}"
@@ -68,8 +66,6 @@ class Sessions:
 
     def _proof(self, words: str) -> str:
         return self._tokens.proof("link", words)[:32]
-
-    # -- active sessions ------------------------------------------------------------------------------------------
 
     def verify(self, token: str) -> Grant:
         return self._own.verify(token)

@@ -62,8 +62,6 @@ class McpServer:
             on_subscriptions_listen=self._listen,
         )
 
-    # -- tools --------------------------------------------------------------------------------------------------
-
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         tool = self._tools.get(name)
         return None if tool is None else tool.input
@@ -88,8 +86,6 @@ class McpServer:
         if self._limits is None:
             return await anyio.to_thread.run_sync(function)
         return await self._limits.run(call.caller.owner, function)
-
-    # -- resources ----------------------------------------------------------------------------------------------
 
     async def _list_resources(self, ctx: Context, params: object) -> types.ListResourcesResult:
         fixed = [types.Resource(uri=each.uri, **_about(each)) for each in self._resources if not each.is_template]
@@ -125,8 +121,6 @@ class McpServer:
                 return each.read(call, value)
         return None
 
-    # -- subscriptions ------------------------------------------------------------------------------------------
-
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         await self.watcher.subscribe(ctx.session, self._identify(), str(params.uri))
         return types.EmptyResult()
@@ -139,8 +133,6 @@ class McpServer:
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         return await self.watcher.listen(ctx, self._identify(), params)
-
-    # -- prompts ------------------------------------------------------------------------------------------------
 
     async def _list_prompts(self, ctx: Context, params: object) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=[_prompt(recipe) for recipe in self._recipes.values()])

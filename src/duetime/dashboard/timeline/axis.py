@@ -77,8 +77,6 @@ class Window(NamedTuple):
     def moved(self, by: int) -> Instant:
         return Instant(min(max(self.start + by, 0), LATEST - 2 * (self.end - self.start)))
 
-    # -- the axis -------------------------------------------------------------------------------------------------
-
     def days(self, now: Instant) -> list[Day]:
         """Return the days in the viewer's zone, cut at both ends. A clock change may skip midnight or a whole day."""
         edges = [_begin_of_day(_day_of(self.start, self.zone), self.zone)]

@@ -135,9 +135,6 @@ def bin_label(window: Window, first: int, last: int, before: Counter[str], ahead
     return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(counts)}"
 
 
-# -- strip of one schedule ------------------------------------------------------------------------------------------
-
-
 class Mark(NamedTuple):
     x: float
     width: float
