@@ -17,7 +17,8 @@ from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, Un
 from duetime.engine.model import ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import zones
-from duetime.engine.triggers import IntervalTrigger, serialization
+from duetime.engine.triggers import IntervalTrigger
+from duetime.engine.triggers import build as serialization
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.threads import Engine
 from duetime.engine.worker.worker import WorkerOptions

@@ -6,13 +6,13 @@ import functools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.model import (
+    LEASE,
     Attempt,
     Cap,
     DueEntry,
@@ -46,7 +46,6 @@ from duetime.stores.byte_limits import (
     run_bytes,
     schedule_bytes,
 )
-from duetime.stores.external_schedules import RemotesMixin
 from duetime.stores.record_and_claim import (
     apply,
     charge,
@@ -60,8 +59,7 @@ from duetime.stores.record_and_claim import (
     settle,
     take,
 )
-from duetime.stores.revocations import RevocationsMixin
-from duetime.stores.rows import held_of, schedule_of
+from duetime.stores.records import RecordsMixin
 from duetime.stores.search import (
     Placed,
     firing,
@@ -72,8 +70,7 @@ from duetime.stores.search import (
     schedule_count,
     schedule_page,
 )
-from duetime.stores.stats import FiguresMixin
-from duetime.stores.transaction import Taken, Transaction
+from duetime.stores.transaction import Taken, Transaction, held_of, schedule_of
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
@@ -95,26 +92,16 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
-class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
+class BaseStore(RecordsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
-
-    _sql: ClassVar[Mapping[str, str]]
-    """The dialect's named queries."""
 
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
         self._listeners: list[Callable[[], None]] = []
 
     @abstractmethod
-    def _write(self) -> AbstractContextManager[Transaction]: ...
-
-    @abstractmethod
     def _texts(self, values: Sequence[str]) -> str:
         """Encode several texts as one query parameter."""
-
-    @abstractmethod
-    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a read with `?` for parameters and return its rows."""
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -151,7 +138,7 @@ class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
             except NeedsCount as stale:
                 total = int(self._named("count_stored_bytes", stale.owner, stale.owner)[0][0])
                 with self._write() as tx:
-                    tx.set_stored_bytes(stale.owner, total, now)
+                    tx.rows("set_stored_bytes", stale.owner, total, now)
 
     @retry_on_conflict
     def _create(
@@ -225,7 +212,11 @@ class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
         with self._write() as tx:
             if not tx.beat(worker, now, reports, listed):
                 raise WorkerGone
-            return Beat(tx.stop_requests(worker), tx.floor())
+            return Beat([row[0] for row in tx.rows("stop_requests", worker)], int(tx.rows("floor")[0][0]))
+
+    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
+        with self._write() as tx:
+            return WorkerId(tx.rows("insert_worker", name, ",".join(lanes), int(session), now, now, lease)[0][0])
 
     def probe(self) -> None:
         with self._write():
@@ -257,10 +248,11 @@ class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
     @retry_on_conflict
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         with self._write() as tx:
-            listed = tx.delete_worker(dead, beat)
-            if listed is None:
+            deleted = tx.rows("delete_dead_worker", dead, beat)
+            if not deleted:  # it beat since, or another process was faster
                 return None
             held = tx.held_by(dead)
+            listed = deleted[0][0] or ""  # the runs that its last heartbeat listed as not begun
             not_begun = [RunId(int(run)) for run in listed.split(",") if run.isdigit()]
             writes = plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun)))
             apply(tx, writes, now, self.messenger)
@@ -271,7 +263,7 @@ class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
     def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
         with self._write() as tx:
             tx.lock_owner(owner)
-            used = tx.spent(owner, day)
+            used = {row[0]: Used._make(row[1:]) for row in tx.rows("spent", owner, day)}
             full = reached(caps, used)
             if full is not None:
                 return full
@@ -310,15 +302,16 @@ class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
         return min(found, most), found <= most
 
     def get(self, schedule: ScheduleId) -> Schedule | None:
-        rows = self._named("schedule_by_id", schedule)
-        return schedule_of(rows[0]) if rows else None
+        return self._one("schedule_by_id", schedule)
 
     def find(self, public_id: str) -> Schedule | None:
-        rows = self._named("schedule_by_public_id", public_id)
-        return schedule_of(rows[0]) if rows else None
+        return self._one("schedule_by_public_id", public_id)
 
     def by_key(self, owner: str, key: str) -> Schedule | None:
-        rows = self._named("schedule_by_key", owner, key)
+        return self._one("schedule_by_key", owner, key)
+
+    def _one(self, name: str, *values: Any) -> Schedule | None:
+        rows = self._named(name, *values)
         return schedule_of(rows[0]) if rows else None
 
     def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
@@ -354,6 +347,3 @@ class BaseStore(RemotesMixin, RevocationsMixin, FiguresMixin, Store, ABC):
 
     def attempts(self, run: RunId) -> list[Attempt]:
         return [Attempt._make(row) for row in self._named("attempts_of", run)]
-
-    def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self._rows(self._sql[name], values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Run, Schedule
@@ -12,6 +12,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.search import make_cursor
+from duetime.stores.transaction import Transaction
 
 _EACH: Final = 500
 """Approximate bytes of a schedule besides its payload."""
@@ -19,13 +20,6 @@ _STALE: Final = HOUR
 """Age after which a total is recounted, to include the results of later runs and deletions."""
 _STALE_WHEN_FULL: Final = MINUTE
 """The same for an owner over the limit, so that deleting something takes effect soon."""
-
-
-class StoredBytes(Protocol):
-    """The part of a transaction that this module needs."""
-
-    def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
-        """Add to the total; return the new total and when it was last recounted."""
 
 
 class NeedsCount(Exception):
@@ -44,7 +38,7 @@ class StorageFull(Exception):
         self.refusal = refusal
 
 
-def add_bytes_of(tx: StoredBytes, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
+def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
     for owner, limit in sorted(most.items()):
         own = [draft.definition for draft in drafts if draft.definition.owner == owner]
         if own:
@@ -52,22 +46,18 @@ def add_bytes_of(tx: StoredBytes, drafts: Sequence[Draft], most: Mapping[str, in
             add_bytes(tx, owner, number, limit, own[0].created)
 
 
-def add_bytes(tx: StoredBytes, owner: str, number: int, limit: int, now: Instant) -> None:
+def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant) -> None:
     """Add to an owner's total. Raise StorageFull, or NeedsCount: then the transaction is retried after a recount."""
-    total, counted = tx.add_stored_bytes(owner, number)
+    [(total, counted)] = tx.rows("add_stored_bytes", owner, number)
     if now - counted > (_STALE_WHEN_FULL if total > limit else _STALE):
         raise NeedsCount(owner)
     if total > limit:
-        raise StorageFull(_full(limit))
-
-
-def _full(limit: int) -> Err:
-    size = f"{limit / 1024 / 1024:.3g} MB"
-    message = (
-        f"the limit of {size} of stored schedules and results is reached; delete some that are no longer needed and try"
-        " again in a minute, or ask the operator to raise max_stored_bytes or to shorten retention_days"
-    )
-    return Err("quota", message, {"limit": limit})
+        message = (
+            f"the limit of {limit / 1024 / 1024:.3g} MB of stored schedules and results is reached; delete some that"
+            " are no longer needed and try again in a minute, or ask the operator to raise max_stored_bytes or to"
+            " shorten retention_days"
+        )
+        raise StorageFull(Err("quota", message, {"limit": limit}))
 
 
 # Pages of lists end early when they get too large, so that no list exhausts the memory of the process.

@@ -17,8 +17,7 @@ from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes, begin, quota_reached
 from duetime.engine.result import Err
 from duetime.engine.store import ClaimRequest, Created
-from duetime.stores.rows import LockedRun
-from duetime.stores.transaction import OwnerKey, Transaction
+from duetime.stores.transaction import LockedRun, OwnerKey, Transaction
 
 
 def key_of(draft: Draft) -> OwnerKey:
@@ -157,7 +156,7 @@ def charge(
     runs.subtract([claim.definition.owner for claim in given_back])
     for owner in sorted(runs.keys() - exempt):
         if runs[owner]:
-            tx.use(owner, hour_of(now), runs[owner])
+            tx.send("use", owner, hour_of(now), runs[owner])
 
 
 NEAR = 5_000

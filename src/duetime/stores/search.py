@@ -18,7 +18,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, WorkerRow, lane_of
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.store_interfaces import Remote
-from duetime.stores.rows import schedule_of
+from duetime.stores.transaction import schedule_of
 
 # Named queries and numbered migrations, read from the SQL files beside this module.
 

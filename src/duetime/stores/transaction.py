@@ -1,21 +1,69 @@
-"""The write transaction that every dialect implements, and the reads that all dialects share."""
+"""The write transaction that every dialect implements, and the conversion between query columns and the model."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run, RunId, Schedule, ScheduleId, Used, WorkerId
+from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest
-from duetime.stores.external_schedules import RemoteRows
-from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import LockedRun
+
+DEFINITION = len(Definition._fields)
+RUN = len(Run._fields)
+DUE = len(DueEntry._fields)
+
+
+class LockedRun(NamedTuple):
+    """The current state of a run that a worker claims to hold."""
+
+    run: RunId
+    status: str
+    fence: int
+    worker: WorkerId | None
+    stop: int
+    progress: Progress
+
+
+# A named tuple's own `_make` costs twice as much as the tuple, and these are made tens of thousands of times a second.
+_new = tuple.__new__
+
+
+def schedule_of(row: tuple[Any, ...]) -> Schedule:
+    return Schedule(_new(Definition, row[:DEFINITION]), _new(Progress, row[DEFINITION:]))
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    due, definition, progress = row[:DUE], row[DUE : DUE + DEFINITION], row[DUE + DEFINITION :]
+    return _new(Entry, (_new(DueEntry, due), _new(Definition, definition), _new(Progress, progress), None))
+
+
+def held_of(row: tuple[Any, ...]) -> HeldRun:
+    return HeldRun(_new(Run, row[:RUN]), *schedule_of(row[RUN:]))
+
+
+def holding_of(row: tuple[Any, ...]) -> LockedRun:
+    return _new(LockedRun, (*row[:5], _new(Progress, row[5:])))
+
+
+def run_update(run: Run) -> tuple[Any, ...]:
+    """Return the columns of a run that may change after its creation; only heartbeats write its report."""
+    return (
+        run.status, run.attempt, run.deaths, run.fence, run.worker, run.holder, run.started, run.finished,
+        run.until, run.expires, run.result, run.error, run.stop, run.id,
+    )  # fmt: skip
+
+
+def definition_update(row: Definition) -> tuple[Any, ...]:
+    return (
+        row.name, row.subject, row.trigger, row.payload, row.policy, row.key, row.depth, row.version, row.updated,
+        row.id,
+    )  # fmt: skip
+
 
 OwnerKey = tuple[str, str]
 
@@ -32,8 +80,14 @@ class Taken(Exception):
     """A key that has to be unique belongs to another schedule already."""
 
 
-class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
+class Transaction(Reader, Protocol):
     """One open write transaction. Progress rows are locked in the order of their schedules."""
+
+    def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a named query."""
+
+    def send(self, name: str, *values: Any) -> object:
+        """Run a named statement whose result is not needed yet; a store across a network may send it later."""
 
     def new_run_id(self) -> RunId: ...
 
@@ -41,13 +95,6 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
 
     def lock_owner(self, owner: str) -> None:
         """Serialize the transactions of one owner that take this lock, so that two at once cannot exceed a quota."""
-
-    def count_living(self, owner: str, most: int) -> int: ...
-
-    def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
-        """Add to what an owner stores; return the approximate total and when it was last recounted."""
-
-    def set_stored_bytes(self, owner: str, number: int, now: Instant) -> None: ...
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]: ...
 
@@ -76,8 +123,6 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
 
     def held_by(self, worker: WorkerId) -> list[HeldRun]: ...
 
-    def run(self, run: RunId) -> Run | None: ...
-
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
         """Insert runs; return those whose occurrence already has a row. If there are any, nothing is inserted."""
 
@@ -89,20 +134,7 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         """Return how many runs each of these owners has used in an hour."""
 
-    def use(self, owner: str, hour: Instant, runs: int) -> None: ...
-
-    def spent(self, owner: str, day: Instant) -> dict[str, Used]: ...
-
-    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None: ...
-
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool: ...
-
-    def stop_requests(self, worker: WorkerId) -> list[RunId]: ...
-
-    def floor(self) -> int: ...
-
-    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
-        """Return what its last heartbeat listed as not begun; None if it beat since, or another process was faster."""
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         """Return what was written for each run when a worker's death was not counted against it."""
@@ -110,53 +142,32 @@ class Transaction(Reader, RemoteRows, RevocationRows, Protocol):
     def announce(self) -> None:
         """Tell other processes, with the commit, that something may have become due earlier."""
 
-
-# Reads for which both dialects use the same named queries.
-
-
-class SharedReads(ABC):
-    """Lookups within the running transaction."""
-
-    @abstractmethod
-    def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a named query."""
+    # Reads and writes for which all dialects use the same named queries.
 
     def run(self, run: RunId) -> Run | None:
-        rows = self._rows("run_by_id", run)
+        rows = self.rows("run_by_id", run)
         return Run._make(rows[0]) if rows else None
 
     def oldest_queued(self, schedule: ScheduleId) -> Run | None:
-        rows = self._rows("oldest_queued", schedule)
+        rows = self.rows("oldest_queued", schedule)
         return Run._make(rows[0]) if rows else None
 
     def live_runs(self, schedule: ScheduleId) -> list[Run]:
-        return [Run._make(row) for row in self._rows("live_runs", schedule)]
+        return [Run._make(row) for row in self.rows("live_runs", schedule)]
 
     def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
-        return frozenset(row[0] for row in self._rows("taken_since", schedule, first))
+        return frozenset(row[0] for row in self.rows("taken_since", schedule, first))
 
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        last = self._rows("last_manual_due", schedule, wanted)[0][0]
+        last = self.rows("last_manual_due", schedule, wanted)[0][0]
         return wanted if last is None else Instant(last + 1)
 
     def last_attempt(self, run: RunId) -> int:
-        return int(self._rows("last_attempt", run)[0][0])
+        return int(self.rows("last_attempt", run)[0][0])
 
     def count_living(self, owner: str, most: int) -> int:
-        return int(self._rows("count_living", owner, most)[0][0])
+        return int(self.rows("count_living", owner, most)[0][0])
 
-    def add_stored_bytes(self, owner: str, number: int) -> tuple[int, Instant]:
-        [(total, counted)] = self._rows("add_stored_bytes", owner, number)
-        return int(total), Instant(counted)
-
-    def set_stored_bytes(self, owner: str, number: int, now: Instant) -> None:
-        self._rows("set_stored_bytes", owner, number, now)
-
-    def spent(self, owner: str, day: Instant) -> dict[str, Used]:
-        return {row[0]: Used._make(row[1:]) for row in self._rows("spent", owner, day)}
-
-    def stop_requests(self, worker: WorkerId) -> list[RunId]:
-        return [row[0] for row in self._rows("stop_requests", worker)]
-
-    def floor(self) -> int:
-        return int(self._rows("floor")[0][0])
+    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
+        for subject in sorted(subjects):
+            self.send("add_spent", owner, day, subject, *used)

@@ -1,16 +1,150 @@
-"""Parses a time or a duration from text; every instant that it returns can be displayed."""
+"""Phrases such as "friday 9am", placed on a zone's wall clock, with a note if clocks change then."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from datetime import date
+from typing import Final, NamedTuple
 
-from duetime.engine.clock import SECOND, Instant, instant_of
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times.grammar import ClockWords, read_iso, read_relative
-from duetime.engine.times.phrases import ReadTime, from_midnight, place, read_words
+from duetime.engine.times.grammar import (
+    ClockWords,
+    DateWords,
+    coming_date,
+    read_clock,
+    read_date,
+    read_iso,
+    read_relative,
+    shifted,
+)
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
-from duetime.engine.times.zones import known_zone
+from duetime.engine.times.zones import format_local, known_zone
+
+_EPOCH_DAY = date(1970, 1, 1)
+_MERIDIEM = re.compile(r"\b([ap])\.m\.?(?![a-z])")
+_ABBREVIATION = re.compile(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
+
+
+class ReadTime(NamedTuple):
+    """An instant, and a note if something had to be assumed. The caller checks whether it is past."""
+
+    instant: Instant
+    note: str | None = None
+    whole_day: bool = False
+    """True if no time was given, so that the instant is the beginning of the day that is meant."""
+
+    def last(self, zone: str) -> Instant:
+        """Return the instant as the end of a range: for a day without a time, the end of that day."""
+        if not self.whole_day:
+            return self.instant
+        clock, t = wall_clock(zone), self.instant // SECOND
+        day = (t + clock.stretch(t).offset) // DAY_SECONDS
+        return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)
+
+
+def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+    lower = _MERIDIEM.sub(r"\1m", text.lower())
+    found = _phrase(lower, zone, clock, now)
+    if found is not None:
+        return found
+    match = _ABBREVIATION.fullmatch(text)
+    if match is None:
+        return None
+    return _with_abbreviation(_MERIDIEM.sub(r"\1m", match[1].lower()), match[2].upper(), zone, now)
+
+
+def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) -> ReadTime | None:
+    """Parse what `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
+    if abbreviation in ("UTC", "GMT", "Z") and (found := _phrase(text, "UTC", wall_clock("UTC"), now)):
+        return found
+    found = _phrase(text, zone, wall_clock(zone), now)
+    if found is None:
+        return None
+    for instant in (found.instant, _second_showing(found.instant, wall_clock(zone))):
+        if datetime_of(instant).astimezone(known_zone(zone)).tzname() == abbreviation:
+            return ReadTime(instant)
+    return None
+
+
+def _second_showing(instant: Instant, clock: WallClock) -> Instant:
+    """Return, in a repeated hour, when the same wall-clock time comes again; else the same instant."""
+    t = instant // SECOND
+    _, hi, offset, _ = clock.stretch(t)
+    back = offset - clock.stretch(hi).offset
+    return Instant(instant + back * SECOND) if hi <= t + back < hi + back else instant
+
+
+def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+    today = datetime_of(now).astimezone(known_zone(zone)).date()
+    if only_time := read_clock(text.removeprefix("at ")):
+        return _next_showing(DateWords(today, "no date given", retry_days=1), only_time, zone, clock, now)
+    for day, time in _splits(text):
+        words, of_day = read_date(day, today), read_clock(time)
+        if words and of_day:
+            return _next_showing(words, of_day, zone, clock, now)
+    if words := read_date(text.removeprefix("on "), today):
+        midnight = _next_showing(words, ClockWords(0), zone, clock, now)
+        return midnight and from_midnight(midnight, zone)
+    return None
+
+
+def _splits(text: str) -> list[tuple[str, str]]:
+    """Return every way to split the text into a day and a time, in either order."""
+    words = text.split(" ")
+    cuts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
+    pairs = [*cuts, *((later, earlier) for earlier, later in cuts)]
+    return [(_bare(day).rstrip(","), _bare(time)) for day, time in pairs]
+
+
+def _bare(words: str) -> str:
+    for filler in ("on", "at"):
+        words = words.removeprefix(f"{filler} ").removesuffix(f" {filler}")
+    return words
+
+
+def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+    """Return an instant; a weekday, a bare time or a date without a year means the next one that is not past."""
+    placed = place(words.day, of_day, zone, clock)
+    if placed and placed.instant <= now and words.retry_days:
+        placed = place(shifted(words.day, words.retry_days), of_day, zone, clock)
+    elif placed and placed.instant <= now and words.yearly and words.day.year < 9999:
+        later = coming_date(shifted(words.day, 1), words.day.month, words.day.day)
+        placed = later and place(later.day, of_day, zone, clock)
+    if placed is None or words.floating is None:
+        return placed
+    return noted(placed, f"{words.floating}: read as {format_local(placed.instant, zone)}", first=True)
+
+
+def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
+    """Return a wall-clock time as an instant, with a note if clocks change then."""
+    local = (day - _EPOCH_DAY).days * DAY_SECONDS + of_day.second
+    if not 0 <= local <= LATEST // SECOND:
+        return None
+    t, kind = clock.resolve(local)
+    instant = Instant(t * SECOND + of_day.microsecond)
+    if kind == "gap":
+        moved = format_local(instant, zone)
+        return ReadTime(instant, f"clocks go forward over that time in {zone}: moved to {moved}")
+    if kind == "fold":
+        return ReadTime(instant, f"that time comes twice in {zone}: the first one is meant")
+    return ReadTime(instant)
+
+
+def from_midnight(read: ReadTime, zone: str) -> ReadTime:
+    return noted(read, midnight_note(zone))._replace(whole_day=True)
+
+
+def midnight_note(zone: str) -> str:
+    return f"no time given: read as 00:00 in {zone}"
+
+
+def noted(read: ReadTime, note: str | None, *, first: bool = False) -> ReadTime:
+    notes = [note, read.note] if first else [read.note, note]
+    return read._replace(note="; ".join(text for text in notes if text) or None)
+
+
+# Parses a time or a duration from text; every instant that it returns can be displayed.
 
 LONGEST_DURATION: Final = 36_525 * DAY_SECONDS * SECOND
 """A hundred years, in microseconds."""

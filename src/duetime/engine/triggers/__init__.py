@@ -2,11 +2,10 @@
 
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger
-from duetime.engine.triggers.build import build_trigger
+from duetime.engine.triggers.build import build_trigger, trigger_from_dict, trigger_from_json, trigger_to_json
 from duetime.engine.triggers.cron import CronTrigger
 from duetime.engine.triggers.describe import describe, warnings_for
 from duetime.engine.triggers.rrule import RRuleTrigger
-from duetime.engine.triggers.serialization import trigger_from_dict, trigger_from_json, trigger_to_json
 
 __all__ = [
     "CronTrigger",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS
-from duetime.engine.triggers.base import WallTrigger, common_dict
-from duetime.engine.triggers.day_set import EVERY_SEVENTH, DaySet, lowest, month_length
+from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, WallTrigger, common_dict, lowest, month_length
 
 if TYPE_CHECKING:
     from cronsim import CronSim

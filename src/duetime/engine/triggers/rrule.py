@@ -12,8 +12,15 @@ from typing import ClassVar
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND
-from duetime.engine.triggers.base import WallTrigger, common_dict
-from duetime.engine.triggers.day_set import EPOCH_ORDINAL, EVERY_SEVENTH, DaySet, lowest, month_length
+from duetime.engine.triggers.base import (
+    EPOCH_ORDINAL,
+    EVERY_SEVENTH,
+    DaySet,
+    WallTrigger,
+    common_dict,
+    lowest,
+    month_length,
+)
 from duetime.engine.triggers.rrule_parser import (
     DAILY,
     HOURLY,

@@ -11,7 +11,7 @@ from typing import Any
 
 from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.engine.model import LEASE, WorkerId
+from duetime.engine.model import WorkerId
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
@@ -168,10 +168,7 @@ class PostgresStore(BaseStore):
         self.known_schema = KNOWN_SCHEMA
         self._writers = Connections(self._address, WRITER_SETTINGS, CONNECTIONS, self._clock)
         self._readers = Connections(self._address, SETTINGS, CONNECTIONS, self._clock)
-        self._listener = Listener(self._connect_listener, self._writers.is_ours, self._clock)
-
-    def _connect_listener(self) -> Connection:
-        return self._address.connect(SETTINGS)
+        self._listener = Listener(lambda: self._address.connect(SETTINGS), self._writers.is_ours, self._clock)
 
     def migrate(self) -> None:
         with translated(), self._address.connect(SETTINGS) as connection:
@@ -206,17 +203,17 @@ class PostgresStore(BaseStore):
         with translated(), self._readers.lend() as connection:
             return connection.cursor(binary=True).execute(statement, values).fetchall()
 
-    def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
-        with self._write() as tx:
-            return tx.insert_worker(name, ",".join(lanes), session, now, lease)
-
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:
-            tx.retire_worker(worker)
+            tx.send("retire_worker", worker)
 
     def prune(self, before: Instant, limit: int) -> int:
         with self._write() as tx:
-            return tx.prune(before, limit)
+            runs = tx.rows("prune_runs", before, limit)[0][0]
+            tombstones = tx.rows("prune_schedules", before, limit)[0][0]
+            tx.send("forget_usage", before)
+            tx.send("forget_spent", before)
+            return int(runs + tombstones) + len(tx.rows("prune_remotes", before, limit))
 
     def wait(self, timeout: float) -> bool:
         return self._listener.wait(timeout)

@@ -20,7 +20,6 @@ from duetime.engine.model import (
     RunId,
     Schedule,
     ScheduleId,
-    Used,
     WorkerId,
 )
 from duetime.engine.policy.claim import Entry
@@ -28,12 +27,22 @@ from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest
-from duetime.stores.external_schedules import RemoteRows
 from duetime.stores.postgres.connections import Connection, Cursor
-from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import DEFINITION, DUE, RUN, LockedRun, definition_update, holding_of, run_update, schedule_of
 from duetime.stores.search import load_queries
-from duetime.stores.transaction import FEW, OwnerKey, SharedReads, takes_turns
+from duetime.stores.transaction import (
+    DEFINITION,
+    DUE,
+    FEW,
+    RUN,
+    LockedRun,
+    OwnerKey,
+    Transaction,
+    definition_update,
+    holding_of,
+    run_update,
+    schedule_of,
+    takes_turns,
+)
 
 
 def numbers(values: Iterable[int | None]) -> str:
@@ -72,7 +81,7 @@ _ATTEMPTS = "nnnntt"
 _DUE = "tnnnt"
 
 
-class PostgresTransaction(SharedReads, RemoteRows, RevocationRows):
+class PostgresTransaction(Transaction):
     """Buffers statements until a result is needed and then sends them in one burst: a single round trip.
 
     Every burst ends with a sync. Between two bursts the server sees an idle transaction, which it ends after a
@@ -86,7 +95,7 @@ class PostgresTransaction(SharedReads, RemoteRows, RevocationRows):
         self._soonest: int | None = None
         self._server_time: Instant | None = None
 
-    def _send(self, name: str, *values: Any) -> Cursor:
+    def send(self, name: str, *values: Any) -> Cursor:
         """Buffer a statement; the returned cursor has its result after the next burst."""
         cursor = self._db.cursor(binary=True)
         self._waiting.append((cursor, SQL[name], values))
@@ -103,33 +112,33 @@ class PostgresTransaction(SharedReads, RemoteRows, RevocationRows):
         self._waiting.append((self._db.cursor(), "COMMIT", ()))
         self._burst()
 
-    def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        cursor = self._send(name, *values)
+    def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        cursor = self.send(name, *values)
         self._burst()
         return cursor.fetchall()
 
     def new_run_id(self) -> RunId:
         if not self._ids:
-            self._ids.extend(row[0] for row in self._rows("new_run_ids", BLOCK))
+            self._ids.extend(row[0] for row in self.rows("new_run_ids", BLOCK))
         return RunId(self._ids.popleft())
 
     def new_schedule_ids(self, count: int) -> list[ScheduleId]:
-        return [ScheduleId(row[0]) for row in self._rows("new_schedule_ids", count)]
+        return [ScheduleId(row[0]) for row in self.rows("new_schedule_ids", count)]
 
     def lock_owner(self, owner: str) -> None:
-        self._send("lock_owner", owner)
+        self.send("lock_owner", owner)
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
-        found = [schedule_of(row) for row in self._rows("schedules_by_keys", *columns("tt", keys))]
+        found = [schedule_of(row) for row in self.rows("schedules_by_keys", *columns("tt", keys))]
         return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
-        self._send("lock_progress", schedule)
-        rows = self._rows("schedule_by_id", schedule)
+        self.send("lock_progress", schedule)
+        rows = self.rows("schedule_by_id", schedule)
         return schedule_of(rows[0]) if rows else None
 
     def lock_worker(self, worker: WorkerId) -> bool:
-        rows = self._rows("lock_worker", worker)
+        rows = self.rows("lock_worker", worker)
         self._server_time = Instant(rows[0][0]) if rows else None
         return bool(rows)
 
@@ -139,20 +148,20 @@ class PostgresTransaction(SharedReads, RemoteRows, RevocationRows):
     def due_lanes(self, wants: Sequence[ClaimRequest]) -> dict[str, list[Head]]:
         lanes = {want.lane: want.until for want in wants}
         if not any(map(takes_turns, wants)):
-            return {row[0]: [] for row in self._rows("due_lanes", texts(lanes), numbers(lanes.values()))}
+            return {row[0]: [] for row in self.rows("due_lanes", texts(lanes), numbers(lanes.values()))}
         found: dict[str, list[Head]] = {}
         nows = {want.lane: want.until - want.lead for want in wants}
         given = (texts(lanes), numbers(lanes.values()), numbers(nows.values()))
-        for lane, owner, at in self._rows("due_owners", *given, FEW):
+        for lane, owner, at in self.rows("due_owners", *given, FEW):
             found.setdefault(lane, []).append(Head(owner, at))
         return found
 
     def due_entries(self, want: ClaimRequest) -> list[Entry]:
-        return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
+        return self._entries(self.rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         now = want.until - want.lead
-        return self._entries(self._rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until, now))
+        return self._entries(self.rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until, now))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
         self._ids.extend(row[DUE] for row in rows if row[DUE] is not None)
@@ -160,112 +169,88 @@ class PostgresTransaction(SharedReads, RemoteRows, RevocationRows):
         begun = [entry.due.run for entry in entries if entry.due.run != NO_RUN]
         if not begun:
             return entries
-        runs = {row[0]: Run._make(row) for row in self._rows("runs_by_ids", numbers(begun))}
+        runs = {row[0]: Run._make(row) for row in self.rows("runs_by_ids", numbers(begun))}
         return [entry._replace(run=runs.get(entry.due.run)) for entry in entries]
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
         wanted = numbers(runs)
-        locked = self._send("lock_progress_of_runs", wanted)
-        rows = self._rows("held_rows", wanted)
+        locked = self.send("lock_progress_of_runs", wanted)
+        rows = self.rows("held_rows", wanted)
         return {held.run.id: held for held in _held(rows, locked.fetchall())}
 
     def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
         wanted = numbers(runs)
-        locked = self._send("lock_progress_of_runs", wanted)
-        rows = self._rows("holdings", wanted)
+        locked = self.send("lock_progress_of_runs", wanted)
+        rows = self.rows("holdings", wanted)
         progress = {row[0]: row for row in locked.fetchall()}
         return [holding_of((*row[1:], *progress[row[0]])) for row in rows if row[0] in progress]
 
     def held_by(self, worker: WorkerId) -> list[HeldRun]:
-        locked = self._send("lock_progress_of_worker", worker)
-        rows = self._rows("held_rows_of_worker", worker)
+        locked = self.send("lock_progress_of_worker", worker)
+        rows = self.rows("held_rows_of_worker", worker)
         return _held(rows, locked.fetchall())
 
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
         if not runs:
             return []
-        if self._rows("insert_runs", *columns(_RUNS, runs))[0][0] == len(runs):
+        if self.rows("insert_runs", *columns(_RUNS, runs))[0][0] == len(runs):
             return []
         ids = numbers(run.id for run in runs)
-        present = {row[0] for row in self._rows("present_runs", ids)}
-        self._send("delete_runs", ids)
+        present = {row[0] for row in self.rows("present_runs", ids)}
+        self.send("delete_runs", ids)
         return [run for run in runs if run.id not in present]
 
     def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
         if not rows:
             return
         definitions, progress, entries = zip(*rows, strict=True)
-        self._send("insert_schedules", *columns(_DEFINITIONS, definitions))
-        self._send("insert_progress", *columns(_PROGRESS, progress))
+        self.send("insert_schedules", *columns(_DEFINITIONS, definitions))
+        self.send("insert_progress", *columns(_PROGRESS, progress))
         self._insert_due(entries, Instant(max(definition.created for definition in definitions)))
 
     def apply(self, writes: Writes, now: Instant) -> None:
         if writes.due_gone_of:
-            self._send("delete_due_of", numbers(writes.due_gone_of))
+            self.send("delete_due_of", numbers(writes.due_gone_of))
         if writes.due_gone:
-            self._send("delete_due", *columns("nn", [entry[2:4] for entry in writes.due_gone]))
+            self.send("delete_due", *columns("nn", [entry[2:4] for entry in writes.due_gone]))
         if writes.due_new:
             self._insert_due(writes.due_new, now)
         if writes.runs:
-            self._send("update_runs", *columns(_RUN_UPDATES, [run_update(run) for run in writes.runs.values()]))
+            self.send("update_runs", *columns(_RUN_UPDATES, [run_update(run) for run in writes.runs.values()]))
         if writes.extensions:
-            self._send("extend_runs", now, *columns("nnn", writes.extensions))
+            self.send("extend_runs", now, *columns("nnn", writes.extensions))
         if writes.progress:
             rows = [(row[0], *row[3:]) for row in writes.progress.values()]
-            self._send("update_progress", *columns("n" + _PROGRESS[3:], rows))
+            self.send("update_progress", *columns("n" + _PROGRESS[3:], rows))
         if writes.attempts:
-            self._send("insert_attempts", *columns(_ATTEMPTS, writes.attempts))
+            self.send("insert_attempts", *columns(_ATTEMPTS, writes.attempts))
         if writes.spared:
-            self._send("spare_runs", *columns("nn", list(writes.spared.items())))
+            self.send("spare_runs", *columns("nn", list(writes.spared.items())))
         if writes.definitions:
             updates = [definition_update(row) for row in writes.definitions]
-            self._send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
+            self.send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
 
     def _insert_due(self, entries: Sequence[DueEntry], now: Instant) -> None:
-        self._send("insert_due", *columns(_DUE, entries))
+        self.send("insert_due", *columns(_DUE, entries))
         ahead = min(entry.at for entry in entries) - now
         self._soonest = ahead if self._soonest is None else min(ahead, self._soonest)
 
     def announce(self) -> None:
         """Notify only of what is due soon, because commits that notify are serialized across the whole server."""
         if self._soonest is not None and self._soonest <= SOON:
-            self._send("notify")
+            self.send("notify")
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
-        return dict.fromkeys(owners, 0) | dict(self._rows("usages", texts(owners), hour))
-
-    def use(self, owner: str, hour: Instant, runs: int) -> None:
-        self._send("use", owner, hour, runs)
-
-    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
-        for subject in sorted(subjects):
-            self._send("add_spent", owner, day, subject, *used)
+        return dict.fromkeys(owners, 0) | dict(self.rows("usages", texts(owners), hour))
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
         if reports:
             ids = numbers(reports)
-            self._send("report_runs", ids, texts(reports.values()), ids, worker)
-        return bool(self._rows("beat_worker", now, not_begun, worker))
-
-    def insert_worker(self, name: str, lanes: str, session: bool, now: Instant, lease: int) -> WorkerId:
-        return WorkerId(self._rows("insert_worker", name, lanes, int(session), now, now, lease)[0][0])
-
-    def retire_worker(self, worker: WorkerId) -> None:
-        self._send("retire_worker", worker)
-
-    def prune(self, before: Instant, limit: int) -> int:
-        runs = self._rows("prune_runs", before, limit)[0][0]
-        tombstones = self._rows("prune_schedules", before, limit)[0][0]
-        self._send("forget_usage", before)
-        self._send("forget_spent", before)
-        return int(runs + tombstones) + self.prune_remotes(before, limit)
-
-    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
-        rows = self._rows("delete_dead_worker", worker, beat)
-        return (rows[0][0] or "") if rows else None
+            self.send("report_runs", ids, texts(reports.values()), ids, worker)
+        return bool(self.rows("beat_worker", now, not_begun, worker))
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
-        return {row[0]: row[1] for row in self._rows("spared_runs", numbers(runs))} if runs else {}
+        return {row[0]: row[1] for row in self.rows("spared_runs", numbers(runs))} if runs else {}
 
 
 def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[HeldRun]:

@@ -218,28 +218,23 @@ class SqliteStore(BaseStore):
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         self._busy = min(self._busy, lease / SECOND / 2)
-        with self._write():
-            values = (name, ",".join(lanes), int(session), now, now, lease)
-            rows: list[tuple[Any, ...]] = self._writer.execute(SQL["insert_worker"], values).fetchall()
-            return WorkerId(rows[0][0])
+        return super().register(name, lanes, session, now, lease)
 
     def retire(self, worker: WorkerId) -> None:
-        with self._write():
-            held = self._writer.execute(SQL["held_by"], (worker,)).fetchall()
-            if not held:
-                self._writer.execute(SQL["delete_worker"], (worker,))
+        with self._write() as tx:
+            if not tx.rows("held_by", worker):
+                tx.rows("delete_worker", worker)
 
     def prune(self, before: Instant, limit: int) -> int:
         with self._write() as tx:
-            runs = self._writer.execute(SQL["prunable_runs"], (before, limit)).fetchall()
+            runs = tx.rows("prunable_runs", before, limit)
             self._writer.executemany(SQL["delete_attempts"], runs)
             self._writer.executemany(SQL["delete_run"], runs)
-            gone = self._writer.execute(SQL["prune_schedules"], (before, limit)).fetchall()
+            gone = tx.rows("prune_schedules", before, limit)
             self._writer.executemany(SQL["delete_progress"], gone)
-            self._writer.execute(SQL["forget_usage"], (before,))
-            self._writer.execute(SQL["forget_spent"], (before,))
-            remotes = tx.prune_remotes(before, limit)
-        return len(runs) + len(gone) + remotes
+            tx.rows("forget_usage", before)
+            tx.rows("forget_spent", before)
+            return len(runs) + len(gone) + len(tx.rows("prune_remotes", before, limit))
 
     def now(self) -> Instant | None:
         return None

@@ -18,7 +18,6 @@ from duetime.engine.model import (
     RunId,
     Schedule,
     ScheduleId,
-    Used,
     WorkerId,
 )
 from duetime.engine.policy.claim import Entry
@@ -26,17 +25,27 @@ from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Writes
 from duetime.engine.store import ClaimRequest
-from duetime.stores.external_schedules import RemoteRows
-from duetime.stores.revocations import RevocationRows
-from duetime.stores.rows import LockedRun, definition_update, entry_of, held_of, holding_of, run_update, schedule_of
 from duetime.stores.search import load_queries
-from duetime.stores.transaction import FEW, OwnerKey, SharedReads, Taken, takes_turns
+from duetime.stores.transaction import (
+    FEW,
+    LockedRun,
+    OwnerKey,
+    Taken,
+    Transaction,
+    definition_update,
+    entry_of,
+    held_of,
+    holding_of,
+    run_update,
+    schedule_of,
+    takes_turns,
+)
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", HeldRun, Schedule)
 
 
-class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
+class SqliteTransaction(Transaction):
     """SQLite has one writer, so BEGIN IMMEDIATE takes every lock at once."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -44,28 +53,30 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
         self._next_run = 0
         self._states: dict[ScheduleId, str] = {}  # as loaded
 
-    def _rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._db.execute(SQL[name], values).fetchall()
+
+    send = rows
 
     def new_run_id(self) -> RunId:
         if not self._next_run:
-            self._next_run = self._rows("next_run_id")[0][0]
+            self._next_run = self.rows("next_run_id")[0][0]
         self._next_run += 1
         return RunId(self._next_run - 1)
 
     def new_schedule_ids(self, count: int) -> list[ScheduleId]:
-        first = self._rows("next_schedule_id")[0][0]
+        first = self.rows("next_schedule_id")[0][0]
         return [ScheduleId(number) for number in range(first, first + count)]
 
     def lock_owner(self, owner: str) -> None:
         """Do nothing: the transaction excludes every other writer."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
-        found = [schedule_of(row) for row in self._rows("schedules_by_keys", json.dumps(keys))]
+        found = [schedule_of(row) for row in self.rows("schedules_by_keys", json.dumps(keys))]
         return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
-        rows = self._rows("schedule_by_id", schedule)
+        rows = self.rows("schedule_by_id", schedule)
         return self._remember(schedule_of(rows[0])) if rows else None
 
     def _remember(self, row: Row) -> Row:
@@ -73,7 +84,7 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
         return row
 
     def lock_worker(self, worker: WorkerId) -> bool:
-        return bool(self._rows("worker_lives", worker))
+        return bool(self.rows("worker_lives", worker))
 
     def server_time(self) -> Instant | None:
         return None
@@ -84,17 +95,17 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
     def _heads(self, want: ClaimRequest) -> list[Head]:
         """Return the owners with due entries, from the entries themselves if there are few of them."""
         now = want.until - want.lead
-        first = self._rows("due_heads", want.lane, want.until, now, FEW)
+        first = self.rows("due_heads", want.lane, want.until, now, FEW)
         if len(first) < FEW:
             return [Head(*pair) for pair in dict(reversed(first)).items()]
-        return [Head(*row) for row in self._rows("due_owners", want.lane, want.until, now)]
+        return [Head(*row) for row in self.rows("due_owners", want.lane, want.until, now)]
 
     def due_entries(self, want: ClaimRequest) -> list[Entry]:
-        return self._entries(self._rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
+        return self._entries(self.rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         """Read only the keys first: one statement per owner is cheap only while its rows are narrow."""
-        ask, given = self._rows, (want.lane, want.until, want.until - want.lead)
+        ask, given = self.rows, (want.lane, want.until, want.until - want.lead)
         parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
         return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
 
@@ -104,16 +115,16 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
         return [entry if entry[0][3] == NO_RUN else entry._replace(run=self.run(entry.due.run)) for entry in entries]
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
-        rows = self._rows("held_rows", json.dumps(runs))
+        rows = self.rows("held_rows", json.dumps(runs))
         return {held.run.id: self._remember(held) for held in map(held_of, rows)}
 
     def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
-        holdings = [holding_of(row) for row in self._rows("holdings", json.dumps(runs))]
+        holdings = [holding_of(row) for row in self.rows("holdings", json.dumps(runs))]
         self._states.update([(holding.progress.schedule, holding.progress.state) for holding in holdings])
         return holdings
 
     def held_by(self, worker: WorkerId) -> list[HeldRun]:
-        return [self._remember(held_of(row)) for row in self._rows("held_by", worker)]
+        return [self._remember(held_of(row)) for row in self.rows("held_by", worker)]
 
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
         if not runs:
@@ -122,12 +133,9 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
         self._db.executemany(SQL["insert_run"], runs)
         if self._db.total_changes() - before >= len(runs):
             return []
-        conflicts = [run for run in runs if not self._inserted(run)]
+        conflicts = [run for run in runs if self.run(run.id) is None]
         self._db.executemany(SQL["delete_run"], ((run.id,) for run in runs))
         return conflicts
-
-    def _inserted(self, run: Run) -> bool:
-        return self.run(run.id) is not None
 
     def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
         try:
@@ -162,14 +170,7 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
-        return dict.fromkeys(owners, 0) | dict(self._rows("usages", json.dumps(owners), hour))
-
-    def use(self, owner: str, hour: Instant, runs: int) -> None:
-        self._rows("use", owner, hour, runs)
-
-    def add_spent(self, owner: str, day: Instant, subjects: Sequence[str], used: Used) -> None:
-        for subject in sorted(subjects):
-            self._rows("add_spent", owner, day, subject, *used)
+        return dict.fromkeys(owners, 0) | dict(self.rows("usages", json.dumps(owners), hour))
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
         before = self._db.total_changes()
@@ -181,9 +182,5 @@ class SqliteTransaction(SharedReads, RemoteRows, RevocationRows):
     def announce(self) -> None:
         """Do nothing: a commit changes `data_version`, which other processes watch."""
 
-    def delete_worker(self, worker: WorkerId, beat: int) -> str | None:
-        rows = self._rows("delete_dead_worker", worker, beat)
-        return (rows[0][0] or "") if rows else None
-
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
-        return dict(self._rows("spared_runs", json.dumps(runs))) if runs else {}
+        return dict(self.rows("spared_runs", json.dumps(runs))) if runs else {}

@@ -12,7 +12,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import LONGEST_DURATION, ReadTime, format_local, iso_local, read_time
-from duetime.engine.times.phrases import midnight_note
+from duetime.engine.times.parser import midnight_note
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, payload_of

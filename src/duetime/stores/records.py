@@ -1,0 +1,170 @@
+"""The part of every store apart from schedules and runs: remote notifications, revocations, and statistics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
+
+from duetime.engine.clock import HOUR, SECOND, Instant
+from duetime.engine.model import RunId, ScheduleId
+from duetime.engine.policy.rows import quota_reached
+from duetime.engine.result import Ok, Result
+from duetime.engine.store_interfaces import (
+    BOUNDS,
+    MOST,
+    UNKNOWN,
+    Figures,
+    Living,
+    Mark,
+    Remote,
+    Remotes,
+    Revocation,
+    Revocations,
+    Tally,
+    Trace,
+)
+from duetime.stores.search import LIVE, marks
+from duetime.stores.transaction import Transaction
+
+FORGOTTEN = 500
+"""Most expired records that one call of `revoke` deletes."""
+
+_LATE = "CASE WHEN attempt <= 1 THEN started - due END"
+_TOOK = "finished - started"
+
+
+def _position(microseconds: str) -> str:
+    """Return an SQL expression for the index of the first bound that was not exceeded."""
+    steps = " ".join(f"WHEN {microseconds} <= {int(bound * SECOND)} THEN {i}" for i, bound in enumerate(BOUNDS))
+    return f"CASE WHEN {microseconds} IS NULL THEN {UNKNOWN} {steps} ELSE {len(BOUNDS)} END"
+
+
+def _sum(microseconds: str) -> str:
+    """Return an SQL sum, cast because PostgreSQL sums to a type that is not an integer in Python."""
+    return f"CAST(coalesce(sum(CASE WHEN {microseconds} > 0 THEN {microseconds} ELSE 0 END), 0) AS bigint)"
+
+
+_BEGUN = "CASE WHEN started IS NULL THEN 0 ELSE 1 END"
+_TALLY = (
+    f"SELECT kind, status, {_BEGUN}, {_position(_LATE)}, {_position(_TOOK)},"  # noqa: S608 - only constants
+    f" CAST(sum(abs(number)) AS bigint), {_sum(_LATE)}, {_sum(_TOOK)}"
+    " FROM runs WHERE id > ? AND id <= ?{} GROUP BY 1, 2, 3, 4, 5"
+)
+_LIVING = f"SELECT id, kind, status, {_BEGUN} FROM runs WHERE {LIVE} LIMIT {MOST}"  # noqa: S608 - as above
+_DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LIMIT {MOST}) AS waiting"  # noqa: S608
+# The runs of one schedule in index order, so that no more rows are read than asked for.
+_TRACES = (
+    "SELECT * FROM (SELECT schedule, due, status, started, finished FROM runs WHERE schedule = ?"
+    " ORDER BY due DESC, id DESC LIMIT ?) AS latest"
+)
+
+
+class RecordsMixin(Remotes, Revocations, Figures, ABC):
+    _sql: ClassVar[Mapping[str, str]]
+    """The dialect's named queries."""
+
+    @abstractmethod
+    def _write(self) -> AbstractContextManager[Transaction]: ...
+
+    @abstractmethod
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run a read with `?` for parameters and return its rows."""
+
+    def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._rows(self._sql[name], values)
+
+    def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
+        with self._write() as tx:
+            tx.lock_owner(remote.owner)
+            known = tx.rows("remote_by_key", remote.owner, remote.key)
+            if known:
+                return Ok(Remote._make(known[0]))
+            here = tx.count_living(remote.owner, limit)
+            if here + int(tx.rows("count_remotes", remote.owner, remote.created, limit)[0][0]) >= limit:
+                return quota_reached(limit)
+            tx.rows("insert_remote", *remote)
+        return Ok(remote)
+
+    def repeat_remote(self, owner: str, fingerprint: str, since: Instant, now: Instant) -> Remote | None:
+        with self._write() as tx:
+            taken = tx.rows("repeat_remote", now, owner, fingerprint, since)
+            return _first(tx.rows("remote_by_id", taken[0][0])) if taken else None
+
+    def update_remote(self, remote: Remote) -> None:
+        with self._write() as tx:
+            tx.rows("update_remote", remote.at, remote.remote, remote.state, remote.updated, remote.id)
+
+    def forget_remote(self, id: str) -> None:
+        with self._write() as tx:
+            tx.rows("delete_remote", id)
+
+    def remote(self, id: str) -> Remote | None:
+        return _first(self._named("remote_by_id", id))
+
+    def remote_by_key(self, owner: str, key: str) -> Remote | None:
+        return _first(self._named("remote_by_key", owner, key))
+
+    def remotes(self, owner: str, now: Instant, topic: str | None = None) -> list[Remote]:
+        rows = self._named("remotes_of", owner, now) if topic is None else self._named("remotes_on", owner, topic, now)
+        return [Remote._make(row) for row in rows]
+
+    def remote_marks(self, owner: str, topic: str, now: Instant) -> list[Mark]:
+        return [Mark._make(row) for row in self._named("remote_marks", owner, topic, now)]
+
+    def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
+        """Return the ids that were not revoked before, here or by another transaction that was faster."""
+        with self._write() as tx:
+            tx.rows("forget_revocations", now, FORGOTTEN)
+            return [each.id for each in sorted(revocations) if tx.rows("insert_revocation", *each)]
+
+    def revoked(self, first: str, second: str) -> list[str]:
+        return [row[0] for row in self._named("revoked", first, second)]
+
+    def signing_generation(self, owner: str) -> int:
+        rows = self._named("rotations", owner)
+        return int(rows[0][0]) if rows else 0
+
+    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
+        with self._write() as tx:
+            tx.lock_owner(owner)
+            rows = tx.rows("rotations", owner)
+            generation, since, recent = rows[0] if rows else (0, 0, 0)  # recent: the rotations in the hour from since
+            if not since <= now < since + HOUR:
+                since, recent = now, 0
+            if recent >= limit:
+                return None
+            generation = int(max(generation, least)) + 1
+            tx.rows("keep_rotations", owner, generation, since, recent + 1)
+        return generation
+
+    def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
+        wanted = sorted(set(schedules))
+        if not wanted:
+            return {}
+        return dict(self._rows(f"SELECT id, public_id FROM schedules WHERE id IN ({marks(wanted)})", wanted))  # noqa: S608
+
+    def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
+        wanted = sorted(set(schedules))
+        if not wanted:
+            return []
+        values = [value for schedule in wanted for value in (schedule, each)]
+        return [Trace._make(row) for row in self._rows(" UNION ALL ".join([_TRACES] * len(wanted)), values)]
+
+    def newest_run(self) -> RunId:
+        return RunId(self._rows("SELECT coalesce(max(id), 0) FROM runs", ())[0][0])
+
+    def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
+        statement = _TALLY.format(f" AND id NOT IN ({marks(but)})" if but else "")
+        return [Tally._make(row) for row in self._rows(statement, (above, upto, *but))]
+
+    def living(self) -> list[Living]:
+        return [Living._make(row) for row in self._rows(_LIVING, ())]
+
+    def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
+        return {lane: self._rows(_DEPTH, (lane, now))[0][0] for lane in lanes}
+
+
+def _first(rows: list[tuple[Any, ...]]) -> Remote | None:
+    return Remote._make(rows[0]) if rows else None
