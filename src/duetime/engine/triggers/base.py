@@ -1,9 +1,8 @@
-"""Sets of days, one bit per day of a month, computed month by month and cached."""
+"""Base classes of triggers, which are frozen values that compute the next occurrence, and the two simplest triggers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import ClassVar, Final
@@ -19,7 +18,6 @@ EVERY_SEVENTH: Final = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
 
 _LAST_MONTH: Final = 9999 * 12 + 11
 _MOST_KEPT: Final = 1000
-_from_ordinal = date.fromordinal
 
 
 def lowest(bits: int) -> int:
@@ -27,13 +25,10 @@ def lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-def month_length(year: int, month: int) -> tuple[int, int]:
-    """Return the weekday of the first day (Monday is 0) and the number of days."""
-    return monthrange(year, month)
-
-
 class DaySet(ABC):
-    """A set of days. Days are numbered from the epoch; months are year * 12 + month - 1."""
+    """A set of days, one bit per day of a month, computed month by month and cached. Days are numbered from the
+    epoch; months are year * 12 + month - 1.
+    """
 
     horizon: int
     """The number of months without a day to search before concluding that there is no further day."""
@@ -54,7 +49,7 @@ class DaySet(ABC):
     def _find(self, day: int) -> int | None:
         if day > LAST_DAY:
             return None
-        when = _from_ordinal(day + EPOCH_ORDINAL)
+        when = date.fromordinal(day + EPOCH_ORDINAL)
         month = when.year * 12 + when.month - 1
         bits = self._mask(month) >> when.day
         found = day + lowest(bits) if bits else self._next_month(month + 1)
@@ -81,8 +76,6 @@ class DaySet(ABC):
         return mask
 
 
-# Base classes of triggers, which are frozen values that compute the next occurrence, and the two simplest triggers.
-
 BEFORE_ALL: Final = Instant(-1)
 """Just before the epoch, at which instants begin; any earlier instant is treated as this one."""
 
@@ -101,9 +94,17 @@ class Trigger(ABC):
     def _following(self, instant: Instant) -> Instant | None:
         """Return the first occurrence strictly after `instant`, regardless of `start` and `end`."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, object]:
-        """Return plain data from which `trigger_from_dict` makes an equal trigger."""
+        """Return plain data from which `trigger_from_dict` makes an equal trigger. Fields that are not set are left
+        out, so that equal triggers have equal text; each type adds its own fields."""
+        common: dict[str, object] = {"type": self.type, "timezone": self.timezone}
+        if self.start is not None:
+            common["start"] = instant_text(self.start)
+        if self.end is not None:
+            common["end"] = instant_text(self.end)
+        if self.jitter:
+            common["jitter_us"] = self.jitter
+        return common
 
     def next_after(self, instant: Instant) -> Instant | None:
         """Return the first occurrence strictly after `instant`, or None if there is no further one."""
@@ -143,8 +144,6 @@ class Trigger(ABC):
             found = self.next_after(found)
         return counted
 
-
-# Wall-clock triggers: patterns of local times, converted to instants with daylight saving time.
 
 _FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
 
@@ -196,9 +195,6 @@ class WallTrigger(Trigger):
         return None
 
 
-# Serialization of instants and of the fields that all triggers share.
-
-
 def instant_text(instant: Instant) -> str:
     return datetime_of(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -212,18 +208,6 @@ def instant_from(text: object, field: str) -> Instant:
     raise InvalidTrigger(f"{field} must be an ISO 8601 time in UTC.", field=field)
 
 
-def common_dict(trigger: Trigger) -> dict[str, object]:
-    """Return the fields that all types share; unset fields are left out, so equal triggers have equal text."""
-    common: dict[str, object] = {"type": trigger.type, "timezone": trigger.timezone}
-    if trigger.start is not None:
-        common["start"] = instant_text(trigger.start)
-    if trigger.end is not None:
-        common["end"] = instant_text(trigger.end)
-    if trigger.jitter:
-        common["jitter_us"] = trigger.jitter
-    return common
-
-
 @dataclass(frozen=True, kw_only=True)
 class OnceTrigger(Trigger):
     type: ClassVar[str] = "once"
@@ -233,7 +217,7 @@ class OnceTrigger(Trigger):
         return self.at if self.at > instant else None
 
     def to_dict(self) -> dict[str, object]:
-        return common_dict(self) | {"at": instant_text(self.at)}
+        return super().to_dict() | {"at": instant_text(self.at)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,4 +249,4 @@ class IntervalTrigger(Trigger):
         return Instant(self.anchor + (limit - self.anchor) // self.period * self.period)
 
     def to_dict(self) -> dict[str, object]:
-        return common_dict(self) | {"anchor": instant_text(self.anchor), "period_us": self.period}
+        return super().to_dict() | {"anchor": instant_text(self.anchor), "period_us": self.period}

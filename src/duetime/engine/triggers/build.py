@@ -1,18 +1,19 @@
-"""Conversion of triggers to the canonical text that is stored, and back."""
+"""Builds triggers from a caller's configuration, or reports which field is wrong and what would be right; converts them
+to the canonical text that is stored, and back."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
-from duetime.engine.times import LONGEST_DURATION, iso_local, read_time
-from duetime.engine.times.wall_clock import DAY_SECONDS, wall_clock
+from duetime.engine.times import LONGEST_DURATION, ReadTime, iso_local, read_time
+from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger, instant_from
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
@@ -28,6 +29,12 @@ class Common(TypedDict):
 
 
 _COMMON: Final = frozenset({"type", "timezone", "start", "end", "jitter_us"})
+_STORED_FIELDS: Final = {
+    "once": {"at"},
+    "interval": {"period_us", "anchor"},
+    "cron": {"expression", "dst"},
+    "rrule": {"rrule", "dtstart"},
+}
 
 
 def trigger_to_json(trigger: Trigger) -> str:
@@ -48,59 +55,42 @@ def trigger_from_json(text: str) -> Trigger:
 
 def trigger_from_dict(stored: Mapping[str, object]) -> Trigger:
     kind = stored.get("type")
-    reader = _READERS.get(kind) if isinstance(kind, str) else None
-    if reader is None:
+    keys = _STORED_FIELDS.get(kind) if isinstance(kind, str) else None
+    if keys is None:
         raise unknown_type(kind)
-    keys, read = reader
     strange = sorted(str(key) for key in stored if key not in keys and key not in _COMMON)
     if strange:
         raise InvalidTrigger(f"{strange[0]} is not a field of a stored {kind} trigger.", field=strange[0])
-    return read(stored, _common(stored))
+    common = Common(
+        timezone=known_zone(stored.get("timezone")).key,
+        start=instant_from(stored["start"], "start") if "start" in stored else None,
+        end=instant_from(stored["end"], "end") if "end" in stored else None,
+        jitter=_whole(stored.get("jitter_us", 0), "jitter_us", least=0),
+    )
+    match kind:
+        case "once":
+            return OnceTrigger(at=instant_from(stored.get("at"), "at"), **common)
+        case "interval":
+            period = _whole(stored.get("period_us"), "period_us", least=1)
+            return IntervalTrigger(period=period, anchor=instant_from(stored.get("anchor"), "anchor"), **common)
+        case "cron":
+            dst, expression = read_dst(stored.get("dst", "debian")), stored.get("expression")
+            if not isinstance(expression, str):
+                raise InvalidTrigger("expression must be text.", field="expression")
+            return CronTrigger(expression=expression, dst=dst, **common)
+        case _:
+            rule, dtstart = normal_rule(stored.get("rrule")), local_from(stored.get("dtstart"))
+            return RRuleTrigger(rule=rule, dtstart=dtstart, **common)
 
 
 def unknown_type(value: object) -> InvalidTrigger:
     return InvalidTrigger(f"Unknown trigger type: {value}", field="type")
 
 
-def _common(stored: Mapping[str, object]) -> Common:
-    zone = known_zone(stored.get("timezone"))
-    return Common(
-        timezone=zone.key,
-        start=_bound(stored, "start"),
-        end=_bound(stored, "end"),
-        jitter=_whole(stored.get("jitter_us", 0), "jitter_us", least=0),
-    )
-
-
-def _bound(stored: Mapping[str, object], key: str) -> Instant | None:
-    return instant_from(stored[key], key) if key in stored else None
-
-
 def _whole(value: object, field: str, *, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidTrigger(f"{field} must be a whole number, at least {least}.", field=field)
     return value
-
-
-def _text(stored: Mapping[str, object], key: str) -> str:
-    value = stored.get(key)
-    if not isinstance(value, str):
-        raise InvalidTrigger(f"{key} must be text.", field=key)
-    return value
-
-
-def _stored_once(stored: Mapping[str, object], common: Common) -> Trigger:
-    return OnceTrigger(at=instant_from(stored.get("at"), "at"), **common)
-
-
-def _stored_interval(stored: Mapping[str, object], common: Common) -> Trigger:
-    period = _whole(stored.get("period_us"), "period_us", least=1)
-    return IntervalTrigger(period=period, anchor=instant_from(stored.get("anchor"), "anchor"), **common)
-
-
-def _stored_cron(stored: Mapping[str, object], common: Common) -> Trigger:
-    dst = read_dst(stored.get("dst", "debian"))
-    return CronTrigger(expression=_text(stored, "expression"), dst=dst, **common)
 
 
 def read_dst(value: object) -> Dst:
@@ -111,27 +101,10 @@ def read_dst(value: object) -> Dst:
     raise InvalidTrigger('dst must be "debian" or "literal".', field="dst")
 
 
-def _stored_rrule(stored: Mapping[str, object], common: Common) -> Trigger:
-    return RRuleTrigger(rule=normal_rule(stored.get("rrule")), dtstart=local_from(stored.get("dtstart")), **common)
-
-
-_READERS: Final[dict[str, tuple[frozenset[str], Callable[[Mapping[str, object], Common], Trigger]]]] = {
-    "once": (frozenset({"at"}), _stored_once),
-    "interval": (frozenset({"period_us", "anchor"}), _stored_interval),
-    "cron": (frozenset({"expression", "dst"}), _stored_cron),
-    "rrule": (frozenset({"rrule", "dtstart"}), _stored_rrule),
-}
-
-
-# Builds a trigger from a caller's configuration, or reports which field is wrong and what would be right.
-
-# Validation of single configuration fields; every error names its field.
-
 Config = Mapping[str, object]
 
 UNITS: Final = {"seconds": SECOND, "minutes": MINUTE, "hours": HOUR, "days": DAY, "weeks": 7 * DAY}
-SHORTEST: Final = SECOND // 1000
-LONGEST_JITTER: Final = DAY
+_LARGEST: Final = sys.float_info.max
 _DATE_ALONE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*", re.ASCII)
 
 
@@ -152,33 +125,16 @@ def bound(config: Config, field: str, zone: str, now: Instant) -> Instant | None
     value = config.get(field)
     if instant is None or field != "end" or not isinstance(value, str) or not _DATE_ALONE.fullmatch(value):
         return instant
-    clock = wall_clock(zone)
-    t = instant // SECOND
-    day = (t + clock.stretch(t).offset) // DAY_SECONDS
-    return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)
-
-
-def local_second(config: Config, field: str, zone: str, now: Instant) -> int:
-    """Return a wall-clock time in whole seconds; now if none is given."""
-    instant = time_of(config, field, zone, now)
-    t = (now if instant is None else instant) // SECOND
-    return t + wall_clock(zone).stretch(t).offset
+    return ReadTime(instant, whole_day=True).last(zone)
 
 
 def number(config: Config, field: str) -> float:
     value = config.get(field)
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
         raise InvalidTrigger(field=field, problem="must be a finite number, not negative, such as 1.")
     return value
-
-
-def _finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def period(config: Config) -> int:
@@ -188,7 +144,7 @@ def period(config: Config) -> int:
     wrong = ""
     if total == 0:
         wrong = "is zero"
-    elif total < SHORTEST:
+    elif total < SECOND // 1000:
         wrong = "is shorter than 1 millisecond"
     elif total > LONGEST_DURATION:
         wrong = "is longer than 100 years"
@@ -199,7 +155,7 @@ def period(config: Config) -> int:
 
 def jitter(config: Config) -> int:
     amount = _microseconds(number(config, "jitter"), SECOND)
-    if amount > LONGEST_JITTER:
+    if amount > DAY:
         raise InvalidTrigger(field="jitter", problem="must be at most 86400 seconds (a day).")
     return amount
 
@@ -218,20 +174,16 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> T
     if builder is None:
         raise unknown_type(type)
     keys, example, build = builder
-    _check_keys(type, config, (*keys, *_SHARED), example)
+    if not isinstance(config, Mapping):
+        raise InvalidTrigger(f"trigger_config must be an object such as {example}.", field="trigger_config")
+    allowed = (*keys, *_SHARED)
+    for key in config:
+        if key not in allowed:
+            message = f"unknown key for the trigger type {type}; use {', '.join(allowed)}, for example {example}."
+            raise InvalidTrigger(field=str(key)[:60], problem=message)
     trigger = build(config, _shared(config, zone, now), now)
     _check_fires(trigger, now)
     return trigger
-
-
-def _check_keys(type: object, config: object, allowed: tuple[str, ...], example: str) -> None:
-    if not isinstance(config, Mapping):
-        raise InvalidTrigger(f"trigger_config must be an object such as {example}.", field="trigger_config")
-    for key in config:
-        if key not in allowed:
-            shown, known = str(key)[:60], ", ".join(allowed)
-            message = f"unknown key for the trigger type {type}; use {known}, for example {example}."
-            raise InvalidTrigger(field=shown, problem=message)
 
 
 def _shared(config: Config, zone: str, now: Instant) -> Common:
@@ -277,14 +229,16 @@ def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
 
 
 def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
-    dtstart = local_second(config, "dtstart", shared["timezone"], now)
-    return RRuleTrigger(rule=normal_rule(config.get("rrule")), dtstart=dtstart, **shared)
+    dtstart = time_of(config, "dtstart", shared["timezone"], now)
+    t = (now if dtstart is None else dtstart) // SECOND
+    local = t + wall_clock(shared["timezone"]).stretch(t).offset
+    return RRuleTrigger(rule=normal_rule(config.get("rrule")), dtstart=local, **shared)
 
 
 def _check_fires(trigger: Trigger, now: Instant) -> None:
     if trigger.next_after(Instant(now - 1)) is not None:
         return
-    field = _main_field(trigger)
+    field = {"once": "run_at", "interval": "seconds", "cron": "expression"}.get(trigger.type, "rrule")
     if trigger.start is not None or trigger.end is not None:
         field = "end" if trigger.end is not None else "start"
         message = f"{field}: the trigger never fires between its start and its end; widen them."
@@ -293,14 +247,9 @@ def _check_fires(trigger: Trigger, now: Instant) -> None:
     raise InvalidTrigger(field=field, problem=message)
 
 
-def _main_field(trigger: Trigger) -> str:
-    return {"once": "run_at", "interval": "seconds", "cron": "expression"}.get(trigger.type, "rrule")
-
-
-_UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common, Instant], Trigger]]]] = {
     "once": (("run_at",), '{"run_at": "2026-02-05T15:00:00"}', _once),
-    "interval": ((*_UNITS, "anchor"), '{"hours": 1}', _interval),
+    "interval": ((*UNITS, "anchor"), '{"hours": 1}', _interval),
     "cron": (("expression", "dst"), '{"expression": "0 9 * * 1-5"}', _cron),
     "rrule": (
         ("rrule", "dtstart"),

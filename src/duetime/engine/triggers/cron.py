@@ -1,7 +1,8 @@
-"""Cron triggers, evaluated with bit sets."""
+"""Cron triggers, evaluated with bit sets. cronsim parses and validates the text."""
 
 from __future__ import annotations
 
+from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -9,13 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS
-from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, WallTrigger, common_dict, lowest, month_length
+from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, WallTrigger, lowest
 
 if TYPE_CHECKING:
     from cronsim import CronSim
-
-
-# Cron expressions as bit sets. cronsim parses and validates the text.
 
 ALIASES: Final = {
     "@yearly": "0 0 1 1 *",
@@ -55,18 +53,14 @@ class CronDays(DaySet):
     def month_bits(self, year: int, month: int) -> int:
         if month not in self._months:
             return 0
-        first, length = month_length(year, month)
-        dates = self._date_bits(first, length)
+        first, length = monthrange(year, month)
+        dates = self._dates & ((2 << length) - 2)
+        if self._last:
+            dates |= 1 << length
+        if self._last_weekday:
+            dates |= 1 << length - max(0, (first + length - 1) % 7 - 4)
         weekdays = self._weekday_bits((first + 1) % 7, length)
         return dates & weekdays if self._both else dates | weekdays
-
-    def _date_bits(self, first: int, length: int) -> int:
-        bits = self._dates & ((2 << length) - 2)
-        if self._last:
-            bits |= 1 << length
-        if self._last_weekday:
-            bits |= 1 << length - max(0, (first + length - 1) % 7 - 4)
-        return bits
 
     def _weekday_bits(self, first: int, length: int) -> int:
         bits = 0
@@ -102,10 +96,11 @@ def cron_fields(expression: str) -> CronFields:
     if len(expression) > _LONGEST or len(parts) not in (5, 6):
         raise malformed(expression)
     sim, months = _read(expression, parts)
+    minutes_of_hour = sum(1 << minute for minute in sim.minutes)
     minute, hour, date, _, weekday = parts[-5:]
     return CronFields(
         text=" ".join(parts),
-        minutes=_minutes(sim.minutes, sim.hours),
+        minutes=sum(minutes_of_hour << 60 * number for number in sim.hours),
         seconds=sum(1 << second for second in sim.seconds),
         days=CronDays(sim, months),
         follows_clock=minute.startswith("*") or hour.startswith("*"),
@@ -123,11 +118,6 @@ def _read(expression: str, parts: list[str]) -> tuple[CronSim, frozenset[int]]:
         return CronSim(" ".join(without_month), _ANY_DATE), frozenset(months)
     except (CronSimError, AssertionError, ValueError, TypeError):
         raise malformed(expression) from None
-
-
-def _minutes(minutes: set[int], hours: set[int]) -> int:
-    hour = sum(1 << minute for minute in minutes)
-    return sum(hour << 60 * number for number in hours)
 
 
 Dst = Literal["debian", "literal"]
@@ -173,4 +163,4 @@ class CronTrigger(WallTrigger):
 
     def to_dict(self) -> dict[str, object]:
         chosen = {} if self.dst == "debian" else {"dst": self.dst}
-        return common_dict(self) | {"expression": self.expression} | chosen
+        return super().to_dict() | {"expression": self.expression} | chosen

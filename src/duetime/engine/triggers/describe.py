@@ -10,9 +10,7 @@ from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, Change
 from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.cron import CronTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
-from duetime.engine.triggers.rrule_parser import HOURLY, NthDay, RuleFields
-
-# Recurrence rules in plain English.
+from duetime.engine.triggers.rrule_parser import HOURLY, NthDay
 
 _PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -29,46 +27,41 @@ _CLOCK = {"BYHOUR": "hour", "BYMINUTE": "minute", "BYSECOND": "second"}
 _FEW = 4
 
 
-def rule_words(trigger: RRuleTrigger) -> str:
+def _rule_words(trigger: RRuleTrigger) -> str:
     fields = trigger.fields
-    parts = [_every_interval(fields), *_months(fields), *_days(fields), *_times(trigger), *_positions(fields)]
-    if fields.count is not None:
-        parts.append(f"{fields.count} time{'s' if fields.count != 1 else ''}")
-    if "UNTIL=" in trigger.rule:
-        parts.append(f"until {trigger.rule.partition('UNTIL=')[2].partition(';')[0]}")
-    return " ".join(parts) + f", beginning {local_text(trigger.dtstart).replace('T', ' ')}"
-
-
-def _every_interval(fields: RuleFields) -> str:
-    name = _PERIODS[fields.freq]
-    return f"every {name}" if fields.interval == 1 else f"every {fields.interval} {name}s"
-
-
-def _months(fields: RuleFields) -> list[str]:
-    months = fields.parts.get("BYMONTH")
-    return [f"in {joined([_MONTHS[month - 1] for month in months])}"] if months else []
-
-
-def _days(fields: RuleFields) -> list[str]:
-    words = [f"on {joined([_day(day) for day in fields.days])}"] if fields.days else []
+    period, given = _PERIODS[fields.freq], fields.parts
+    words = [f"every {period}" if fields.interval == 1 else f"every {fields.interval} {period}s"]
+    if "BYMONTH" in given:
+        words.append(f"in {_joined([_MONTHS[month - 1] for month in given['BYMONTH']])}")
+    if fields.days:
+        words.append(f"on {_joined([_day(day) for day in fields.days])}")
     for part, phrase in _NUMBERED.items():
-        if part in fields.parts:
-            words.append(phrase.format(joined([ordinal(number) for number in fields.parts[part]])))
-    return words
+        if part in given:
+            words.append(phrase.format(_joined([_ordinal(number) for number in given[part]])))
+    words += _times(trigger)
+    if "BYSETPOS" in given:
+        words.append(
+            f"(only the {_joined([_ordinal(place) for place in given['BYSETPOS']])} such time of the {period})"
+        )
+    if fields.count is not None:
+        words.append(f"{fields.count} time{'s' if fields.count != 1 else ''}")
+    if "UNTIL=" in trigger.rule:
+        words.append(f"until {trigger.rule.partition('UNTIL=')[2].partition(';')[0]}")
+    return " ".join(words) + f", beginning {local_text(trigger.dtstart).replace('T', ' ')}"
 
 
 def _day(day: NthDay) -> str:
     name = _DAYS[day.weekday]
-    return f"the {ordinal(day.nth)} {name}" if day.nth else name
+    return f"the {_ordinal(day.nth)} {name}" if day.nth else name
 
 
 def _times(trigger: RRuleTrigger) -> list[str]:
     offsets = trigger.times.offsets(_FEW)
     if trigger.fields.freq < HOURLY and offsets is not None:
-        return [f"at {joined([_clock(offset) for offset in offsets])}"]
+        return [f"at {_joined([_clock(offset) for offset in offsets])}"]
     parts = trigger.fields.parts
     return [
-        f"at {name}{'s' if len(parts[part]) > 1 else ''} {joined([str(number) for number in parts[part]])}"
+        f"at {name}{'s' if len(parts[part]) > 1 else ''} {_joined([str(number) for number in parts[part]])}"
         for part, name in _CLOCK.items()
         if part in parts
     ]
@@ -79,22 +72,14 @@ def _clock(second: int) -> str:
     return f"{text}:{second % 60:02d}" if second % 60 else text
 
 
-def _positions(fields: RuleFields) -> list[str]:
-    places = fields.parts.get("BYSETPOS")
-    if not places:
-        return []
-    chosen = joined([ordinal(place) for place in places])
-    return [f"(only the {chosen} such time of the {_PERIODS[fields.freq]})"]
-
-
-def ordinal(number: int) -> str:
+def _ordinal(number: int) -> str:
     if number < 0:
-        return "last" if number == -1 else f"{ordinal(-number)} to last"
+        return "last" if number == -1 else f"{_ordinal(-number)} to last"
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
-def joined(words: list[str]) -> str:
+def _joined(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -115,7 +100,7 @@ def describe(trigger: Trigger) -> str:
     if trigger.end is not None:
         limits += f", until {clock_local(trigger.end, zone)}"
     if trigger.jitter:
-        limits += f", up to {duration_words(trigger.jitter)} later at random"
+        limits += f", up to {_duration_words(trigger.jitter)} later at random"
     return f"{_words(trigger)} ({zone}){limits}"
 
 
@@ -124,16 +109,18 @@ def _words(trigger: Trigger) -> str:
         case OnceTrigger():
             return f"once, on {clock_local(trigger.at, trigger.timezone)}"
         case IntervalTrigger():
-            return f"every {_every(trigger.period)}"
+            words = _duration_words(trigger.period)
+            is_single_unit = words.startswith("1 ") and words.count(" ") == 1
+            return f"every {words.removeprefix('1 ') if is_single_unit else words}"
         case CronTrigger():
             return _cron_words(trigger)
         case RRuleTrigger():
-            return rule_words(trigger)
+            return _rule_words(trigger)
         case _:
             return trigger.type
 
 
-def duration_words(period: int) -> str:
+def _duration_words(period: int) -> str:
     parts = []
     for size, name in _UNITS:
         amount, period = divmod(period, size)
@@ -142,11 +129,6 @@ def duration_words(period: int) -> str:
     if period:
         parts.append(f"{period / 1000:g} milliseconds")
     return " ".join(parts) or "0 seconds"
-
-
-def _every(period: int) -> str:
-    words = duration_words(period)
-    return words[2:] if words.startswith("1 ") and words.count(" ") == 1 else words
 
 
 def _cron_words(trigger: CronTrigger) -> str:
@@ -158,23 +140,16 @@ def _cron_words(trigger: CronTrigger) -> str:
         return f"cron {trigger.fields.text}"
     words = words[0].lower() + words[1:]
     if (steps := _STEPS.match(words)) is not None:
-        words = _evenly(steps) + words[steps.end() :]
-    words = _ENDINGS.sub(lambda match: ordinal(int(match[1])), words)
+        nth = steps[1]
+        step = _NTH.index(nth) + 2 if nth in _NTH else int(nth.removesuffix("th"))
+        if 60 % step == 0:  # every seventh minute is no interval: it starts again each hour
+            words = f"every {step} {steps[2]}s{words[steps.end() :]}"
+    words = _ENDINGS.sub(lambda match: _ordinal(int(match[1])), words)
     if words.startswith("at ") and words.endswith(" every day"):
         words = "every day " + words.removesuffix(" every day")
     if trigger.dst == "literal":
         words += ", exactly as the wall clock shows"
     return words
-
-
-def _evenly(match: re.Match[str]) -> str:
-    """Return `every 10 minutes` for every tenth, if the step divides 60; every seventh starts again each hour."""
-    nth = match[1]
-    step = _NTH.index(nth) + 2 if nth in _NTH else int(nth.removesuffix("th"))
-    return match[0] if 60 % step else f"every {step} {match[2]}s"
-
-
-_YEAR = 366 * DAY_SECONDS
 
 
 def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
@@ -186,8 +161,7 @@ def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
             "Both day-of-month and day-of-week are given: cron fires when either matches, not only on both."
         )
     if isinstance(trigger, WallTrigger):
-        warnings += _short_months(trigger)
-        warnings += _clock_changes(trigger, now)
+        warnings += [*_short_months(trigger), *_clock_changes(trigger, now)]
     return warnings
 
 
@@ -209,10 +183,8 @@ def _clock_changes(trigger: WallTrigger, now: Instant) -> list[str]:
     if by_hours or (trigger.follows and not literal):
         return []
     t = now // SECOND
-    found = []
-    for change in trigger.clock.changes(t, min(t + _YEAR, LAST_SECOND)):
-        found += _at_change(trigger, change)
-    return found
+    changes = trigger.clock.changes(t, min(t + 366 * DAY_SECONDS, LAST_SECOND))
+    return [warning for change in changes for warning in _at_change(trigger, change)]
 
 
 def _at_change(trigger: WallTrigger, change: Change) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from calendar import monthrange
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import MAXYEAR, date, datetime
@@ -17,9 +18,7 @@ from duetime.engine.triggers.base import (
     EVERY_SEVENTH,
     DaySet,
     WallTrigger,
-    common_dict,
     lowest,
-    month_length,
 )
 from duetime.engine.triggers.rrule_parser import (
     DAILY,
@@ -35,8 +34,6 @@ from duetime.engine.triggers.rrule_parser import (
     rule_fields,
 )
 from duetime.engine.triggers.step_budget import spend
-
-# The days of a recurrence rule.
 
 _DAY_PARTS = ("BYMONTHDAY", "BYYEARDAY", "BYWEEKNO")
 
@@ -80,20 +77,19 @@ class RuleDays(DaySet):
     def month_bits(self, year: int, month: int) -> int:
         if (self._months and month not in self._months) or self._skipped(year, month):
             return 0
-        weekday, length = month_length(year, month)
+        weekday, length = monthrange(year, month)
         bits = (2 << length) - 2
         if self._dates:
-            bits &= self._date_bits(length)
+            bits &= _bits(day if day > 0 else length + 1 + day for day in self._dates if day > -length - 1)
         if self._days and not self._in_year:
             bits &= self._weekday_bits(weekday, length)
-        return self._filtered(bits, date(year, month, 1)) if self._one_by_one else bits
-
-    def _date_bits(self, length: int) -> int:
-        bits = 0
-        for day in self._dates:
-            number = day if day > 0 else length + 1 + day
-            bits |= 1 << number if number > 0 else 0
-        return bits
+        if not self._one_by_one:
+            return bits
+        start, found = date(year, month, 1).toordinal() - 1, 0
+        for day in _numbers(bits):
+            spend()
+            found |= self._wanted(start + day) << day
+        return found
 
     def _weekday_bits(self, first: int, length: int) -> int:
         bits = 0
@@ -106,46 +102,27 @@ class RuleDays(DaySet):
             bits |= EVERY_SEVENTH << day if nth == 0 else 1 << day if day > 0 else 0
         return bits
 
-    def _filtered(self, bits: int, first: date) -> int:
-        """Keep the days that match the parts of the rule that are checked day by day."""
-        start, found = first.toordinal(), 0
-        for day in range(1, bits.bit_length()):
-            if bits >> day & 1:
-                spend()
-                found |= self._wanted(date.fromordinal(start + day - 1), start + day - 1) << day
-        return found
-
     def _skipped(self, year: int, month: int) -> bool:
         years = year - self._first.year
         if self._freq == YEARLY:
             return years % self._interval != 0
         return self._freq == MONTHLY and (years * 12 + month - self._first.month) % self._interval != 0
 
-    def _wanted(self, day: date, ordinal: int) -> bool:
-        if self._in_year and self._days and not self._weekday_wanted(day):
-            return False
-        if self._year_days and not self._year_day_wanted(day):
+    def _wanted(self, ordinal: int) -> bool:
+        """Return whether a day matches the parts of the rule that are checked day by day."""
+        day = date.fromordinal(ordinal)
+        number, length = day.timetuple().tm_yday, _year_length(day.year)
+        if self._in_year:
+            nths = (0, (number - 1) // 7 + 1, -((length - number) // 7) - 1)
+            if not any(weekday == day.weekday() and nth in nths for nth, weekday in self._days):
+                return False
+        if self._year_days and number not in self._year_days and number - length - 1 not in self._year_days:
             return False
         if self._weeks and not self._week_wanted(ordinal):
             return False
-        return not self._stepped_over(ordinal)
-
-    def _stepped_over(self, ordinal: int) -> bool:
-        if self._interval == 1 or self._freq not in (WEEKLY, DAILY):
-            return False
         if self._freq == DAILY:
-            return (ordinal - self._first.toordinal()) % self._interval != 0
-        return (self._week_of(ordinal) - self._first_week) % self._interval != 0
-
-    def _weekday_wanted(self, day: date) -> bool:
-        """Return whether a day is one of the numbered weekdays of its year."""
-        position, size, weekday = day.timetuple().tm_yday, _year_length(day.year), day.weekday()
-        nths = (0, (position - 1) // 7 + 1, -((size - position) // 7) - 1)
-        return any(wanted.weekday == weekday and wanted.nth in nths for wanted in self._days)
-
-    def _year_day_wanted(self, day: date) -> bool:
-        number = day.timetuple().tm_yday
-        return number in self._year_days or number - _year_length(day.year) - 1 in self._year_days
+            return (ordinal - self._first.toordinal()) % self._interval == 0
+        return self._freq != WEEKLY or (self._week_of(ordinal) - self._first_week) % self._interval == 0
 
     def _week_wanted(self, ordinal: int) -> bool:
         """Return whether BYWEEKNO matches. Week 1 is the first with four days in its year, so day 4 tells the year."""
@@ -161,9 +138,6 @@ class RuleDays(DaySet):
 
 def _year_length(year: int) -> int:
     return date(year, 12, 31).timetuple().tm_yday
-
-
-# The times of day of a recurrence rule.
 
 
 class RuleTimes:
@@ -402,7 +376,7 @@ class RRuleTrigger(WallTrigger):
         return (unit + 1 + lowest(units)) * times.unit + times.first_offset if units else None
 
     def to_dict(self) -> dict[str, object]:
-        return common_dict(self) | {"rrule": self.rule, "dtstart": local_text(self.dtstart)}
+        return super().to_dict() | {"rrule": self.rule, "dtstart": local_text(self.dtstart)}
 
 
 def _midnight(year: int, month: int) -> int:

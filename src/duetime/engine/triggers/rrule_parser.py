@@ -56,7 +56,7 @@ class RuleFields:
 
 
 def refused(reason: str) -> InvalidTrigger:
-    return InvalidTrigger(field="rrule", problem=f"{reason}")
+    return InvalidTrigger(field="rrule", problem=reason)
 
 
 def normal_rule(text: object) -> str:
@@ -74,7 +74,11 @@ def normal_rule(text: object) -> str:
 @lru_cache(maxsize=4096)
 def rule_fields(rule: str) -> RuleFields:
     given = _pairs(rule)
-    freq = _frequency(given)
+    if given.get("FREQ") not in FREQUENCIES:
+        raise refused(f"FREQ must be one of {', '.join(FREQUENCIES)}.")
+    freq = FREQUENCIES.index(given["FREQ"])
+    if "BYWEEKNO" in given and freq != YEARLY:
+        raise refused("BYWEEKNO needs FREQ=YEARLY.")
     until_local, until = _until(given.get("UNTIL"))
     if "COUNT" in given and "UNTIL" in given:
         raise refused("COUNT and UNTIL exclude each other; keep one of them.")
@@ -85,7 +89,7 @@ def rule_fields(rule: str) -> RuleFields:
         until_local=until_local,
         until=until,
         week_start=_week_start(given.get("WKST", "MO")),
-        days=_days(given.get("BYDAY"), freq),
+        days=tuple(sorted({_day(item, freq) for item in given["BYDAY"].split(",")})) if "BYDAY" in given else (),
         parts={name: _numbers(name, given[name]) for name in _RANGES if name in given},
     )
 
@@ -102,16 +106,6 @@ def _pairs(rule: str) -> dict[str, str]:
     return given
 
 
-def _frequency(given: dict[str, str]) -> int:
-    name = given.get("FREQ", "")
-    if name not in FREQUENCIES:
-        raise refused(f"FREQ must be one of {', '.join(FREQUENCIES)}.")
-    freq = FREQUENCIES.index(name)
-    if "BYWEEKNO" in given and freq != YEARLY:
-        raise refused("BYWEEKNO needs FREQ=YEARLY.")
-    return freq
-
-
 def _number(name: str, value: str, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value) or not 1 <= int(value) <= most:
         raise refused(f"{name} must be a whole number from 1 to {most}.")
@@ -121,24 +115,18 @@ def _number(name: str, value: str, most: int) -> int:
 def _numbers(name: str, value: str) -> tuple[int, ...]:
     least, most, negative = _RANGES[name]
     items = value.split(",")
-    numbers = {int(item) for item in items if re.fullmatch(r"[+-]?[0-9]{1,3}", item)}
+    numbers = [int(item) for item in items if re.fullmatch(r"[+-]?[0-9]{1,3}", item)]
     fits = all(least <= (abs(number) if negative else number) <= most for number in numbers)
-    if not fits or not all(re.fullmatch(r"[+-]?[0-9]{1,3}", item) for item in items):
+    if not fits or len(numbers) < len(items):
         minus = f" or -{most} to -{least}" if negative else ""
         raise refused(f"{name} must be numbers from {least} to {most}{minus}, with commas between them.")
-    return tuple(sorted(numbers))
+    return tuple(sorted(set(numbers)))
 
 
 def _week_start(value: str) -> int:
     if value not in WEEKDAYS:
         raise refused(f"WKST must be one of {', '.join(WEEKDAYS)}.")
     return WEEKDAYS.index(value)
-
-
-def _days(value: str | None, freq: int) -> tuple[NthDay, ...]:
-    if value is None:
-        return ()
-    return tuple(sorted({_day(item, freq) for item in value.split(",")}))
 
 
 def _day(item: str, freq: int) -> NthDay:
