@@ -7,7 +7,7 @@ import binascii
 import json
 import re
 import string
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -48,12 +48,12 @@ def load_queries(dialect: str) -> dict[str, str]:
 
 def _named(file: Traversable) -> dict[str, str]:
     pieces = _NAMED.split(file.read_text(encoding="utf-8"))[1:]
-    return {name: whole_rows(_bare(body)) for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
-
-
-def _bare(body: str) -> str:
-    """Strip the comments, because a statement's text is also its key in the driver's cache."""
-    return "\n".join(line for line in body.strip().splitlines() if not line.startswith("--"))
+    queries = {}
+    for name, body in zip(pieces[::2], pieces[1::2], strict=True):
+        # Without comments, because a statement's text is also its key in the driver's cache.
+        lines = [line for line in body.strip().splitlines() if not line.startswith("--")]
+        queries[name] = whole_rows("\n".join(lines))
+    return queries
 
 
 def load_migrations(dialect: str) -> list[tuple[int, str]]:
@@ -131,21 +131,15 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     if query.firing:
         where.add("p.state = 'active' AND p.next IS NOT NULL")
     if query.text:
-        where.add("lower(s.name) LIKE ? ESCAPE '!'", f"%{_escape(_folded(query.text))}%")
+        # Lowercase ASCII only, as lower() does in both databases here: folding more on one side would miss equal names.
+        folded = query.text.translate(_LOWER)
+        escaped = folded.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+        where.add("lower(s.name) LIKE ? ESCAPE '!'", f"%{escaped}%")
     if query.due_from is not None:
         where.add("coalesce(p.next, p.through) >= ?", query.due_from)
     if query.due_to is not None:
         where.add("coalesce(p.next, p.through) <= ?", query.due_to)
     return where
-
-
-def _folded(text: str) -> str:
-    """Lowercase ASCII only, as lower() does in both databases here: folding more on one side would miss equal names."""
-    return text.translate(_LOWER)
-
-
-def _escape(text: str) -> str:
-    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 NEVER = 2**62
@@ -313,7 +307,11 @@ _LANES: Final = (
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     """Return one more than asked for, to know whether there is more."""
     few = query.owner is not None and ask(_OWN, (query.owner, FEW))[0][0] < FEW
-    lanes = [None] if few else list(_lanes(ask, query.kind))
+    lanes: Sequence[str | None] = [None]
+    if not few and query.kind is not None:
+        lanes = [lane_of(query.kind, at_most_once=exact) for exact in (False, True)]
+    elif not few:
+        lanes = [row[0] for row in ask(_LANES, ())]
     pages = [firing_page(query, lane) for lane in lanes]
     if not few and query.owner is not None:  # entries written by an earlier version have no owner
         pages += [firing_page(query, lane, NOBODY) for lane in lanes]
@@ -338,9 +336,3 @@ def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None
         where.add("(d.at, d.schedule) > (?, ?)", *read_cursor(query.cursor, 2))
     statement = f"{_ROWS}{where.sql()} ORDER BY d.at, d.schedule LIMIT ?"
     return whole_rows(statement), [*where.values, query.limit + 1]
-
-
-def _lanes(ask: Ask, kind: str | None) -> Iterator[str]:
-    if kind is not None:
-        return (lane_of(kind, at_most_once=exact) for exact in (False, True))
-    return (row[0] for row in ask(_LANES, ()))

@@ -94,7 +94,9 @@ def read_date(text: str, today: date) -> DateWords | None:
     near = {"today": 0, "tonight": 0, "tomorrow": 1, "day after tomorrow": 2}.get(text.removeprefix("the "))
     if near is not None:
         return DateWords(shifted(today, near), floating=text)
-    return _numeric(text) or _named_month(text, today) or _weekday(text, today)
+    if match := _NUMERIC.fullmatch(text):
+        return _day(int(match[1]), int(match[2]), int(match[3]))
+    return _named_month(text, today) or _weekday(text, today)
 
 
 def shifted(day: date, days: int) -> date:
@@ -102,11 +104,6 @@ def shifted(day: date, days: int) -> date:
         return day + timedelta(days=days)
     except OverflowError:
         return date.max
-
-
-def _numeric(text: str) -> DateWords | None:
-    match = _NUMERIC.fullmatch(text)
-    return _day(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def _day(year: int, month: int, day: int) -> DateWords | None:
@@ -123,19 +120,13 @@ def _named_month(text: str, today: date) -> DateWords | None:
         name, day, year = match[2], int(match[1]), match[3]
     else:
         return None
-    month = _month(name)
-    if month is None:
-        return None
-    if year:
-        return _day(int(year), month, day)
-    return coming_date(today, month, day)
-
-
-def _month(name: str) -> int | None:
     if name in _FULL_MONTHS:
-        return _FULL_MONTHS.index(name) + 1
-    short = "sep" if name == "sept" else name
-    return MONTHS.index(short) + 1 if short in MONTHS else None
+        month = _FULL_MONTHS.index(name) + 1
+    elif name in MONTHS or name == "sept":
+        month = MONTHS.index(name[:3]) + 1
+    else:
+        return None
+    return _day(int(year), month, day) if year else coming_date(today, month, day)
 
 
 def coming_date(today: date, month: int, day: int) -> DateWords | None:

@@ -1,4 +1,5 @@
-"""Phrases such as "friday 9am", placed on a zone's wall clock, with a note if clocks change then."""
+"""Parses a time or a duration from text, such as "friday 9am" in a time zone; every instant that it returns can be
+displayed, and has a note if clocks change then."""
 
 from __future__ import annotations
 
@@ -44,13 +45,10 @@ class ReadTime(NamedTuple):
 
 
 def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
-    lower = _MERIDIEM.sub(r"\1m", text.lower())
-    found = _phrase(lower, zone, clock, now)
-    if found is not None:
-        return found
-    match = _ABBREVIATION.fullmatch(text)
+    found = _phrase(_MERIDIEM.sub(r"\1m", text.lower()), zone, clock, now)
+    match = None if found else _ABBREVIATION.fullmatch(text)
     if match is None:
-        return None
+        return found
     return _with_abbreviation(_MERIDIEM.sub(r"\1m", match[1].lower()), match[2].upper(), zone, now)
 
 
@@ -113,7 +111,7 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
         placed = later and place(later.day, of_day, zone, clock)
     if placed is None or words.floating is None:
         return placed
-    return noted(placed, f"{words.floating}: read as {format_local(placed.instant, zone)}", first=True)
+    return _noted(placed, f"{words.floating}: read as {format_local(placed.instant, zone)}", first=True)
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
@@ -132,19 +130,17 @@ def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTim
 
 
 def from_midnight(read: ReadTime, zone: str) -> ReadTime:
-    return noted(read, midnight_note(zone))._replace(whole_day=True)
+    return _noted(read, midnight_note(zone))._replace(whole_day=True)
 
 
 def midnight_note(zone: str) -> str:
     return f"no time given: read as 00:00 in {zone}"
 
 
-def noted(read: ReadTime, note: str | None, *, first: bool = False) -> ReadTime:
+def _noted(read: ReadTime, note: str | None, *, first: bool = False) -> ReadTime:
     notes = [note, read.note] if first else [read.note, note]
     return read._replace(note="; ".join(text for text in notes if text) or None)
 
-
-# Parses a time or a duration from text; every instant that it returns can be displayed.
 
 LONGEST_DURATION: Final = 36_525 * DAY_SECONDS * SECOND
 """A hundred years, in microseconds."""

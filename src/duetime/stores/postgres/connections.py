@@ -13,8 +13,6 @@ from typing import Any
 from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 
-# The driver is an optional dependency.
-
 try:
     import psycopg
 except ImportError as error:  # either the driver or the libpq that it needs is missing
@@ -125,12 +123,8 @@ class Address:
         known = self._parameters
         user = f"{known['user']}@" if "user" in known else ""
         port = f":{known['port']}" if "port" in known else ""
-        host = str(known.get("host", ""))
-        place = (
-            f"/{known.get('dbname', '')}?host={host}"
-            if host.startswith("/")
-            else f"{host}{port}/{known.get('dbname', '')}"
-        )
+        host, database = str(known.get("host", "")), known.get("dbname", "")
+        place = f"/{database}?host={host}" if host.startswith("/") else f"{host}{port}/{database}"
         return f"postgresql://{user}{place}"
 
     def connect(self, settings: Mapping[str, str]) -> Connection:
@@ -139,20 +133,16 @@ class Address:
         except psycopg.Error as error:
             raise refused(error) from error
         try:
-            _prepare(connection, settings)
+            calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+            connection.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false)"
+                " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+            )
         except BaseException:
             connection.close()
             raise
         return connection
-
-
-def _prepare(connection: Connection, settings: Mapping[str, str]) -> None:
-    calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-    connection.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])
-    connection.execute(
-        "SELECT set_config('synchronous_commit', 'on', false)"
-        " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
-    )
 
 
 class Connections:

@@ -75,8 +75,9 @@ class Listener:
                 return True
         deadline = self._clock.monotonic() + timeout
         while self._ready(self._connection, max(0.0, deadline - self._clock.monotonic())):
-            if self._heard(self._connection):
-                return True
+            heard = list(self._connection.notifies(timeout=0))
+            if any(not self._is_ours(notify.pid) for notify in heard):
+                return True  # own commits are already known to the listeners in this process
         return False
 
     def _ready(self, connection: Connection | None, timeout: float) -> bool:
@@ -87,11 +88,6 @@ class Listener:
                 selector.register(connection.fileno(), selectors.EVENT_READ)
             ready = [key for key, _ in selector.select(timeout)]
         return bool(ready) and bell not in ready
-
-    def _heard(self, connection: Connection) -> bool:
-        """Return whether another process notified: own commits are already known to the listeners in this process."""
-        heard = list(connection.notifies(timeout=0))
-        return any(not self._is_ours(notify.pid) for notify in heard)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -183,7 +179,10 @@ class PostgresStore(BaseStore):
                 yield transaction
                 transaction.commit()
             except BaseException as error:
-                _roll_back(connection)
+                try:
+                    connection.rollback()
+                except Exception:
+                    connection.close()  # which has the same effect
                 if isinstance(error, psycopg.errors.UniqueViolation):
                     raise Taken from error
                 raise
@@ -238,11 +237,3 @@ class PostgresStore(BaseStore):
         self._listener.close()
         self._readers.close()
         self._writers.close()
-
-
-def _roll_back(connection: Connection) -> None:
-    """Roll back; if the connection cannot even do this, closing it has the same effect."""
-    try:
-        connection.rollback()
-    except Exception:
-        connection.close()
