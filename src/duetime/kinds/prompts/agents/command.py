@@ -7,8 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from duetime.engine.clock import SystemClock
@@ -82,8 +81,8 @@ class CommandAgent:
             return Reply(error=problem, permanent=True)
         secrets = Secrets(request.access.token, env, request.access.env)
         try:
-            with _private_folder() as private:
-                return self._execute(request, private, env, secrets)
+            with tempfile.TemporaryDirectory(prefix="duetime-run-", ignore_cleanup_errors=True) as private:
+                return self._execute(request, Path(private), env, secrets)
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return Reply(
@@ -196,12 +195,3 @@ class _Reports:
             self._request.report(self._secrets.without(progress))
             self._reader.transcript.progress = None
         return False
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    folder = tempfile.mkdtemp(prefix="duetime-run-")
-    try:
-        yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
