@@ -1,8 +1,7 @@
 """Assembles Duetime from its parts. This is the only module that names concrete stores.
 
 It contains `App` and `build`, which opens the store and creates the kinds and the scheduler; the functions that build
-the MCP server, the tokens and the HTTP application; revocations that open the store only when needed; and the
-collection of this process's credentials for redaction.
+the MCP server, the tokens and the HTTP application; and revocations that open the store only when needed.
 """
 
 from __future__ import annotations
@@ -11,17 +10,16 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, cast
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Caller, Kind
 from duetime.engine.policy.fair_share import Budget
-from duetime.engine.redaction import is_secret_name, remember_secrets, secrets_in
+from duetime.engine.redaction import remember_secrets
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocation, Revocations
@@ -35,6 +33,7 @@ from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.access import load_tokens, runs_under_way
+from duetime.security.redaction import secrets_of
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
 from duetime.service.services import Services
@@ -92,62 +91,6 @@ class RevocationsByUse(Revocations):
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-
-
-# Credentials in the settings and the environment of this process, collected for redaction.
-
-_SHORTEST_PART = 10
-"""Minimum length of a part of a URL that may be a credential: services put theirs into the path."""
-
-
-def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
-    yield from _of_settings(settings)
-    yield from secrets_in([settings.db])
-    for name, value in environment.items():
-        if is_secret_name(name) or name.upper().endswith("_KEY"):
-            yield value
-        elif "://" in value:  # such as a database URL with its password
-            yield from secrets_in(value)
-
-
-def _of_settings(value: Any) -> Iterator[str]:
-    """Yield the credentials in settings: the fields that are excluded from `repr` hold them."""
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _of_settings(inner)
-    elif is_dataclass(value):
-        for each in fields(value):
-            held = getattr(value, each.name)
-            yield from _of_settings(held) if each.repr else _of_field(each.name, held)
-
-
-def _of_field(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):  # headers
-        yield from secrets_in({"headers": dict(value)})
-    elif not isinstance(value, str) or not value:
-        return
-    elif name == "body":
-        yield from secrets_in(value)
-    elif "://" in value:
-        yield from _of_address(value)
-    else:
-        yield value
-
-
-def _of_address(url: str) -> Iterator[str]:
-    """Yield the URL and every long part except a plain host.
-
-    Examples: `tgram://TOKEN/CHAT`, `https://hooks.example.org/services/TOKEN`.
-    """
-    yield from (url, *secrets_in(url))
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return
-    found = parts.path.split("/")
-    if parts.scheme not in ("http", "https"):
-        found.append(parts.netloc)
-    yield from (unquote(each) for each in found if len(each) >= _SHORTEST_PART)
 
 
 # The app: its components, and the functions that create them.

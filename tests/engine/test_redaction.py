@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from duetime.app import secrets_of as secrets_of_settings
 from duetime.engine.clock import SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.engine.redaction import redacted, redacted_outcome, redacted_trace, remember_secrets, secrets_of
 from duetime.engine.result import Ok
 from duetime.kinds.jobs.registry import Registry
+from duetime.security.redaction import secrets_of as secrets_of_settings
 from duetime.settings import Settings
 from duetime.settings.sections import AgentSettings, ChannelSettings, NotificationSettings
 from duetime.testing import Simulation

@@ -12,9 +12,10 @@ from duetime.engine.clock import HOUR, SECOND, Instant, SystemClock
 from duetime.engine.model import Schedule, WorkerId, WorkerRow
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.policy.rows import begin
+from duetime.engine.redaction import DEEPEST, MASK
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import build_trigger, trigger_to_json
-from duetime.service.masking import DEEPEST, MASK, masked, masked_payload, unmasked, unmasked_payload
+from duetime.service.masking import masked, masked_payload, unmasked, unmasked_payload
 from duetime.service.presenters import (
     living,
     message_shape,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-from duetime.engine.redaction import masked_by_pattern
-from duetime.service.masking import MASK, masked
+from duetime.engine.redaction import MASK, masked_by_pattern
+from duetime.service.masking import masked
 from duetime.service.presenters import LONGEST, schedule_shape, shortened
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import every

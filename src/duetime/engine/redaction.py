@@ -41,11 +41,8 @@ def masked_by_pattern(text: str) -> str:
 
 def without_password(url: str) -> str:
     """Mask the passwords in a URL: hints end up in logs."""
-    return re.sub(r"(?<=[?&]password=)[^&]*|(?<=://)([^:/@]*):[^/]*@", _masked, url)
-
-
-def _masked(found: re.Match[str]) -> str:
-    return "***" if found[1] is None else f"{found[1]}:***@"
+    shown = re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
+    return re.sub(r"(?<=[?&]password=)[^&]*", "***", shown)
 
 
 # Names of arguments, headers, parameters, fields and variables that hold credentials.
@@ -65,6 +62,7 @@ MASK: Final = "***"
 SHORTEST: Final = 6
 """Minimum length of a value that is searched for: shorter ones occur in many texts by chance."""
 DEEPEST: Final = 60
+"""Maximum nesting level of a value; deeper values are not read or shown."""
 LONGEST_TRACE: Final = 20_000
 """Maximum length of a trace, of which the end is kept."""
 MOST: Final = 2000
@@ -108,15 +106,8 @@ def _whole(value: str) -> Iterator[str]:
 
 def _in_text(text: str, name: str, depth: int) -> Iterator[str]:
     if name == "body_base64":
-        try:
-            text = base64.b64decode(text, validate=True).decode()
-        except ValueError:
-            return
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            yield from secrets_in(json.loads(text), "", depth + 1)
-        except (ValueError, RecursionError):
-            pass
+        text = text_of_base64(text) or ""
+    yield from secrets_in(parsed_json(text), "", depth + 1)
     for user, password in _USER.findall(text):
         yield from (user, password, f"{user}:{password}")
     for pattern in (_PAIR, _FIELD):
@@ -124,6 +115,22 @@ def _in_text(text: str, name: str, depth: int) -> Iterator[str]:
             if is_secret_name(key):
                 yield from _whole(found.strip())
     yield from _BEARER.findall(text)
+
+
+def parsed_json(text: str) -> Any:
+    """Parse a JSON object or list; return None for any other text."""
+    try:
+        return json.loads(text) if text.lstrip().startswith(("{", "[")) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def text_of_base64(encoded: str) -> str | None:
+    """Return a base64-encoded text; None for binary data and for what is not base64."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except ValueError:
+        return None
 
 
 def secrets_of(payload: str) -> list[str]:
@@ -137,13 +144,16 @@ def secrets_of(payload: str) -> list[str]:
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text without these values, however it encodes them, and without what looks like a credential."""
     given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
-    for value in sorted({*given, *_known}, key=len, reverse=True):  # the longest first: one may be part of another
-        if value in text:
-            text = text.replace(value, MASK)
-        for form in (repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote(value), unquote(value)):
-            if form != value:
-                text = text.replace(form, MASK)
-    return masked_by_pattern(text)
+    return masked_by_pattern(without_values(text, {*given, *_known}))
+
+
+def without_values(text: str, values: Iterable[str]) -> str:
+    """Return the text without these values, however it encodes them."""
+    for value in sorted(values, key=len, reverse=True):  # the longest first: one may be part of another
+        escaped = (repr(value)[1:-1], json.dumps(value)[1:-1])
+        for form in (value, *escaped, quote(value, safe=""), quote(value), unquote(value)):
+            text = text.replace(form, MASK)
+    return text
 
 
 def redacted_trace(error: BaseException, payload: str) -> str:
@@ -198,9 +208,8 @@ def _redacted_value(value: Any, secrets: list[str], name: str = "", depth: int =
 
 def _redacted_body(value: str, secrets: list[str]) -> str:
     """Redact a response body, which is kept in base64. One that is not text is redacted in its encoded form."""
-    try:
-        text = base64.b64decode(value, validate=True).decode()
-    except ValueError:
+    text = text_of_base64(value)
+    if text is None:
         return redacted(value, secrets)
     shown = redacted(text, secrets)
     return value if shown == text else base64.b64encode(shown.encode()).decode()

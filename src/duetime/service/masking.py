@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import is_secret_name
+from duetime.engine.redaction import DEEPEST, MASK, is_secret_name, parsed_json, text_of_base64
 from duetime.service.kind_spec import known_specs, load
 
 # -- restored credentials must not be sent to another destination ----------------------------------------------------
@@ -19,8 +19,6 @@ _URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
 _NAMED_PLACES = re.compile(
     r"(?i)(?:^|[_-])(url|uri|host|hostname|server|endpoint|address|command|destination|webhook)s?$"
 )
-DEEPEST: Final = 60
-"""Maximum nesting level of a value; deeper values are not read or shown."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -67,7 +65,12 @@ def masking_of(kind: str) -> PayloadMasking:
 
 def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
     """Raise InvalidInput if a payload with restored credentials has another destination than the stored payload."""
-    place = next(_other_places(kind, changed, stored), None)
+    spec = known_specs().get(kind)
+    recipient = "" if spec is None else spec.recipient
+    if recipient and changed.get(recipient) != stored.get(recipient):
+        place: str | None = f"another {recipient}"
+    else:
+        place = next(masking_of(kind).other_places(changed, stored), None)
     if place is not None:
         raise InvalidInput(
             field="payload",
@@ -76,14 +79,6 @@ def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[s
                 "give each of them anew, or leave them out"
             ),
         )
-
-
-def _other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
-    spec = known_specs().get(kind)
-    recipient = "" if spec is None else spec.recipient
-    if recipient and changed.get(recipient) != stored.get(recipient):
-        yield f"another {recipient}"
-    yield from masking_of(kind).other_places(changed, stored)
 
 
 def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
@@ -114,8 +109,6 @@ def origin_of(address: Any) -> str:
         return address[:200]
     return f"{parts.scheme.lower()}://{host}:{port}" if host else address[:200]
 
-
-MASK: Final = "***"
 
 _WORDS: Final = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
 """Every name of a credential contains one of these; texts without any, which are most, skip the slow patterns."""
@@ -171,7 +164,7 @@ def _text(text: str, depth: int) -> str:
 
 def _without_named(text: str, depth: int) -> str:
     """Mask a JSON text by its structure; in any other text, mask what follows the name of a credential."""
-    inner = _json(text)
+    inner = parsed_json(text)
     if inner is not None:
         shown = masked(inner, depth + 1)
         return text if shown == inner else json.dumps(shown, ensure_ascii=False)
@@ -180,21 +173,15 @@ def _without_named(text: str, depth: int) -> str:
     return text
 
 
-def _json(text: str) -> Any:
-    """Parse a JSON object or list; return None for anything else."""
-    try:
-        return json.loads(text) if text.lstrip().startswith(("{", "[")) else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def unmasked(given: Any, stored: Any) -> Any:
     """Replace values that a client sends back masked, as it was shown them, with the stored values."""
     if given != stored and given == masked(stored):
         return stored
     if isinstance(given, dict) and isinstance(stored, dict):
         return {
-            name: stored[name] if _still_hidden(name, inner, stored) else unmasked(inner, stored.get(name))
+            name: stored[name]
+            if inner == MASK and name in stored and is_secret_name(name)
+            else unmasked(inner, stored.get(name))
             for name, inner in given.items()
         }
     if isinstance(given, list) and isinstance(stored, list):
@@ -229,13 +216,6 @@ def masked_result(kind: str, result: Any) -> Any:
 
 def masked_base64(encoded: str) -> str:
     """Mask a base64-encoded text; return binary data unchanged."""
-    try:
-        text = base64.b64decode(encoded, validate=True).decode()
-    except ValueError:
-        return encoded
+    text = text_of_base64(encoded)
     shown = masked(text)
-    return encoded if shown == text else base64.b64encode(shown.encode()).decode()
-
-
-def _still_hidden(name: str, value: Any, stored: dict[str, Any]) -> bool:
-    return value == MASK and name in stored and is_secret_name(name)
+    return encoded if text is None or shown == text else base64.b64encode(shown.encode()).decode()

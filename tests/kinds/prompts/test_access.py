@@ -10,8 +10,8 @@ import pytest
 from duetime.engine.clock import MINUTE, SystemClock
 from duetime.engine.policy.claim import Claim
 from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
-from duetime.kinds.prompts.agents.environment import Secrets
 from duetime.security.claims import Grant
+from duetime.security.redaction import Secrets
 from duetime.security.tokens import Tokens
 from duetime.settings import NotificationSettings, Settings
 from duetime.stores.sqlite.store import SqliteStore

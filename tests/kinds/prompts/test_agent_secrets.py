@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.kinds.prompts.agents.environment import Secrets
 from duetime.kinds.prompts.agents.transcript import Transcript, to_reply
+from duetime.security.redaction import Secrets
 
 HUSH = "hush-hush"
 

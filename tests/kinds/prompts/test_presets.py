@@ -15,9 +15,9 @@ import pytest
 
 from duetime.kinds.prompts.agent import Access, Reply, Spent
 from duetime.kinds.prompts.agents.command import CommandAgent
-from duetime.kinds.prompts.agents.environment import Secrets
 from duetime.kinds.prompts.agents.presets import PRESETS, Invocation, PresetInput
 from duetime.kinds.prompts.agents.transcript import EventReader, Transcript, read_answer, to_reply
+from duetime.security.redaction import Secrets
 from tests.support.programs import QUICK, executable, with_environment
 from tests.support.waking import agent_request, failed, succeeded
 

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from duetime.engine.redaction import MASK
 from duetime.kinds.requests.wire import CALLBACKS, body_of
-from duetime.service.masking import MASK, PayloadMasking, masked, masked_base64, origin_of
+from duetime.service.masking import PayloadMasking, masked, masked_base64, origin_of
 
 _BASE64: Final = "body_base64"
 _BODIES = ("body", _BASE64)

@@ -14,12 +14,13 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import AgentRequest, Reply
-from duetime.kinds.prompts.agents.environment import MCP_CONFIG, Secrets, standard_config, visible, write_private
+from duetime.kinds.prompts.agents.environment import MCP_CONFIG, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset_named
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader, reply_of
 from duetime.processes.child import ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
 from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, Limits
+from duetime.security.redaction import Secrets
 
 log = logging.getLogger("duetime.agents")
 _clock = SystemClock()

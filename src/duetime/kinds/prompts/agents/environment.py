@@ -1,17 +1,13 @@
-"""What an agent is given: the environment variables that a program may see, with the redaction of their secrets in its
-output, and the connection to Duetime's tools over MCP."""
+"""What an agent is given: the environment variables that a program may see, and the connection to Duetime's tools."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duetime.engine.encoding import DEPTH, clean_text
-from duetime.engine.redaction import without_password, without_secrets
 from duetime.kinds.prompts.agent import Access
 
 if TYPE_CHECKING:
@@ -20,8 +16,6 @@ if TYPE_CHECKING:
 
 ALWAYS = ("PATH", "HOME", "LANG", "USER")
 _ALWAYS_BY_PREFIX = ("LC_", "SSL_CERT_")
-_IS_SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
-_SHORTEST_SECRET = 8
 
 
 def visible(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
@@ -29,40 +23,6 @@ def visible(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, s
     wanted = {*ALWAYS, *names}
     shown = {name: value for name, value in environment.items() if name in wanted or name.startswith(_ALWAYS_BY_PREFIX)}
     return {**shown, "TERM": "dumb", "NO_COLOR": "1"}
-
-
-class Secrets:
-    """Redacts the secret values that an agent was given from whatever it said."""
-
-    def __init__(self, token: str, *environments: Mapping[str, str]) -> None:
-        found = {token}
-        for environment in environments:
-            for name, value in environment.items():
-                if _IS_SECRET.search(name) or without_password(value) != value:
-                    found.add(value)
-        # The longest first: one may be the beginning of another.
-        self._values = sorted((value for value in found if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
-
-    def without(self, text: str) -> str:
-        for value in self._values:
-            text = text.replace(value, "***")
-        return clean_text(text)
-
-    def in_short(self, text: str) -> str:
-        """Return an error shortened, and without anything else that looks like a credential."""
-        return without_secrets(self.without(text))
-
-    def cleaned(self, value: Any, depth: int = 0) -> Any:
-        """Redact a JSON value; what is nested too deeply is cut."""
-        if isinstance(value, str):
-            return self.without(value)
-        if isinstance(value, dict | list) and depth >= DEPTH:
-            return "..."
-        if isinstance(value, dict):
-            return {self.without(str(name)): self.cleaned(inner, depth + 1) for name, inner in value.items()}
-        if isinstance(value, list):
-            return [self.cleaned(inner, depth + 1) for inner in value]
-        return value
 
 
 CONNECT = 30.0

@@ -6,9 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import without_secrets
+from duetime.security.redaction import Secrets
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -105,13 +104,9 @@ def failure_of(error: BaseException, model: str) -> Failure:
     return Failure(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
 
 
-def masked(text: str, *secrets: str) -> str:
+def masked(text: str, token: str = "") -> str:
     """Redact secrets: an error may quote the failed request, and with it the key that the request carried."""
-    names = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-    ours = (value for name, value in os.environ.items() if name.upper().endswith(names) and len(value) >= 8)
-    for secret in (*secrets, *ours):
-        text = text.replace(secret, "***") if secret else text
-    return clean_text(without_secrets(text))
+    return Secrets(token, os.environ).in_short(text)
 
 
 def _provider_message(error: BaseException) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from duetime.kinds.prompts.agent import Reply, Spent
-from duetime.kinds.prompts.agents.environment import SERVER, Secrets
+from duetime.kinds.prompts.agents.environment import SERVER
 from duetime.processes.child import signal_name
 from duetime.processes.output import MOST_KEPT, LineBuffer, OutputBuffer
 from duetime.processes.supervisor import ExitStatus
+from duetime.security.redaction import Secrets
 
 MOST_CALLS = 100
 LONGEST = 1000

@@ -14,9 +14,9 @@ from duetime.engine.clock import SECOND, Clock, Instant, datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentRequest, Reply
-from duetime.kinds.prompts.agents.environment import Secrets
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
 from duetime.net.messages import retry_after, status_name
+from duetime.security.redaction import Secrets
 
 SIGNATURE = "Duetime-Signature"
 AT_ONCE = 60.0

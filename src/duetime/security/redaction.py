@@ -1,0 +1,95 @@
+"""Credentials that this process holds or gives to an agent, collected so that they are redacted from texts.
+
+`engine.redaction` has the redaction itself, because the engine applies it to every outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from duetime.engine.encoding import DEPTH, clean_text
+from duetime.engine.redaction import is_secret_name, secrets_in, without_password, without_secrets, without_values
+
+_SHORTEST_PART = 10
+"""Minimum length of a part of a URL that may be a credential: services put theirs into the path."""
+_SHORTEST_GIVEN = 8
+_GIVEN = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
+"""Names of variables whose values an agent must not repeat. Broader than `is_secret_name`, because they are few."""
+
+
+def secrets_of(settings: Any, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the credentials in the settings and the environment of this process."""
+    yield from _of_settings(settings)
+    for name, value in environment.items():
+        if is_secret_name(name) or name.upper().endswith("_KEY"):
+            yield value
+        elif "://" in value:  # such as a database URL with its password
+            yield from secrets_in(value)
+
+
+def _of_settings(value: Any) -> Iterator[str]:
+    """Yield the credentials in settings: the fields that are excluded from `repr` hold them."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _of_settings(inner)
+    elif is_dataclass(value):
+        for each in fields(value):
+            held = getattr(value, each.name)
+            yield from _of_settings(held) if each.repr else _of_field(each.name, held)
+
+
+def _of_field(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping) or name == "body":  # headers, or a text with placeholders
+        yield from secrets_in(value)
+    elif isinstance(value, str) and value:
+        yield value
+        if "://" in value:
+            yield from _of_address(value)
+
+
+def _of_address(url: str) -> Iterator[str]:
+    """Yield every long part except a plain host.
+
+    Examples: `tgram://TOKEN/CHAT`, `https://hooks.example.org/services/TOKEN`.
+    """
+    yield from secrets_in(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    found = parts.path.split("/")
+    if parts.scheme not in ("http", "https"):
+        found.append(parts.netloc)
+    yield from (unquote(each) for each in found if len(each) >= _SHORTEST_PART)
+
+
+class Secrets:
+    """Redacts the secret values that an agent was given from whatever it said."""
+
+    def __init__(self, token: str, *environments: Mapping[str, str]) -> None:
+        given = (item for environment in environments for item in environment.items())
+        found = {value for name, value in given if _GIVEN.search(name) or without_password(value) != value}
+        self._values = [value for value in (token, *found) if len(value) >= _SHORTEST_GIVEN]
+
+    def without(self, text: str) -> str:
+        return clean_text(without_values(text, self._values))
+
+    def in_short(self, text: str) -> str:
+        """Return an error shortened, and without anything else that looks like a credential."""
+        return without_secrets(self.without(text))
+
+    def cleaned(self, value: Any, depth: int = 0) -> Any:
+        """Redact a JSON value; what is nested too deeply is cut."""
+        if isinstance(value, str):
+            return self.without(value)
+        if isinstance(value, dict | list) and depth >= DEPTH:
+            return "..."
+        if isinstance(value, dict):
+            return {self.without(str(name)): self.cleaned(inner, depth + 1) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.cleaned(inner, depth + 1) for inner in value]
+        return value
