@@ -191,10 +191,7 @@ class Duetime:
         return [self._view(schedule) for schedule in self._search(ScheduleQuery(kind=kind, status=status))]
 
     def status(self, id: str) -> View:
-        schedule = self.scheduler.find(self.caller, id)
-        if schedule is None:
-            raise Refused(Err("not_found", f"there is no schedule {id!r}"))
-        return self._view(schedule)
+        return self._view(self._find(id))
 
     def history(self, id: str, limit: int = 20) -> Views:
         page = unwrap(self.scheduler.history(self.caller, id, limit=limit))
@@ -204,10 +201,7 @@ class Duetime:
         """Change `name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
         if isinstance(changes.get("next"), datetime):
             changes["next"] = instant_of(changes["next"])
-        found = self.scheduler.find(self.caller, id)
-        if found is None:
-            raise Refused(Err("not_found", f"there is no schedule {id!r}"))
-        return self._view(unwrap(self.app.services.edit(self.caller, found, Changes(**changes))))
+        return self._view(unwrap(self.app.services.edit(self.caller, self._find(id), Changes(**changes))))
 
     def pause(self, id: str) -> None:
         unwrap(self.scheduler.pause(self.caller, id))
@@ -263,6 +257,12 @@ class Duetime:
         return _rows(self.scheduler.cancel_pending(self.caller, str(id), "prompt"))
 
     # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _find(self, id: str) -> Schedule:
+        schedule = self.scheduler.find(self.caller, id)
+        if schedule is None:
+            raise Refused(Err("not_found", f"there is no schedule {id!r}"))
+        return schedule
 
     def _search(self, query: ScheduleQuery) -> Schedules:
         found: Schedules = []

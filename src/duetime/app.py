@@ -130,13 +130,16 @@ class App:
         from duetime.engine.worker.threads import Engine
         from duetime.engine.worker.worker import WorkerOptions
 
+        limit = self.settings.max_runs_per_hour
+        # A limit that the operator did not set exempts their own runs.
+        exempt = frozenset({LOCAL} if limit == RUNS_PER_HOUR else ())
         options = WorkerOptions(
             threads=self.settings.threads,
             lease=self.settings.lease,
             session=session,
             name=f"{platform.node()}:{os.getpid()}",
             known_schema=self.store.known_schema,
-            runs_per_hour=_budget(self.settings),
+            runs_per_hour=Budget(limit, exempt) if limit else None,
             retention=self.settings.retention_days * DAY / SECOND or None,
         )
         if not session:
@@ -213,12 +216,6 @@ def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False
         if Path(path).is_relative_to(data_folder()):
             make_folder(Path(path).parent)
     return SqliteStore(path, clock, MESSENGER)
-
-
-def _budget(settings: Settings) -> Budget | None:
-    """Return the hourly run limit, if any. A limit that the operator did not set exempts their own runs."""
-    limit = settings.max_runs_per_hour
-    return Budget(limit, frozenset({LOCAL}) if limit == RUNS_PER_HOUR else frozenset()) if limit else None
 
 
 def _limits(settings: Settings) -> Limits:

@@ -11,8 +11,8 @@ from duetime.engine.outcome import Retry
 from duetime.kinds.notifications.channels import apprise
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.net.dns import Abandoned, Helpers, NoneFree
 from duetime.net.host_limits import Hosts
+from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 
 OUTGOING = OutgoingMessage("msg_1", "phone", {"message": "hi"}, patience=10.0)
 

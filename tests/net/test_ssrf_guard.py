@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.net.client import Call, CallFailed, Http
-from duetime.net.dns import Unresolved
-from duetime.net.ssrf_guard import Forbidden, Guard, why_closed
+from duetime.net.ssrf_guard import Forbidden, Guard, Unresolved, why_closed
 from tests.support.dialling import NOBODY, PUBLIC, Certified, Dialler, Names
 from tests.support.hostile_urls import CLOSED_V4, Vector, vectors, wrapped
 from tests.support.receiver import Receiver

@@ -72,7 +72,7 @@ def test_every_pattern_is_linear() -> None:
     found = {each.place: each for each in patterns()}
     unknown = {place for place, each in found.items() if isinstance(each, Unknown)}
     assert unknown == MADE_AT_RUN_TIME
-    assert {"engine/times/grammar.py:_RELATIVE", "kinds/jobs/fetch_task.py:_MARK"} <= found.keys()
+    assert {"engine/times/grammar.py:_RELATIVE", "kinds/jobs/builtin.py:_MARK"} <= found.keys()
     assert sum(place.startswith("service/masking.py") for place in found) >= 6
     wrong = []
     for each in found.values():

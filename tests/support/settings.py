@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.engine.model import ONLY_LOCAL
 from duetime.settings import FILE
-from duetime.settings.trust import TrustedFiles, read_found
+from duetime.settings.locations import TrustedFiles, read_found
 
 
 def write_trusted(folder: Path, text: str, data: Path | None = None) -> Path:

@@ -1,20 +1,141 @@
-"""HTTP client: one deadline for each call, bounded answers, no redirects, no proxy from the environment."""
+"""HTTP client: one deadline for each call, bounded answers, no redirects, no proxy from the environment.
+
+A call is checked before any of it is sent.
+"""
 
 from __future__ import annotations
 
-import ssl
+import re
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from duetime.engine.clock import Clock
-from duetime.net.dns import Resolver
-from duetime.net.messages import Answer, Call, CallFailed, checked
-from duetime.net.ssrf_guard import Guard
+from duetime.engine.clock import DAY, SECOND, Clock, instant_of
+from duetime.net.ssrf_guard import Guard, Resolver
+from duetime.net.urls import BadAddress, Target, read_url
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpcore2
 
     from duetime.net.exchange import Exchange
+
+
+OURS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
+"""Headers that define the target and the end of a message: other values would allow request smuggling."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_LONGEST_SECONDS = len(str(DAY // SECOND))
+
+
+def is_header_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def is_header_value(value: str) -> bool:
+    """Return whether a value has no control characters: a line break would end the header and begin another."""
+    return _UNSENDABLE.search(value) is None
+
+
+def retry_after(headers: Mapping[str, str]) -> int:
+    """Return the microseconds that the receiver asked to wait, a day at most; 0 if it did not, or not readably."""
+    asked = headers.get("retry-after", "").strip()
+    if asked.isascii() and asked.isdigit():
+        return DAY if len(asked) > _LONGEST_SECONDS else min(int(asked) * SECOND, DAY)
+    until, answered = _date(asked), _date(headers.get("date", ""))
+    if until is None or answered is None:
+        return 0
+    # Both times are by the receiver's clock, so that it need not agree with ours.
+    return min(max(instant_of(until) - instant_of(answered), 0), DAY)
+
+
+def _date(text: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime  # imports sockets and more, which most commands never need
+
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def status_name(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_WITHOUT_BODY = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
+
+
+class Call(NamedTuple):
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    patience: float = 5.0
+    """Timeout in seconds for everything together: lookup, connect, TLS, sending and the answer."""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    """Names are in lower case. There is always a `date`: the time of the answer if the receiver sent none."""
+    body: bytes
+    cut: bool
+    """True if the body exceeded the limit or broke off; `body` is then what arrived."""
+
+
+class CallFailed(Exception):
+    """There is no answer. The reason may be shown: it names the host, never a query, a user name or a header."""
+
+    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.permanent = permanent
+
+
+class CheckedCall(NamedTuple):
+    method: bytes
+    target: Target
+    headers: RawHeaders
+    body: bytes
+
+
+def checked(call: Call) -> CheckedCall:
+    """Check a call. Raise a permanent CallFailed if it could be read as more than one request, or as none."""
+    try:
+        target = read_url(call.url)
+    except BadAddress as error:
+        raise CallFailed(str(error), permanent=True) from None
+    if call.method not in _METHODS:
+        raise CallFailed(f"the method has to be one of {', '.join(sorted(_METHODS))}", permanent=True)
+    headers = [_header(name, value) for name, value in call.headers.items()]
+    if not any(name.lower() == b"user-agent" for name, _ in headers):
+        headers.append((b"User-Agent", b"duetime"))
+    if call.body or call.method not in _WITHOUT_BODY:
+        headers.append((b"Content-Length", b"%d" % len(call.body)))
+    headers.insert(0, (b"Host", target.authority.encode("ascii")))
+    return CheckedCall(call.method.encode("ascii"), target, headers, call.body)
+
+
+def _header(name: str, value: str) -> tuple[bytes, bytes]:
+    if not is_header_name(name):
+        raise CallFailed("a header name holds characters that no header may have", permanent=True)
+    if name.lower() in OURS:
+        raise CallFailed(f"the header {name} is set by Duetime itself; leave it out", permanent=True)
+    if not is_header_value(value):
+        raise CallFailed(f"the header {name} holds a line break or what is no text; remove it", permanent=True)
+    return name.encode("ascii"), value.strip(" \t").encode()
+
 
 __all__ = ["Answer", "Call", "CallFailed", "Http"]
 
@@ -39,21 +160,14 @@ class Http:
         the known certificate authorities."""
         self._clock = clock
         self._find = Resolver().addresses if guard is None else guard.check
-        self._connections = connections
-        self._largest = largest
-        self._resends = resends
-        self._dialler = dialler
-        self._trust = trust
+        self._options: dict[str, Any] = {"connections": connections, "largest": largest, "resends": resends}
+        self._options |= {"dialler": dialler, "trust": trust}
         self._opening = threading.Lock()
         self._exchange: Exchange | None = None
 
     def send(self, call: Call) -> Answer:
         """Return the answer, whatever its status. Raise CallFailed if there is none."""
-        return self._opened().send(checked(call), call.patience)
-
-    def open(self) -> None:
-        """Load in advance what the first call would have to wait for."""
-        self._opened()
+        return self.open().send(checked(call), call.patience)
 
     def close(self) -> None:
         with self._opening:
@@ -61,19 +175,14 @@ class Http:
                 self._exchange.close()
                 self._exchange = None
 
-    def _opened(self) -> Exchange:
-        """Return the exchange, created on first use: the library is slow to load, and most commands call nobody."""
+    def open(self) -> Exchange:
+        """Return the exchange, created on first use: the library is slow to load, and most commands call nobody.
+
+        Called in advance, it loads what the first call would have to wait for.
+        """
         with self._opening:
             if self._exchange is None:
                 from duetime.net.exchange import Exchange
 
-                self._exchange = Exchange(
-                    self._clock,
-                    self._find,
-                    connections=self._connections,
-                    largest=self._largest,
-                    resends=self._resends,
-                    dialler=self._dialler,
-                    trust=self._trust,
-                )
+                self._exchange = Exchange(self._clock, self._find, **self._options)
             return self._exchange

@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import httpcore2
 
 from duetime.engine.clock import Clock, datetime_of
-from duetime.net.dns import Unresolved
-from duetime.net.messages import Answer, CallFailed, CheckedCall
-from duetime.net.ssrf_guard import Forbidden
+from duetime.net.client import Answer, CallFailed, CheckedCall
+from duetime.net.ssrf_guard import Forbidden, Unresolved
 
 Find: TypeAlias = Callable[[str, int, float], list[str]]
 """Return the addresses that may be dialled for a host and a port, within a timeout in seconds."""
@@ -28,24 +27,31 @@ _MOST_TRIED = 4
 class CallProgress(threading.local):
     """Deadline and progress of one call. The library does not pass these on, but a call stays in its thread."""
 
-    ends = 0.0
     connected = False
     """True if the call opened a connection instead of reusing one."""
     heard = False
     """True if any byte was received."""
 
-    def begin(self, ends: float) -> None:
-        self.ends, self.connected, self.heard = ends, False, False
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends = 0.0
+
+    def begin(self, patience: float) -> None:
+        self._ends, self.connected, self.heard = self._clock.monotonic() + patience, False, False
+
+    def left(self, over: type[httpcore2.TimeoutException]) -> float:
+        """Return the seconds left of the call. Raise `over` if there are none."""
+        left = self._ends - self._clock.monotonic()
+        if left <= 0:
+            raise over
+        return left
 
 
 class GuardedBackend(httpcore2.NetworkBackend):
     """Dials the numeric addresses that `find` returns, so that no second lookup can lead elsewhere. TLS still requests
     and verifies the host name."""
 
-    def __init__(
-        self, clock: Clock, find: Find, progress: CallProgress, dialler: httpcore2.NetworkBackend | None = None
-    ) -> None:
-        self._clock = clock
+    def __init__(self, find: Find, progress: CallProgress, dialler: httpcore2.NetworkBackend | None = None) -> None:
         self._find = find
         self._progress = progress
         self._dialler = dialler or httpcore2.SyncBackend()
@@ -59,36 +65,30 @@ class GuardedBackend(httpcore2.NetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
         self._progress.connected = True
-        addresses = self._find(host, port, self._left())[:_MOST_TRIED]
+        addresses = self._find(host, port, self._progress.left(httpcore2.ConnectTimeout))[:_MOST_TRIED]
         refused: Exception = httpcore2.ConnectError()
         for position, address in enumerate(addresses):
-            share = self._left() / (len(addresses) - position)  # the first may never respond
+            left = self._progress.left(httpcore2.ConnectTimeout)
+            share = left / (len(addresses) - position)  # the first may never respond
             try:
                 stream = self._dialler.connect_tcp(address, port, share, socket_options=socket_options or ())
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 refused = error
             else:
-                return TimedStream(stream, self._clock, self._progress)
+                return TimedStream(stream, self._progress)
         raise refused
-
-    def _left(self) -> float:
-        left = self._progress.ends - self._clock.monotonic()
-        if left <= 0:
-            raise httpcore2.ConnectTimeout
-        return left
 
 
 class TimedStream(httpcore2.NetworkStream):
     """Limits every read and write to the time left of the call. The library's timeouts start anew with each byte, so
     that a receiver that sends slowly could hold a thread for as long as it likes."""
 
-    def __init__(self, stream: httpcore2.NetworkStream, clock: Clock, progress: CallProgress) -> None:
+    def __init__(self, stream: httpcore2.NetworkStream, progress: CallProgress) -> None:
         self._stream = stream
-        self._clock = clock
         self._progress = progress
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data = self._stream.read(max_bytes, self._left(httpcore2.ReadTimeout))
+        data = self._stream.read(max_bytes, self._progress.left(httpcore2.ReadTimeout))
         self._progress.heard = self._progress.heard or bool(data)
         return data
 
@@ -96,7 +96,7 @@ class TimedStream(httpcore2.NetworkStream):
         connection: socket.socket = self._stream.get_extra_info("socket")
         unsent = memoryview(buffer)
         while unsent:
-            connection.settimeout(self._left(httpcore2.WriteTimeout))
+            connection.settimeout(self._progress.left(httpcore2.WriteTimeout))
             try:
                 unsent = unsent[connection.send(unsent) :]
             except TimeoutError as error:
@@ -107,20 +107,14 @@ class TimedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        left = self._left(httpcore2.ConnectTimeout)
-        return TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._clock, self._progress)
+        left = self._progress.left(httpcore2.ConnectTimeout)
+        return TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._progress)
 
     def close(self) -> None:
         self._stream.close()
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
-
-    def _left(self, over: type[httpcore2.TimeoutException]) -> float:
-        left = self._progress.ends - self._clock.monotonic()
-        if left <= 0:
-            raise over
-        return left
 
 
 _IDLE = 30.0
@@ -144,8 +138,8 @@ class Exchange:
         self._clock = clock
         self._largest = largest
         self._resends = resends
-        self._progress = CallProgress()
-        self._backend = GuardedBackend(clock, find, self._progress, dialler)
+        self._progress = CallProgress(clock)
+        self._backend = GuardedBackend(find, self._progress, dialler)
         self._trust = trust or httpcore2.default_ssl_context()  # once: it loads all certificate authorities
         self._pool = httpcore2.ConnectionPool(
             ssl_context=self._trust,
@@ -155,8 +149,11 @@ class Exchange:
         )
 
     def send(self, call: CheckedCall, patience: float) -> Answer:
-        self._progress.begin(self._clock.monotonic() + patience)
-        request = _request(call, patience)
+        self._progress.begin(patience)
+        scheme, host, port, path = call.target
+        url = httpcore2.URL(scheme=scheme, host=host, port=port, target=path)
+        limits = {"timeout": {"pool": patience}}
+        request = httpcore2.Request(call.method, url, headers=call.headers, content=call.body, extensions=limits)
         try:
             return self._send(request)
         except _TROUBLE as error:
@@ -227,17 +224,6 @@ class Exchange:
                 return CallFailed(f"{host} broke off, or its answer is not valid HTTP")
             case _:
                 return CallFailed(f"{host} closed the connection without an answer")
-
-
-def _request(call: CheckedCall, patience: float) -> httpcore2.Request:
-    scheme, host, port, path = call.target
-    return httpcore2.Request(
-        call.method,
-        httpcore2.URL(scheme=scheme, host=host, port=port, target=path),
-        headers=call.headers,
-        content=call.body,
-        extensions={"timeout": {"pool": patience}},
-    )
 
 
 def _why_unreachable(cause: object = None) -> str:

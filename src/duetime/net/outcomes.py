@@ -11,9 +11,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
-from duetime.net.client import Http
+from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
 from duetime.net.host_limits import Sign, Tried
-from duetime.net.messages import Answer, Call, CallFailed, retry_after, status_name
 
 _TRY_AGAIN = frozenset({408, 425, 429})
 
@@ -63,15 +62,12 @@ def posted(
         with silenced():
             answer = http.send(call)
     except CallFailed as failed:
-        shown = CallFailed(_without(failed.reason, hidden, receiver), permanent=failed.permanent)
+        reason = failed.reason
+        for each in hidden:
+            reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
+        shown = CallFailed(reason, permanent=failed.permanent)
         return Tried(outcome_of_failure(shown), sign_of_failure(shown))
     return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
-
-
-def _without(reason: str, hidden: Sequence[str], receiver: str) -> str:
-    for each in hidden:
-        reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
-    return reason
 
 
 # Logs of packages that would show addresses and answers, with any credentials in them.

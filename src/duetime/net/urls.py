@@ -52,9 +52,14 @@ def read_url(url: str) -> Target:
     scheme = scheme.lower()
     if not separator or scheme not in _PORTS:
         raise BadAddress("the address has to begin with http:// or https://")
-    authority, path = _split(rest)
-    host, port = _host_and_port(authority)
-    return Target(scheme, host, port or _PORTS[scheme], _as_sent(path))
+    end = next((index for index, character in enumerate(rest) if character in "/?#"), len(rest))
+    host, port = _host_and_port(rest[:end])
+    path = rest[end:].partition("#")[0]
+    try:
+        sent = quote(path if path.startswith("/") else "/" + path, safe=_KEPT)
+    except UnicodeEncodeError:
+        raise BadAddress("the address holds characters that cannot be sent; write it percent-encoded") from None
+    return Target(scheme, host, port or _PORTS[scheme], sent)
 
 
 def plain_host(host: str) -> str:
@@ -89,12 +94,6 @@ def _plain_v6(host: str) -> str:
     return str(address)
 
 
-def _split(rest: str) -> tuple[str, str]:
-    end = next((index for index, character in enumerate(rest) if character in "/?#"), len(rest))
-    path = rest[end:].partition("#")[0]
-    return rest[:end], path if path.startswith("/") else "/" + path
-
-
 def _host_and_port(authority: str) -> tuple[str, int]:
     if "@" in authority:
         raise BadAddress("the address holds a user name before an @; send credentials in a header instead")
@@ -105,10 +104,3 @@ def _host_and_port(authority: str) -> tuple[str, int]:
     if port > 65535 or (parts["port"] and port == 0):
         raise BadAddress("the port has to be between 1 and 65535")
     return plain_host(parts["host"].strip("[]")), port
-
-
-def _as_sent(path: str) -> str:
-    try:
-        return quote(path, safe=_KEPT)
-    except UnicodeEncodeError:
-        raise BadAddress("the address holds characters that cannot be sent; write it percent-encoded") from None

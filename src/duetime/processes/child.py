@@ -153,15 +153,12 @@ class ChildProcess:
                     if not self._receive(descriptor):
                         break
         finally:
-            self._close_descriptors()
+            for stream in (self._stdin, self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    stream.close()
+            for descriptor in self._own:
+                os.close(descriptor)
         return status
-
-    def _close_descriptors(self) -> None:
-        for stream in (self._stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
-        for descriptor in self._own:
-            os.close(descriptor)
 
     def renewal(self) -> float | None:
         """Return a later deadline if it is time to send one; there is none without a guard."""

@@ -253,14 +253,13 @@ def _parent_of(process: str) -> str:
         return ""
 
 
-def _signal_pipe(*numbers: int) -> int:
-    """Return a descriptor from which the numbers of arrived signals can be read."""
+def _signal_pipe(number: int) -> int:
+    """Return a descriptor from which the signal can be read whenever it has arrived."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in numbers:
-        signal.signal(number, lambda *_: None)
+    signal.signal(number, lambda *_: None)
     return reading
 
 

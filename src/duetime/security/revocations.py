@@ -79,7 +79,8 @@ class StoreRevocations:
         with self._lock:
             self._remember(found)
             if not found:
-                self._forget_if_many()
+                if len(self._asked) > MOST_REMEMBERED:
+                    self._asked.clear()
                 self._asked[id, parent] = now
         return bool(found)
 
@@ -87,10 +88,6 @@ class StoreRevocations:
         if len(self._revoked) > MOST_REMEMBERED:
             self._revoked.clear()
         self._revoked.update(ids)
-
-    def _forget_if_many(self) -> None:
-        if len(self._asked) > MOST_REMEMBERED:
-            self._asked.clear()
 
     def revoke(self, id: str, expires: Instant) -> bool:
         if self._files.is_revoked(id):

@@ -173,16 +173,13 @@ class Tokens:
             return
         self._tidied = now
         for path in self._records.glob("*.json"):
-            if self._expiry(path) < now - LISTED:
+            record = self._record(path)
+            if record is not None and record.expires < now - LISTED:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".revoked").unlink(missing_ok=True)
         for path in self._records.glob("link_*.revoked"):  # from older versions; a link is valid for minutes
             if _is_older(path, now - LISTED):
                 path.unlink(missing_ok=True)
-
-    def _expiry(self, path: Path) -> int:
-        record = self._record(path)
-        return 2**40 if record is None else record.expires
 
     # -- verifying ----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,17 @@ from duetime.settings.loading import (
     refuse_what_cannot_wake,
     refuse_what_nobody_may_use,
 )
-from duetime.settings.locations import CONFIG, Origin, data_folder, file_of, find_file, user_file, with_absolute_paths
+from duetime.settings.locations import (
+    CONFIG,
+    FILE,
+    Found,
+    Origin,
+    data_folder,
+    file_of,
+    find_file,
+    user_file,
+    with_absolute_paths,
+)
 from duetime.settings.sections import (
     INBOX,
     LOCAL,
@@ -30,7 +40,6 @@ from duetime.settings.sections import (
     HeartbeatSettings,
     NotificationSettings,
 )
-from duetime.settings.trust import FILE, Found
 
 __all__ = [
     "CONFIG",

@@ -13,8 +13,8 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, StopReason, StopSignal
 from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.kinds.jobs.builtin import LARGEST, NotFetched, charset_of, page_text
 from duetime.kinds.jobs.context import TaskContext
-from duetime.kinds.jobs.fetch_task import LARGEST, NotFetched, charset_of, page_text
 from duetime.settings import Settings
 from tests.support.jobs import make_work
 from tests.support.receiver import Behaviour, Fault, Receiver, Request

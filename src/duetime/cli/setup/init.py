@@ -20,8 +20,8 @@ from duetime.kinds.notifications.build import alerts_warning, delivery_of, place
 from duetime.kinds.prompts.kind import REMINDERS
 from duetime.service.errors import refuse
 from duetime.settings import CONFIG, FILE, Settings, data_folder, load_settings, user_file
+from duetime.settings.locations import ADVICE, TrustedFiles, read_found
 from duetime.settings.sections import INBOX
-from duetime.settings.trust import ADVICE, TrustedFiles, read_found
 from duetime.terminal import output
 from duetime.terminal.context import Json, program
 from duetime.terminal.output import clean

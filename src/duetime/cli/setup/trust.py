@@ -10,7 +10,7 @@ import typer
 from duetime.engine.errors import InvalidInput
 from duetime.service.errors import refuse
 from duetime.settings import FILE, Settings, data_folder, load_settings
-from duetime.settings.trust import TrustedFiles, read_found
+from duetime.settings.locations import TrustedFiles, read_found
 from duetime.terminal import output
 from duetime.terminal.context import Json
 from duetime.terminal.output import clean

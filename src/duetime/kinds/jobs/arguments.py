@@ -90,20 +90,16 @@ class Arguments:
     def _check_positional(self, task: str, args: Sequence[Any], piped: bool) -> set[str]:
         count = len(args) + piped
         if count > len(self.positional) and self.rest is None:
-            raise self._surplus(task, count, piped)
+            if piped and not self.positional:
+                message = f"{task} takes no argument, but the step before it passes its result on"
+                raise InvalidInput(field="task", problem=message)
+            message = f"the task {task} takes at most {len(self.positional)} by position, not {count}"
+            raise InvalidInput(field="args", problem=message)
         for index, value in enumerate(args, start=int(piped)):
             argument = self._at(index)
             assert argument is not None  # the count was checked above
             argument.shape.check(argument.name, value)
         return {argument.name for argument in self.positional[:count]}
-
-    def _surplus(self, task: str, count: int, piped: bool) -> InvalidInput:
-        if piped and not self.positional:
-            message = f"{task} takes no argument, but the step before it passes its result on"
-            return InvalidInput(field="task", problem=message)
-        most = len(self.positional)
-        message = f"the task {task} takes at most {most} by position, not {count}"
-        return InvalidInput(field="args", problem=message)
 
     def _argument(self, task: str, name: str, taken: set[str]) -> Argument:
         if name in self.named and name in taken:

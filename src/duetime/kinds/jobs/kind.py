@@ -74,7 +74,10 @@ class JobKind(KindHooks):
         except UnknownTask as error:
             return self._unknown_here(f"{error}; start a worker with the module that registers it")
         try:
-            return self._carry_out(plan, payload, work)
+            task = plan.bare
+            if task is None or task.isolation != "thread":
+                return self._run_stages(plan, payload, work)
+            return _completed(self._call(task, payload["args"], payload["kwargs"], work))
         except Stopped:
             return _stopped(work)
         except BaseException as error:  # a task may even raise SystemExit, which must not end the thread
@@ -95,12 +98,6 @@ class JobKind(KindHooks):
             processes.close()
         if loop is not None:
             loop.close()
-
-    def _carry_out(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
-        task = plan.bare
-        if task is None or task.isolation != "thread":
-            return self._run_stages(plan, payload, work)
-        return _completed(self._call(task, payload["args"], payload["kwargs"], work))
 
     def _run_stages(self, plan: Plan, payload: dict[str, Any], work: Work) -> Outcome:
         value: Any = None

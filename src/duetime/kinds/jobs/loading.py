@@ -34,16 +34,12 @@ def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
 
 def load_module(name: str, folder: str | None = None) -> ModuleType:
     if folder is not None:
-        _look_first_in(str(Path(folder).resolve()))
+        # Make the folder importable, as `python -m` does with the current directory; any other goes before it.
+        place, here = str(Path(folder).resolve()), str(Path.cwd())
+        there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
+        if not there:
+            sys.path.insert(0, place)
     return _guarded(name, lambda: importlib.import_module(name))
-
-
-def _look_first_in(place: str) -> None:
-    """Make `place` importable, as `python -m` does with the current directory; any other folder goes before it."""
-    here = str(Path.cwd())
-    there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
-    if not there:
-        sys.path.insert(0, place)
 
 
 def load_file(path: str) -> ModuleType:

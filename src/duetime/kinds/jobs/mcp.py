@@ -197,12 +197,7 @@ TOOLS = [
         title="List tasks",
         description="The registered tasks that schedule_job can run, with their descriptions and argument schemas.",
         input=object_schema({}),
-        output=result_schema(
-            {
-                "tasks": {"type": "array", "items": {"type": "object"}},
-                "total": {"type": "integer"},
-            }
-        ),
+        output=result_schema({"tasks": {"type": "array", "items": {"type": "object"}}, "total": {"type": "integer"}}),
         answer=list_tasks,
         read_only=True,
         idempotent=True,

@@ -91,7 +91,12 @@ def _literal(node: ast.expr, levels: int) -> Any:
     if isinstance(node, ast.List | ast.Tuple):
         return [_literal(item, levels - 1) for item in node.elts]
     if isinstance(node, ast.Dict):
-        return _object(node, levels)
+        result: dict[str, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                raise Unreadable("a key is a text")
+            result[key.value] = _literal(value, levels - 1)
+        return result
     raise Unreadable("an argument is a literal")
 
 
@@ -106,15 +111,6 @@ def _signed(node: ast.UnaryOp) -> Any:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise Unreadable("a sign stands before a number")
     return -value if isinstance(node.op, ast.USub) else value
-
-
-def _object(node: ast.Dict, levels: int) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in zip(node.keys, node.values, strict=True):
-        if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-            raise Unreadable("a key is a text")
-        result[key.value] = _literal(value, levels - 1)
-    return result
 
 
 # Plans: the tasks that a job calls, checked when the job is created and cached for its runs.
@@ -162,7 +158,10 @@ class Planner:
             given_args, given_kwargs = step.given()
             if index == 0:
                 given_args += args
-                _merge(given_kwargs, kwargs)
+                for name in kwargs:
+                    if name in given_kwargs:
+                        raise InvalidInput(field=name, problem="given twice, in the task and in kwargs")
+                given_kwargs |= kwargs
             task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0)
         return plan
 
@@ -187,10 +186,3 @@ def _plan(text: str, find: Callable[[str], Task | None]) -> Plan:
 def _unknown(text: str) -> UnknownTask:
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
     return UnknownTask(f"Unknown task: {shown}", field="task")
-
-
-def _merge(given: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
-    for name, value in kwargs.items():
-        if name in given:
-            raise InvalidInput(field=name, problem="given twice, in the task and in kwargs")
-        given[name] = value

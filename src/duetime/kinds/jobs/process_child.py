@@ -19,11 +19,6 @@ from duetime.kinds.jobs.registry import Task
 _MOST_TRACE = 20_000
 
 
-def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, report: int) -> None:
-    results = ResultWriter(report)
-    results.send(_perform(request, steps, cancelled, results))
-
-
 class ResultWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -43,17 +38,22 @@ class ResultWriter:
             self.send({"progress": text})
 
 
-def _perform(
-    request: dict[str, Any], steps: list[Any], cancelled: threading.Event, results: ResultWriter
-) -> dict[str, Any]:
+def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, report: int) -> None:
     faulthandler.enable()  # prints the trace of a crash for the operator
+    results = ResultWriter(report)
+    about = {**request["context"], "due": datetime.fromisoformat(request["context"]["due"])}
     try:
-        value = _call(request, steps, lambda: _context(request["context"], cancelled, results))
-        return _answer(value, request)
+        context = TaskContext(**about, cancelled=cancelled, progress=results.progress)
+        answer = _answer(_call(request, steps, lambda: context), request)
     except BaseException as error:  # also SystemExit, which must not prevent the report
-        return _failure(error)
-    finally:
-        _flush()
+        trace = "".join(traceback.format_exception(error))
+        answer = {**verdict_on(error)._asdict(), "trace": trace[-_MOST_TRACE:]}
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # noqa: S110  a task may have closed or replaced it
+            pass
+    results.send(answer)
 
 
 def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
@@ -75,21 +75,3 @@ def _answer(value: Any, request: dict[str, Any]) -> dict[str, Any]:
     if len(text.encode()) > request["limit"]:
         return {"error": f"{request['task']}: its result is too large to be passed on", "permanent": True}
     return {"result": text}
-
-
-def _failure(error: BaseException) -> dict[str, Any]:
-    trace = "".join(traceback.format_exception(error))
-    return {**verdict_on(error)._asdict(), "trace": trace[-_MOST_TRACE:]}
-
-
-def _context(about: dict[str, Any], cancelled: threading.Event, results: ResultWriter) -> TaskContext:
-    due = datetime.fromisoformat(about["due"])
-    return TaskContext(**{**about, "due": due}, cancelled=cancelled, progress=results.progress)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:  # noqa: S110  a task may have closed or replaced it
-            pass

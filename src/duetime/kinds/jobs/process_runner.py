@@ -96,12 +96,8 @@ class ProcessRunner:
             "last": last,
             "limit": MOST_PASSED,
             "context": {
-                "run_id": context.run_id,
-                "attempt": context.attempt,
                 "due": context.due.isoformat(),
-                "name": context.name,
-                "job_id": context.job_id,
-                "owner": context.owner,
+                **{name: getattr(context, name) for name in ("run_id", "attempt", "name", "job_id", "owner")},
             },
         }
         return f"{json.dumps(about)}\n{call}\n".encode()

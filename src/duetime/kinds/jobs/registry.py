@@ -182,12 +182,8 @@ def _check(task: Task) -> None:
         raise InvalidTask(f"{task.name}: a generator does nothing when it is called; return a list instead")
     if task.isolation == "process" and not getattr(function, "__qualname__", "<").replace(".", "_").isidentifier():
         raise InvalidTask(f"{task.name}: with isolation='process' it must be a function at the top of a module")
-    _check_signature(task)
-
-
-def _check_signature(task: Task) -> None:
     try:
-        parameters = inspect.signature(task.function).parameters
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
         raise InvalidTask(f"{task.name}: its arguments cannot be read ({error}); wrap it in a function") from error
     context = parameters.get("context")

@@ -57,7 +57,8 @@ def run_command(
     if stopped:
         raise CommandFailed(f"{stopped}{_ending(text)}")
     if status != 0:
-        raise CommandFailed(f"{_how(status)}{_ending(text)}")
+        how = f"exit code {status}" if status > 0 else f"ended by signal {-status}"
+        raise CommandFailed(f"{how}{_ending(text)}")
     return {"exit_code": 0, "output": text, **({"bytes_cut": cut} if cut else {})}
 
 
@@ -84,10 +85,6 @@ def _stop_request(context: TaskContext, deadline: float, seconds: float) -> Stop
     if _clock.monotonic() >= deadline:
         return StopRequest(f"it took longer than {seconds:g} s", _GRACE)
     return None
-
-
-def _how(code: int) -> str:
-    return f"exit code {code}" if code > 0 else f"ended by signal {-code}"
 
 
 def _ending(text: str) -> str:

@@ -32,7 +32,7 @@ from duetime.kinds.requests.wire import (
     message_id,
     schedule_id,
 )
-from duetime.net.messages import OURS, is_header_name, is_header_value
+from duetime.net.client import OURS, is_header_name, is_header_value
 from duetime.service.kind_spec import KindHooks
 
 # Validation of the parts of a request. An error names the part and says what would be valid.

@@ -14,9 +14,8 @@ from duetime.engine.errors import InvalidInput, StoreUnavailable, UnreadableTime
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.wire import Outgoing
-from duetime.net.client import Http
+from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
 from duetime.net.host_limits import Hosts, Sign, Tried
-from duetime.net.messages import Answer, Call, CallFailed, retry_after, status_name
 from duetime.net.outcomes import sign_of_failure
 from duetime.net.urls import BadAddress, Target, read_url
 

@@ -12,9 +12,8 @@ from typing import Any
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.net.client import Http
+from duetime.net.client import Answer, Call, Http
 from duetime.net.host_limits import Hosts
-from duetime.net.messages import Answer, Call
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 from duetime.net.urls import BadAddress, read_url
 

@@ -10,9 +10,8 @@ from urllib.parse import quote_plus
 
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.net.client import Http
+from duetime.net.client import Call, CallFailed, Http, checked
 from duetime.net.host_limits import Hosts
-from duetime.net.messages import Call, CallFailed, checked
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 
 # Templates of bodies. Texts of agents are escaped for the format, so that each stays a single value.

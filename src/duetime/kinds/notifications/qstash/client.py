@@ -16,8 +16,7 @@ from duetime.engine.store_interfaces import Remote, RemoteKind
 from duetime.engine.triggers import CronTrigger, trigger_from_json
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of, publish_call
 from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.net.client import Http
-from duetime.net.messages import Answer, Call, CallFailed
+from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.net.ssrf_guard import is_local_name, why_closed
 from duetime.net.urls import BadAddress, read_url
 

@@ -15,7 +15,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
-from duetime.net.messages import retry_after, status_name
+from duetime.net.client import retry_after, status_name
 from duetime.security.redaction import Secrets
 
 SIGNATURE = "Duetime-Signature"
