@@ -229,7 +229,7 @@ class _Silent:
 
     def put(self, items: Sequence[ClaimedRun]) -> None: ...
 
-    def take_back(self) -> list[ClaimedRun]:
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
         return []
 
     def take_stalled(self, before: float) -> list[ClaimedRun]:

@@ -245,7 +245,7 @@ class _Line:
     def put(self, items: Sequence[ClaimedRun]) -> None:
         self.items += items
 
-    def take_back(self) -> list[ClaimedRun]:
+    def take_back(self, before: float | None = None) -> list[ClaimedRun]:
         items, self.items = self.items, []
         return items
 
