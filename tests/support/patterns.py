@@ -7,7 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from re import _constants, _parser  # type: ignore[attr-defined]  # the parsed form of a pattern; not in the stubs
+from re import _constants, _parser  # the parsed form of a pattern
 from typing import Any, NamedTuple
 
 import duetime
