@@ -25,8 +25,36 @@ TESTS = Path(__file__).parents[1]
 SELECTION = "not process and not socket and not postgres and not slow"
 """What `--quick` runs, as an expression for `-m`."""
 
-FOLDERS = {"agents": "process", "e2e": "process", "faults": "process", "perf": "slow", "scorecard": "process"}
+FOLDERS = {
+    "agents": "process",
+    "cli": "slow",
+    "dashboard": "socket",
+    "e2e": "process",
+    "faults": "process",
+    "perf": "slow",
+    "rest": "slow",
+    "scorecard": "process",
+}
 """Folders whose tests all need the same: they are not even imported."""
+
+FILES = {
+    "engine/policy/test_policies.py": "slow",
+    "engine/policy/test_state_diagram.py": "slow",
+    "engine/triggers/test_cron.py": "slow",
+    "engine/triggers/test_step_budget.py": "slow",
+    "engine/worker/test_retention.py": "slow",
+    "kinds/notifications/test_tools.py": "slow",
+    "kinds/prompts/test_envelope.py": "slow",
+    "kinds/prompts/test_tools.py": "slow",
+    "kinds/prompts/test_unknown_agents.py": "slow",
+    "kinds/requests/test_qstash_logs.py": "slow",
+    "kinds/test_installed_kind.py": "process",
+    "net/test_host_limits.py": "slow",
+    "service/test_expensive_rules.py": "slow",
+    "stores/test_expensive_triggers.py": "slow",
+    "stores/test_maintenance.py": "slow",
+}
+"""Files that take seconds, or whose tests start processes: they are not imported either."""
 
 FIXTURES = {
     "postgres_server_url": "postgres",
@@ -42,7 +70,7 @@ SUPPORT = {
     "backends": "socket",
     "browsing": "socket",
     "chatting": "process",
-    "couriers": "socket",
+    "channels": "socket",
     "deliveries": "socket",
     "documents": "process",
     "isolated": "process",
@@ -82,7 +110,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the folders that have no quick test. None leaves the decision to others."""
-    return True if config.getoption("quick") and _folder(collection_path) in FOLDERS else None
+    left_out = _folder(collection_path) in FOLDERS or _file(collection_path) in FILES
+    return True if config.getoption("quick") and left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -94,6 +123,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             names.add("postgres")
         if (folder := _folder(item.path)) in FOLDERS:
             names.add(FOLDERS[folder])
+        if (file := _file(item.path)) in FILES:
+            names.add(FILES[file])
         names |= _marks_of_imports(getattr(item, "module", None))
         for name in names:
             item.add_marker(name)
@@ -182,3 +213,7 @@ def _refuse(what: str) -> None:
 def _folder(path: Path) -> str:
     inside = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
     return inside[0] if inside else ""
+
+
+def _file(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
