@@ -26,7 +26,6 @@ from duetime.engine.store_interfaces import Revocation, Revocations
 from duetime.engine.validation import Limits
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
-from duetime.kinds.jobs.build import make_folder
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
 from duetime.kinds.notifications.build import notes_for_others
@@ -38,6 +37,7 @@ from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
 from duetime.service.services import Services
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
+from duetime.settings.locations import make_folder
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -183,12 +183,13 @@ def build(
     clock = clock or SystemClock()
     zone = local_zone(settings)
     remember_secrets(secrets_of(settings, os.environ))
+    specs = load_specs()
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
         options = {"registry": registry, "load_tasks": tasks}
         context = BuildContext(settings, clock, store, zone, lambda: scheduler, options)
-        kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in load_specs().items()}
+        kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in specs.items()}
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
     except BaseException:
         store.close()

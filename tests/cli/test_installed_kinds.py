@@ -42,6 +42,46 @@ def test_a_kind_of_another_package_gets_a_command(tmp_path: Path) -> None:
     assert document(tmp_path, "beep", "cancel", added["id"])["status"] == "cancelled"
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import nothing_like_it", "cannot be loaded (ModuleNotFoundError"),
+        (
+            "from duetime.service.kind_spec import KindSpec\nSPEC = KindSpec(name='job', plural='jobs', build='x:y')",
+            "'job'",
+        ),
+        (
+            "from duetime.service.kind_spec import KindSpec\nSPEC = KindSpec(name='a:b', plural='x', build='x:y')",
+            "'a:b'",
+        ),
+    ],
+)
+def test_a_kind_that_cannot_be_used_is_named(tmp_path: Path, code: str, message: str) -> None:
+    package = tmp_path / "broken-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[duetime.kinds]\nbroken = broken_kind:SPEC\n")
+    (tmp_path / "broken_kind.py").write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "duetime", "job", "list", "--db", "my.db"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "broken_kind:SPEC (entry point broken of the group duetime.kinds)" in done.stderr and message in done.stderr
+
+
+def test_without_such_packages_their_metadata_is_not_parsed(tmp_path: Path) -> None:
+    script = (
+        "import sys; from duetime.app import build; from duetime.settings import Settings\n"
+        "build(Settings(db=':memory:'), tasks=False).close(); print('importlib.metadata' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "False\n"
+
+
 def test_what_does_not_fit_the_payload_model_is_refused(tmp_path: Path) -> None:
     done = duetime(tmp_path, "beep", "add", "x", "--text", "a", "--file", "b", "--times", "often", "--at", "now")
     assert done.returncode == 2

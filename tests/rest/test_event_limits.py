@@ -16,10 +16,10 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
-from duetime.rest.errors import Refused
 from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
 from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Look, Position
+from duetime.service.errors import Refused
 from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Call
 from tests.support.api import Api, serving_api

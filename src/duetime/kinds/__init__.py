@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
+from duetime.engine.errors import InvalidInput
 from duetime.kinds import jobs, notifications, prompts, requests
 from duetime.service.kind_spec import KindSpec, known_specs, register
 
@@ -16,9 +20,32 @@ register((jobs.SPEC, prompts.SPEC, notifications.SPEC, requests.SPEC))
 
 @cache
 def _register_installed() -> None:
+    if not _is_any_installed():
+        return
     from importlib.metadata import entry_points
 
-    register(point.load() for point in entry_points(group=ENTRY_POINTS))
+    for point in entry_points(group=ENTRY_POINTS):
+        named = f"{point.value} (entry point {point.name} of the group {ENTRY_POINTS})"
+        try:
+            spec = point.load()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InvalidInput(
+                f"{named} cannot be loaded ({reason}); mend or remove the package that has it"
+            ) from error
+        if known_specs().get(spec.name, spec) is not spec:
+            raise InvalidInput(f"{named} is called {spec.name!r} as another kind is; remove that package")
+        register([spec])
+
+
+def _is_any_installed() -> bool:
+    """Look for the group in the files of all packages: importing what parses them would delay every command."""
+    for folder in sys.path:
+        with suppress(OSError):
+            for file in Path(folder).glob("*-info/entry_points.txt"):
+                if ENTRY_POINTS.encode() in file.read_bytes():
+                    return True
+    return False
 
 
 def load_specs() -> Mapping[str, KindSpec]:

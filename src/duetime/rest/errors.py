@@ -18,12 +18,10 @@ from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.engine.result import Err
 from duetime.http.problems import problem
-from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, Refused, err_of, refuse, shown, unwrap
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, shown
 from duetime.service.owner_limits import TooManyRequests
 
 log = logging.getLogger("duetime.http")
-__all__ = ["Refused", "answer_of", "refuse", "taken"]
-taken = unwrap
 
 _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20

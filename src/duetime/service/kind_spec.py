@@ -5,8 +5,9 @@ A spec names everything that is loaded on demand as `package.module:name`, so th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from duetime.engine.store import Store
     from duetime.engine.validation import Changes
     from duetime.settings import Settings
+
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
+_PATH = re.compile(r"[\w.]+:\w+")
 
 
 class Command(NamedTuple):
@@ -58,7 +63,7 @@ class KindSpec:
     api: str = ""
     """FastAPI router that is part of `/api`."""
     routes: str = ""
-    """Function of a RouteContext that returns further HTTP routes."""
+    """Function that returns further HTTP routes, of the services and of what returns the Call of a request."""
     form: str = ""
     pages: str = ""
     """Dashboard routes of its own."""
@@ -71,6 +76,10 @@ class KindSpec:
     colour: int = 0
     """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
 
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is no name for a kind: use lowercase letters, digits and underscores")
+
     @property
     def command(self) -> str:
         """Name of the command group that its schedules are managed with; empty if there is none."""
@@ -78,19 +87,9 @@ class KindSpec:
 
     def paths(self) -> list[str]:
         """Return every dotted path of this spec."""
-        own = (
-            self.build,
-            self.payload,
-            self.tools,
-            self.resources,
-            self.recipes,
-            self.api,
-            self.routes,
-            self.form,
-            self.pages,
-            self.masking,
-        )
-        return [path for path in (*own, *(command.app for command in self.commands)) if path]
+        values = (getattr(self, each.name) for each in fields(self))
+        own = [value for value in values if isinstance(value, str) and _PATH.fullmatch(value)]
+        return [*own, *(command.app for command in self.commands)]
 
 
 def load(path: str) -> Any:

@@ -76,8 +76,9 @@ class Services:
         found: object = self.kinds.get(kind)
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
-    def _all_hooks(self) -> list[KindHooks]:
-        return [self.hooks(kind) for kind in self.kinds]
+    def _hooks_of(self, kind: str | None = None) -> list[KindHooks]:
+        """Return the hooks of one kind, or of all."""
+        return [self.hooks(each) for each in self.kinds] if kind is None else [self.hooks(kind)]
 
     # -- creating and editing -----------------------------------------------------------------------------------------
 
@@ -129,23 +130,21 @@ class Services:
         topic = policy_for_ending(definition.policy).deliver_to
         if topic is None:
             return []
-        told = (each for hooks in self._all_hooks() for each in hooks.delivery_warnings(topic, definition.owner))
-        return [each._replace(text=f"deliver_to: {each.text}") for each in told]
+        found = (each for hooks in self._hooks_of() for each in hooks.delivery_warnings(topic, definition.owner))
+        return [each._replace(text=f"deliver_to: {each.text}") for each in found]
 
     def delivery_topics(self, owner: str) -> list[str]:
-        return [topic for hooks in self._all_hooks() for topic in hooks.delivery_topics(owner)]
+        return [topic for hooks in self._hooks_of() for topic in hooks.delivery_topics(owner)]
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def list_notes(self, kind: str | None) -> list[str]:
         """Return notes about what a list of schedules, of one kind or of all, does not show."""
-        asked = self._all_hooks() if kind is None else [self.hooks(kind)]
-        return [note for hooks in asked for note in hooks.list_notes()]
+        return [note for hooks in self._hooks_of(kind) for note in hooks.list_notes()]
 
     def failure_notes(self, kind: str | None) -> list[str]:
         """Return notes about failures that are not recorded in this store, of one kind or of all."""
-        asked = self._all_hooks() if kind is None else [self.hooks(kind)]
-        return [note for hooks in asked for note in hooks.failure_notes()]
+        return [note for hooks in self._hooks_of(kind) for note in hooks.failure_notes()]
 
     def upcoming(
         self, caller: Caller, until: Instant | None, count: int, zone: str, *, owner: str | None = None
@@ -165,7 +164,7 @@ class Services:
         """Return what other services keep, only for the caller's own: such a service lists one owner's schedules."""
         if owner not in (None, caller.owner):
             return [NOWHERE]
-        return [hooks.upcoming_elsewhere(caller, until, count, zone) for hooks in self._all_hooks()]
+        return [hooks.upcoming_elsewhere(caller, until, count, zone) for hooks in self._hooks_of()]
 
 
 _IDLE = {

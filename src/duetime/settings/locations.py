@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, StoreUnusable
 from duetime.settings.sections import STANDING
 
 FILE = "duetime.toml"
@@ -239,3 +239,10 @@ def _joined(folder: Path, path: Any) -> Any:
     if not isinstance(path, str) or not path:
         return path
     return str(folder / Path(path).expanduser())
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error

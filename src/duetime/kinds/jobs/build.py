@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from duetime.engine.clock import DAY, Clock, Instant, datetime_of
-from duetime.engine.errors import StoreUnusable
 from duetime.engine.store import Store
 from duetime.kinds.jobs.builtin import TASKS, fetch_task, operator_tasks
 from duetime.kinds.jobs.kind import JobKind
@@ -14,9 +12,7 @@ from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import Settings
-
-# The tasks that come with Duetime.
-
+from duetime.settings.locations import make_folder
 
 PRUNE_BATCH = 1000
 
@@ -46,13 +42,6 @@ def _operator_tasks(context: BuildContext) -> tuple[Task, ...]:
         return {"deleted": prune_history(store, clock, settings)}
 
     return operator_tasks(backup, prune)
-
-
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
 
 
 def prune_history(store: Store, clock: Clock, settings: Settings) -> int:
