@@ -10,7 +10,6 @@ from io import StringIO
 
 import pytest
 
-from duetime.cli.serve.serve import _log_the_server
 from duetime.cli.serve.shutdown import log_to
 from tests.support.cli import environment
 
@@ -28,7 +27,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
     before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
     monkeypatch.setattr(logging, "lastResort", logging._StderrHandler(logging.WARNING))  # type: ignore[attr-defined]
     log_to(None)
-    _log_the_server()
     yield written
     for logger, state in zip(loggers, before, strict=True):
         logger.handlers[:], logger.level, logger.propagate = state

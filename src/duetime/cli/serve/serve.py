@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import socket
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duetime.app import App, build, sign_in_link, tokens_at_hand, tokens_of, web
-from duetime.cli.runs.tail import Stream
+from duetime.app import build, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.cli.serve.client_configs import ALL, CLIENTS, Reach, instructions, known_client
-from duetime.cli.serve.demo import LOG, create_samples, demo_settings
-from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
-from duetime.cli.serve.worker import print_start, print_stop
+from duetime.cli.serve.demo import LOG, demo_settings
+from duetime.cli.serve.shutdown import log_to
+from duetime.cli.serve.worker import work_until_stopped
 from duetime.engine.errors import InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
-from duetime.service.errors import FAILED, OK
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
@@ -28,7 +25,6 @@ from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
 if TYPE_CHECKING:
-    from duetime.http.server import HttpServer
     from duetime.security.tokens import Tokens
 
 commands = single()
@@ -75,7 +71,6 @@ def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: b
             if tokens is not None:
                 tokens.local()  # create it before anybody is told to use it
             log_to(LOG if demo else None)
-            _log_the_server()
             # The address is an accepted host name, unless it is a wildcard address.
             names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
             http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
@@ -83,52 +78,10 @@ def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: b
                 access = app.services.kind(PromptKind).access
                 assert access is not None
                 access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-            return _serve(app, http, lambda: _introduce(bound, tokens, quiet, json_), demo, json_)
+            introduce = partial(_introduce, bound, tokens, quiet, json_)
+            return work_until_stopped(app, demo=demo, json_=json_, http=http, introduce=introduce)
         finally:
             app.close()
-
-
-def _log_the_server() -> None:
-    """Send log messages of the web server and the SDK to the same handlers as ours."""
-    ours = logging.getLogger("duetime")
-    for name in ("uvicorn", "mcp", "asyncio"):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = ours.handlers
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False
-
-
-def _serve(app: App, http: HttpServer, introduce: Callable[[], None], demo: bool, json_: bool) -> int:
-    button = StopButton()
-    engine = app.engine()
-    stream = None
-    with button.installed():
-        try:
-            engine.start()
-            http.start()
-            introduce()
-            samples = create_samples(app) if demo else []
-            print_start(app, engine.worker.name, samples, json_)
-            stream = Stream(app, json_=json_, bar=True) if demo else None
-            while not button.asked.wait(LOOK if stream else 0.5) and engine.failure is None and http.serving:
-                if stream is not None:
-                    stream.refresh()
-            http.ask_to_stop()
-            left = drain(engine, app.settings, stream, json_)
-            http.stop()
-        except StoppedAtOnce:
-            leave_at_once(engine, stream)
-        except BaseException:
-            engine.stop(0)
-            raise
-        finally:
-            if stream is not None:
-                stream.close()
-    failure = engine.failure or http.failure
-    if failure is not None:
-        raise failure
-    print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_)
-    return FAILED if left else OK
 
 
 def _introduce(bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:

@@ -21,6 +21,7 @@ from duetime.terminal.output import clean, span
 if TYPE_CHECKING:
     from duetime.cli.runs.tail import Stream
     from duetime.engine.worker.threads import Engine
+    from duetime.http.server import HttpServer
 
 LOOK = 0.2
 """Seconds between two reads of the store while it is shown live."""
@@ -81,19 +82,24 @@ class StopButton:
 
 
 def log_to(path: str | None) -> None:
-    """Log to standard error, or to a file for the demo: tracebacks of failed tasks are for the operator."""
+    """Log to standard error, or to a file for the demo: tracebacks of failed tasks are for the operator. The web server
+    and the SDK log there too."""
     if path is not None:
         Path(path).parent.mkdir(exist_ok=True)
     handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
     limit_repeats(handler).setFormatter(SafeFormatter())
     format_the_last_resort()
-    logger = logging.getLogger("duetime")
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    for name in ("duetime", "uvicorn", "mcp", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(logging.INFO if name == "duetime" else logging.WARNING)
+        logger.propagate = False
 
 
-def drain(engine: Engine, settings: Settings, stream: Stream | None, json_: bool) -> int:
+def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, json_: bool) -> int:
+    """Stop the server, and the worker once its runs have ended or their time is over; return how many are left."""
+    if http is not None:
+        http.ask_to_stop()
     held = [clean(item.claim.definition.name) for item in list(engine.worker.claimed.values()) if item.begun]
     if stream is not None:
         stream.close()
@@ -104,6 +110,8 @@ def drain(engine: Engine, settings: Settings, stream: Stream | None, json_: bool
     left = engine.stop(settings.drain)
     if stream is not None and engine.failure is None:
         stream.refresh()
+    if http is not None:
+        http.stop()
     return left
 
 

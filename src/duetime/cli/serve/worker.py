@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +18,14 @@ from duetime.engine.times import format_local
 from duetime.service.errors import FAILED, OK
 from duetime.service.presenters import schedule_view
 from duetime.service.services import OPERATOR
-from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, version
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
+
+if TYPE_CHECKING:
+    from duetime.http.server import HttpServer
 
 # Messages at start and stop.
 
@@ -105,33 +109,50 @@ def worker(
     app = build(settings)
     try:
         log_to(LOG if demo else None)
-        code = _work(app, settings, demo=demo, live=live, json_=json_)
+        code = work_until_stopped(app, demo=demo, live=live, json_=json_)
     finally:
         app.close()
     raise typer.Exit(code)
 
 
-def _work(app: App, settings: Settings, *, demo: bool, live: bool, json_: bool) -> int:
+def work_until_stopped(
+    app: App,
+    *,
+    demo: bool,
+    live: bool = False,
+    json_: bool,
+    http: HttpServer | None = None,
+    introduce: Callable[[], None] = lambda: None,
+) -> int:
+    """Run a worker, and the HTTP server if there is one, until a signal or a failure. Return the exit code."""
     button = StopButton()
     engine = app.engine()
-    stream = Stream(app, json_=json_, bar=False) if live and not demo else None
-    with button.installed():
-        samples = create_samples(app) if demo else []
-        print_start(app, engine.worker.name, samples, json_)
-        if demo:
-            stream = Stream(app, json_=json_, bar=True)
+    stream = None
+    with button.installed(), ExitStack() as ending:
         try:
-            engine.start()
-            while not button.asked.wait(LOOK if stream else 1.0) and engine.failure is None:
+            if http is not None:  # whoever learns of the server finds a worker
+                engine.start()
+                http.start()
+                introduce()
+            print_start(app, engine.worker.name, create_samples(app) if demo else [], json_)
+            if demo or live:
+                stream = Stream(app, json_=json_, bar=demo)
+                ending.callback(stream.close)
+            if http is None:  # the stream shows runs from the first one on
+                engine.start()
+            while not button.asked.wait(LOOK if stream else 0.5) and engine.failure is None:
+                if http is not None and not http.serving:
+                    break
                 if stream is not None:
                     stream.refresh()
-            left = drain(engine, settings, stream, json_)
+            left = drain(engine, http, app.settings, stream, json_)
         except StoppedAtOnce:
             leave_at_once(engine, stream)
-        finally:
-            if stream is not None:
-                stream.close()
-    if engine.failure is not None:
-        raise engine.failure
-    print_stop(stream, left, demo_db=settings.db if demo else None, json_=json_)
+        except BaseException:
+            engine.stop(0)
+            raise
+    failure = engine.failure or (None if http is None else http.failure)
+    if failure is not None:
+        raise failure
+    print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_)
     return FAILED if left else OK
