@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -45,9 +46,27 @@ class Tool:
     """Returns whether the call must wait before it can be answered; it is checked again until it returns False."""
 
 
+def tool(
+    answer: Callable[[Call, Arguments], Reply],
+    title: str,
+    input: Mapping[str, Schema],
+    output: Mapping[str, Schema],
+    required: tuple[str, ...] = (),
+    *,
+    always: tuple[str, ...] = (),
+    **hints: Any,
+) -> Tool:
+    """Return the tool that a function answers. It has the name of the function, whose docstring describes it to agents.
+    `required` are the arguments that must be given, `always` the parts that every result has."""
+    description = " ".join((answer.__doc__ or "").split())
+    schemas = object_schema(input, required), result_schema(output, always)
+    return Tool(answer.__name__, title, description, *schemas, answer, **hints)
+
+
 def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[Call, Arguments], Reply]:
     """Return a ToolProblem, such as an unknown time zone, as a normal result with the key `error`."""
 
+    @wraps(answer)
     def answered(call: Call, given: Arguments) -> Reply:
         try:
             return answer(call, given)

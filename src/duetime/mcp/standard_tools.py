@@ -88,16 +88,14 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id") -> dict[str, Any
     }
 
 
-def list_output(plural: str, row: Mapping[str, Schema]) -> Schema:
-    """Return the schema of the result of `list_schedules`."""
-    return result_schema(
-        {
-            plural: {"type": "array", "items": {"type": "object", "properties": dict(row)}},
-            "total": {"type": "integer", "description": "All that match, not only this page."},
-            "next_cursor": {"type": "string", "description": "Present when there is more."},
-            "error": ERROR,
-        }
-    )
+def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return the parts of the result of `list_schedules`."""
+    return {
+        plural: {"type": "array", "items": {"type": "object", "properties": dict(row)}},
+        "total": number("All that match, not only this page."),
+        "next_cursor": text("Present when there is more."),
+        "error": ERROR,
+    }
 
 
 def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
@@ -191,7 +189,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
                 "between two runs; the status failed also matches one whose latest run failed."
             ),
             input=object_schema(LIST_INPUT),
-            output=list_output(plural, summary_schema()),
+            output=result_schema(list_output(plural, summary_schema())),
             answer=errors_as_results(lambda call, given: list_schedules(call, given, kind, plural)),
             read_only=True,
             idempotent=True,

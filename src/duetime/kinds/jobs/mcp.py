@@ -13,13 +13,11 @@ from duetime.mcp.definitions import (
     Arguments,
     Reply,
     Resource,
-    Tool,
     error_result,
     errors_as_results,
     number,
-    object_schema,
-    result_schema,
     text,
+    tool,
 )
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, POLICY, TRIGGER_CONFIG, TRIGGER_TYPE, ZONE, zone_of
 from duetime.mcp.standard_tools import (
@@ -66,21 +64,32 @@ def history_row(run: Run, zone: str) -> dict[str, Any]:
 
 @errors_as_results
 def schedule_job(call: Call, given: Arguments) -> Reply:
+    """Create a scheduled job that runs a registered task once, at intervals, by cron or by a recurrence rule. Use it
+    for work that a function does without an agent (backups, checks, clean-ups); to wake an agent use `schedule`, to
+    message a person use `schedule_notification`. Call list_tasks first to see which tasks exist and what arguments they
+    take, and preview_schedule when unsure about the times. `task` may also be a pipeline of registered tasks with
+    literal arguments, such as echo('a long text') | shorten(words=5). Returns the job_id that cancel_job and job_status
+    take. Each call creates a new job unless an idempotency_key is given."""
     payload = {"task": given["task"], "args": given.get("args", []), "kwargs": given.get("kwargs", {})}
     return create(call, given, "job", payload, "job_id")
 
 
 @errors_as_results
 def list_jobs(call: Call, given: Arguments) -> Reply:
+    """List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is pending;
+    the status failed also matches a recurring job whose latest run failed."""
     return list_schedules(call, given, "job", "jobs", "job_id")
 
 
 def cancel_job(call: Call, given: Arguments) -> Reply:
+    """Cancel a job for good: it will not run again, and a run in progress is asked to stop. Ask the user which one is
+    meant when several could be; list_jobs shows the ids. Cancelling twice is no error."""
     return cancel(call, given["job_id"], "job", "job_id")
 
 
 @errors_as_results
 def job_status(call: Call, given: Arguments) -> Reply:
+    """Status, next run, last error and the latest runs of one job: use it to tell whether a job worked."""
     zone = zone_of(call, given)
     found = call.scheduler.find(call.caller, given["job_id"], "job")
     if found is None:
@@ -91,12 +100,16 @@ def job_status(call: Call, given: Arguments) -> Reply:
 
 
 def list_tasks(call: Call, given: Arguments) -> Reply:
+    """The registered tasks that schedule_job can run, with their descriptions and argument schemas."""
     tasks = call.services.kind(JobKind).registry.describe(call.caller)
     return Reply({"tasks": tasks, "total": len(tasks)})
 
 
 @errors_as_results
 def preview_schedule(call: Call, given: Arguments) -> Reply:
+    """What a trigger means, without creating anything: plain English, the next instants in UTC and local time, and
+    warnings (never fires, day-of-month or day-of-week, daylight saving). Use it before scheduling anything whose timing
+    could be misunderstood."""
     zone = zone_of(call, given)
     shown = call.scheduler.preview(
         given["trigger_type"], given["trigger_config"], timezone=zone, count=given.get("count", 5)
@@ -108,127 +121,90 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     return Reply({"reads_as": preview.english, "next": instants, "timezone": zone, "warnings": preview.warnings})
 
 
-# Tool definitions.
+# The tools; the docstrings of the functions describe them to agents.
 
 JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
 SUMMARY = summary_schema("job_id")
 
 TOOLS = [
-    Tool(
-        name="schedule_job",
-        title="Schedule a job",
-        description=(
-            "Create a scheduled job that runs a registered task once, at intervals, by cron or by a recurrence rule. "
-            "Use it for work that a function does without an agent (backups, checks, clean-ups); to wake an agent use "
-            "`schedule`, to message a person use `schedule_notification`. Call list_tasks first to see which tasks "
-            "exist and what arguments they take, and preview_schedule when unsure about the times. `task` may also be "
-            "a pipeline of registered tasks with literal arguments, such as echo('a long text') | shorten(words=5). "
-            "Returns the job_id that cancel_job and job_status take. Each call creates a new job unless an "
-            "idempotency_key is given."
-        ),
-        input=object_schema(
-            {
-                "name": text("Human-readable name, for example nightly_backup."),
-                "task": text("Name of a registered task, or a pipeline of them."),
-                "trigger_type": TRIGGER_TYPE,
-                "trigger_config": TRIGGER_CONFIG,
-                "args": {"type": "array", "description": "Positional arguments for the task."},
-                "kwargs": {"type": "object", "description": "Keyword arguments for the task."},
-                "max_runs": number("Ends the job after so many runs; without it there is no end."),
-                "timezone": ZONE,
-                **POLICY,
-                **DELIVERY,
-                "idempotency_key": KEY,
-            },
-            ("name", "task", "trigger_type", "trigger_config"),
-        ),
-        output=result_schema({"job_id": {"type": "string"}, **CREATED}),
-        answer=schedule_job,
+    tool(
+        schedule_job,
+        "Schedule a job",
+        {
+            "name": text("Human-readable name, for example nightly_backup."),
+            "task": text("Name of a registered task, or a pipeline of them."),
+            "trigger_type": TRIGGER_TYPE,
+            "trigger_config": TRIGGER_CONFIG,
+            "args": {"type": "array", "description": "Positional arguments for the task."},
+            "kwargs": {"type": "object", "description": "Keyword arguments for the task."},
+            "max_runs": number("Ends the job after so many runs; without it there is no end."),
+            "timezone": ZONE,
+            **POLICY,
+            **DELIVERY,
+            "idempotency_key": KEY,
+        },
+        {"job_id": {"type": "string"}, **CREATED},
+        ("name", "task", "trigger_type", "trigger_config"),
     ),
-    Tool(
-        name="list_jobs",
-        title="List jobs",
-        description=(
-            "List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is "
-            "pending; the status failed also matches a recurring job whose latest run failed."
-        ),
-        input=object_schema(LIST_INPUT),
-        output=list_output("jobs", SUMMARY),
-        answer=list_jobs,
+    tool(
+        list_jobs,
+        "List jobs",
+        LIST_INPUT,
+        list_output("jobs", SUMMARY),
         read_only=True,
         idempotent=True,
         lists_schedules=True,
     ),
-    Tool(
-        name="cancel_job",
-        title="Cancel a job",
-        description=(
-            "Cancel a job for good: it will not run again, and a run in progress is asked to stop. Ask the user which "
-            "one is meant when several could be; list_jobs shows the ids. Cancelling twice is no error."
-        ),
-        input=object_schema({"job_id": JOB_ID}, ("job_id",)),
-        output=result_schema(
-            {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR}, ("cancelled",)
-        ),
-        answer=cancel_job,
+    tool(
+        cancel_job,
+        "Cancel a job",
+        {"job_id": JOB_ID},
+        {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR},
+        ("job_id",),
+        always=("cancelled",),
         destructive=True,
         idempotent=True,
     ),
-    Tool(
-        name="job_status",
-        title="Show a job",
-        description="Status, next run, last error and the latest runs of one job: use it to tell whether a job worked.",
-        input=object_schema({"job_id": JOB_ID, "timezone": ZONE}, ("job_id",)),
-        output=result_schema(
-            {
-                **SUMMARY,
-                "created_at": {"type": "string"},
-                "max_runs": {"type": ["integer", "null"]},
-                "error": {"type": ["string", "null"], "description": "Last error, or why there is no answer."},
-                "history": {"type": "array", "items": {"type": "object"}, "description": "Latest runs first."},
-            }
-        ),
-        answer=job_status,
+    tool(
+        job_status,
+        "Show a job",
+        {"job_id": JOB_ID, "timezone": ZONE},
+        {
+            **SUMMARY,
+            "created_at": {"type": "string"},
+            "max_runs": {"type": ["integer", "null"]},
+            "error": {"type": ["string", "null"], "description": "Last error, or why there is no answer."},
+            "history": {"type": "array", "items": {"type": "object"}, "description": "Latest runs first."},
+        },
+        ("job_id",),
         read_only=True,
         idempotent=True,
     ),
-    Tool(
-        name="list_tasks",
-        title="List tasks",
-        description="The registered tasks that schedule_job can run, with their descriptions and argument schemas.",
-        input=object_schema({}),
-        output=result_schema({"tasks": {"type": "array", "items": {"type": "object"}}, "total": {"type": "integer"}}),
-        answer=list_tasks,
+    tool(
+        list_tasks,
+        "List tasks",
+        {},
+        {"tasks": {"type": "array", "items": {"type": "object"}}, "total": {"type": "integer"}},
         read_only=True,
         idempotent=True,
     ),
-    Tool(
-        name="preview_schedule",
-        title="Preview a trigger",
-        description=(
-            "What a trigger means, without creating anything: plain English, the next instants in UTC and local time, "
-            "and warnings (never fires, day-of-month or day-of-week, daylight saving). Use it before scheduling "
-            "anything whose timing could be misunderstood."
-        ),
-        input=object_schema(
-            {
-                "trigger_type": TRIGGER_TYPE,
-                "trigger_config": TRIGGER_CONFIG,
-                "count": number("How many instants; 5 if absent.", minimum=1, maximum=100),
-                "timezone": ZONE,
-            },
-            ("trigger_type", "trigger_config"),
-        ),
-        output=result_schema(
-            {
-                "reads_as": {"type": "string"},
-                "next": {"type": "array", "items": {"type": "object"}},
-                "timezone": {"type": "string"},
-                "warnings": {"type": "array", "items": {"type": "string"}},
-                "error": ERROR,
-            }
-        ),
-        answer=preview_schedule,
+    tool(
+        preview_schedule,
+        "Preview a trigger",
+        {
+            "trigger_type": TRIGGER_TYPE,
+            "trigger_config": TRIGGER_CONFIG,
+            "count": number("How many instants; 5 if absent.", minimum=1, maximum=100),
+            "timezone": ZONE,
+        },
+        {
+            "reads_as": {"type": "string"},
+            "next": {"type": "array", "items": {"type": "object"}},
+            "timezone": {"type": "string"},
+            "warnings": {"type": "array", "items": {"type": "string"}},
+            "error": ERROR,
+        },
+        ("trigger_type", "trigger_config"),
         read_only=True,
         idempotent=True,
     ),

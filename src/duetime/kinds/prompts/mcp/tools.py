@@ -1,12 +1,12 @@
-"""The prompt tools as agents see them: descriptions, schemas and hints."""
+"""The prompt tools as agents see them: schemas and hints; their descriptions are the docstrings of the functions."""
 
 from __future__ import annotations
 
 from duetime.kinds.prompts.mcp.inbox import finish_prompt, is_finish_early, take_prompt
-from duetime.kinds.prompts.mcp.results import RESULT_TOOL
+from duetime.kinds.prompts.mcp.results import prompt_result
 from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
-from duetime.mcp.definitions import Schema, Tool, number, object_schema, result_schema, text
+from duetime.mcp.definitions import Schema, number, text, tool
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
 
 AT = (
@@ -19,27 +19,24 @@ EVERY = "An interval such as '30m', '2h30m' or '1 day', counted from now, or fro
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "fire_at": NULLABLE_TIME,
-    "status": {"type": "string", "description": f"{', '.join(STATUSES)}. running: it is due and waits, or was taken."},
-    "prompt": {"type": "string", "description": "At most its first 1000 characters."},
+    "status": text(f"{', '.join(STATUSES)}. running: it is due and waits, or was taken."),
+    "prompt": text("At most its first 1000 characters."),
     "agent": {"type": "string"},
     "remind": {"type": "boolean", "description": "Instead of an agent: a mere reminder."},
-    "repeats": {"type": "string", "description": "The rule of a recurring one, in words."},
+    "repeats": text("The rule of a recurring one, in words."),
     "deliver_to": {"type": "string"},
-    "last_run": {"type": "string", "description": "When it last ran, if it did; prompt_result tells what came of it."},
-    "last_status": {"type": "string", "description": "How that ended."},
+    "last_run": text("When it last ran, if it did; prompt_result tells what came of it."),
+    "last_status": text("How that ended."),
     "last_error": {"type": "string"},
-    "held": {"type": "string", "description": "Why it does not go on just now: a limit, a pause, what broke it."},
+    "held": text("Why it does not go on just now: a limit, a pause, what broke it."),
 }
 TASK_RESULT: dict[str, Schema] = {
     **TASK,
     "timezone": {"type": "string"},
-    "note": {"type": "string", "description": "What had to be assumed to read the time. Tell the user."},
+    "note": text("What had to be assumed to read the time. Tell the user."),
     "error": ERROR,
 }
-WAKES: Schema = {
-    "type": "string",
-    "description": "The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.",
-}
+WAKES = text("The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.")
 LIMITS: dict[str, Schema] = {
     **POLICY,
     "timeout_seconds": {
@@ -63,162 +60,139 @@ USAGE_LIMITS: dict[str, Schema] = {
 }
 
 TOOLS = [
-    Tool(
-        name="schedule",
-        title="Schedule a prompt",
-        description=(
-            "Have an agent do something later: at that time the prompt wakes an agent with your instructions. Use "
-            "it for work that needs an agent (check, decide, write); to message a person at a time use "
-            "schedule_notification, to run a registered function use schedule_job. Write the prompt so that an "
-            "agent without this conversation understands it. Give exactly one of at, cron, rrule, every; every "
-            "may also have at as its first time. Answers with the task's number and the local time that was "
-            "understood, and with the agent that is woken: tell the user these, and any warning. Each call creates a "
-            "new task unless an idempotency_key is given."
-        ),
-        input=object_schema(
-            {
-                "prompt": text("The instructions, complete in themselves."),
-                "at": text(AT),
-                "cron": text(CRON),
-                "rrule": text(RRULE),
-                "every": text(EVERY),
-                "agent": text(
-                    "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
-                    "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
-                ),
-                **DELIVERY,
-                **USAGE_LIMITS,
-                "timezone": ZONE,
-                **LIMITS,
-                "idempotency_key": KEY,
-            },
-            ("prompt",),
-        ),
-        output=result_schema({**TASK_RESULT, "wakes": WAKES, "warnings": WARNINGS}),
-        answer=schedule,
+    tool(
+        schedule,
+        "Schedule a prompt",
+        {
+            "prompt": text("The instructions, complete in themselves."),
+            "at": text(AT),
+            "cron": text(CRON),
+            "rrule": text(RRULE),
+            "every": text(EVERY),
+            "agent": text(
+                "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
+                "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
+            ),
+            **DELIVERY,
+            **USAGE_LIMITS,
+            "timezone": ZONE,
+            **LIMITS,
+            "idempotency_key": KEY,
+        },
+        {**TASK_RESULT, "wakes": WAKES, "warnings": WARNINGS},
+        ("prompt",),
     ),
-    Tool(
-        name="schedule_list",
-        title="List scheduled prompts",
-        description=(
-            "The caller's scheduled prompts in the order in which they fire, one row each: number, local time, "
-            "status, beginning of the prompt. Only pending ones unless another status is asked for; 'all' shows "
-            "every one. Use it to find the number that schedule_edit, schedule_cancel and prompt_result take. For "
-            "everything that fires next, jobs and notifications included, use list_upcoming."
-        ),
-        input=object_schema(
-            {
-                "status": text(f"{', '.join(STATUSES)} or all; pending if absent.", enum=[*STATUSES, "all"]),
-                "from": text("Only those that fire at or after this time, such as 'today' or 2026-02-10."),
-                "to": text("Only those that fire until this time; a day without a time is included whole."),
-                "timezone": ZONE,
-            }
-        ),
-        output=result_schema(
-            {
-                "tasks": {"type": "array", "items": {"type": "object", "properties": TASK}},
-                "total": {"type": "integer", "description": "All that match, also those not shown."},
-                "from": TIME,
-                "to": TIME,
-                "timezone": {"type": "string"},
-                "error": ERROR,
-            }
-        ),
-        answer=schedule_list,
+    tool(
+        schedule_list,
+        "List scheduled prompts",
+        {
+            "status": text(f"{', '.join(STATUSES)} or all; pending if absent.", enum=[*STATUSES, "all"]),
+            "from": text("Only those that fire at or after this time, such as 'today' or 2026-02-10."),
+            "to": text("Only those that fire until this time; a day without a time is included whole."),
+            "timezone": ZONE,
+        },
+        {
+            "tasks": {"type": "array", "items": {"type": "object", "properties": TASK}},
+            "total": number("All that match, also those not shown."),
+            "from": TIME,
+            "to": TIME,
+            "timezone": {"type": "string"},
+            "error": ERROR,
+        },
         read_only=True,
         idempotent=True,
         lists_schedules=True,
     ),
-    Tool(
-        name="schedule_edit",
-        title="Change a scheduled prompt",
-        description=(
-            "Change the time, the rule, the text or the agent of a pending prompt; what is not given stays. at moves "
-            "the next time: a recurring prompt goes on by its rule after that. cron, rrule or every (with at as its "
-            "first time) replace the rule. A prompt that is due, done or cancelled cannot be changed: schedule a "
-            "new one. Only one that waits because its agent is not there (held says so) can be given another agent."
-        ),
-        input=object_schema(
-            {
-                "id": TASK_ID,
-                "at": text(AT),
-                "prompt": text("The new instructions; they replace the old ones."),
-                "agent": text("Which agent is woken from now on, by name; inbox: none, it waits for one."),
-                "cron": text(CRON),
-                "rrule": text(RRULE),
-                "every": text(EVERY),
-                "timezone": ZONE,
-            },
-            ("id",),
-        ),
-        output=result_schema(TASK_RESULT),
-        answer=schedule_edit,
+    tool(
+        schedule_edit,
+        "Change a scheduled prompt",
+        {
+            "id": TASK_ID,
+            "at": text(AT),
+            "prompt": text("The new instructions; they replace the old ones."),
+            "agent": text("Which agent is woken from now on, by name; inbox: none, it waits for one."),
+            "cron": text(CRON),
+            "rrule": text(RRULE),
+            "every": text(EVERY),
+            "timezone": ZONE,
+        },
+        TASK_RESULT,
+        ("id",),
         destructive=True,
     ),
-    Tool(
-        name="schedule_cancel",
-        title="Cancel a scheduled prompt",
-        description=(
-            "Cancel a pending prompt for good, with all its coming times. Ask the user which one is meant when "
-            "several could be; schedule_list shows the numbers."
-        ),
-        input=object_schema({"id": TASK_ID}, ("id",)),
-        output=result_schema({"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR}),
-        answer=schedule_cancel,
+    tool(
+        schedule_cancel,
+        "Cancel a scheduled prompt",
+        {"id": TASK_ID},
+        {"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR},
+        ("id",),
         destructive=True,
         idempotent=True,
     ),
-    RESULT_TOOL,
-    Tool(
-        name="take_prompt",
-        title="Take a due prompt",
-        description=(
-            "Take the oldest prompt that is due and waits for an agent, and do what it says. It is yours alone "
-            "until expires_at; then another agent may take it. End it with finish_prompt. prompts://due shows "
-            "what waits; a run that Duetime woke is not given what runs like itself have scheduled. The prompt was "
-            "stored by its owner: follow it as you would follow that user, not as a message of this server."
-        ),
-        input=object_schema(
-            {"agent": text("Only prompts for this agent; any of the caller's if absent."), "timezone": ZONE}
-        ),
-        output=result_schema(
-            {
-                "id": {"type": "integer"},
-                "run_id": {"type": "integer", "description": "What finish_prompt takes."},
-                "prompt": {"type": "string"},
-                "due": TIME,
-                "expires_at": TIME,
-                "message": {"type": "string", "description": "Instead of the rest, when nothing is due."},
-                "error": ERROR,
-            }
-        ),
-        answer=take_prompt,
-    ),
-    Tool(
-        name="finish_prompt",
-        title="Finish a taken prompt",
-        description=(
-            "Say what became of a prompt that you took: result if it is done, or error if it could not be done, "
-            "which counts as a failed attempt and is tried again where the task allows for it. Only whoever took "
-            "it can finish it, and only until it expires. The result is kept: prompt_result shows it."
-        ),
-        input=object_schema(
-            {
-                "run_id": number("The run_id that take_prompt or a heartbeat's message gave; not the task's id."),
-                "result": text("What was done or found; beyond 64 KiB it is cut."),
-                "error": text("Why it could not be done; beyond 2000 characters it is cut."),
+    tool(
+        prompt_result,
+        "What came of a prompt",
+        {"id": TASK_ID, "run_id": number("The number of one run, instead of id."), "timezone": ZONE},
+        {
+            "id": {"type": "integer"},
+            "run_id": {"type": "integer"},
+            "status": text(
+                "completed, failed, cancelled, lost; running, waiting (for an agent to take or finish it), pending, "
+                "queued; missed, skipped."
+            ),
+            "due": TIME,
+            "finished": TIME,
+            "result": text("What the agent answered."),
+            "outcome": {"description": "The same as data, where the agent gave such."},
+            "agent": text("Who answered, where it was woken."),
+            "reason": text("Why it failed, did not run, or is to be tried again."),
+            "report": text("How far it has come, while it is under way."),
+            "name": {"type": "string"},
+            "prompt": text("Absent where it was edited since, or deleted."),
+            "edited_since": TIME,
+            "earlier": {
+                "type": "array",
+                "description": "The runs before it, the newest first.",
+                "items": {
+                    "type": "object",
+                    "properties": {"run_id": {"type": "integer"}, "due": TIME, "status": {"type": "string"}},
+                },
             },
-            ("run_id",),
-        ),
-        output=result_schema(
-            {
-                "id": {"type": "integer"},
-                "run_id": {"type": "integer"},
-                "status": {"type": "string", "description": "completed, failed, or pending when it is tried again."},
-                "error": ERROR,
-            }
-        ),
-        answer=finish_prompt,
+            "timezone": {"type": "string"},
+            "error": ERROR,
+        },
+        read_only=True,
+        idempotent=True,
+    ),
+    tool(
+        take_prompt,
+        "Take a due prompt",
+        {"agent": text("Only prompts for this agent; any of the caller's if absent."), "timezone": ZONE},
+        {
+            "id": {"type": "integer"},
+            "run_id": number("What finish_prompt takes."),
+            "prompt": {"type": "string"},
+            "due": TIME,
+            "expires_at": TIME,
+            "message": text("Instead of the rest, when nothing is due."),
+            "error": ERROR,
+        },
+    ),
+    tool(
+        finish_prompt,
+        "Finish a taken prompt",
+        {
+            "run_id": number("The run_id that take_prompt or a heartbeat's message gave; not the task's id."),
+            "result": text("What was done or found; beyond 64 KiB it is cut."),
+            "error": text("Why it could not be done; beyond 2000 characters it is cut."),
+        },
+        {
+            "id": {"type": "integer"},
+            "run_id": {"type": "integer"},
+            "status": text("completed, failed, or pending when it is tried again."),
+            "error": ERROR,
+        },
+        ("run_id",),
         is_early=is_finish_early,
     ),
 ]
