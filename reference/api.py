@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from duetime.app import build
+from duetime.http.auth import WebContext
 from duetime.rest.application import api
-from duetime.rest.dependencies import ApiContext
 from duetime.service.services import local_call
 from duetime.settings import Settings
 from reference.markdown import code, page, table
@@ -35,7 +35,7 @@ def openapi() -> Document:
     """Return the OpenAPI document of an application on an empty store: the routes are the same on any."""
     app = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
     try:
-        return api(ApiContext(app.services, partial(local_call, app.services)), "0").openapi()
+        return api(WebContext(app.services, partial(local_call, app.services)), "0").openapi()
     finally:
         app.close()
 

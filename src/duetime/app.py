@@ -290,21 +290,19 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from importlib.metadata import version
 
     from duetime.dashboard.login import not_found_page, sign_in_page
-    from duetime.dashboard.request import DashboardContext
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import calendar_feed, http_app
-    from duetime.http.auth import by_token
+    from duetime.http.auth import WebContext, by_token
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
     from duetime.http.monitoring import Metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api_routes
-    from duetime.rest.dependencies import ApiContext
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import local_call
 
-    services, trusting = app.services, tokens is None
+    services = app.services
     identify = partial(local_call if tokens is None else by_token, services)
     limits = OwnerLimits(owner_shares(app.settings))
     server = mcp_server(app.settings.tools, identify, limits)
@@ -312,12 +310,11 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
-    house = ApiContext(services, identify, trusting)
-    metrics = Metrics(app.scheduler, identify, app.exchange_age, trusting=trusting)
-    watched = [readiness(app.scheduler, app.exchange_age), metrics.route()]
+    context = WebContext(services, identify, trusting=tokens is None)
+    watched = [readiness(app.scheduler, app.exchange_age), Metrics(context, app.exchange_age).route()]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
-    pages = web_routes(DashboardContext(services, identify, trusting), browsers)
-    routes = [*api_routes(house, version("duetime"), limits), *watched, *further, *pages]
+    pages = web_routes(context, browsers)
+    routes = [*api_routes(context, version("duetime"), limits), *watched, *further, *pages]
     routes.append(mcp_route(server, limits.shares))
     names = (*app.settings.hosts, *hosts)
     return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits)

@@ -20,6 +20,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times.zones import known_zone
+from duetime.http.auth import WebContext
 from duetime.http.browser_sessions import SESSION, Browsers
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
@@ -85,20 +86,10 @@ LONGEST_PARAMETER = 500
 FORM = "application/x-www-form-urlencoded"
 
 
-class DashboardContext(NamedTuple):
-    """What the pages need from the application."""
-
-    services: Services
-    identify: Callable[[], Call]
-    """Returns the caller of the current request."""
-    trusting: bool = False
-    """Whether there is no authentication: every caller counts as the user who runs the server."""
-
-
 @dataclass(frozen=True)
 class PageRequest:
     http: Request
-    context: DashboardContext
+    context: WebContext
     browsers: Browsers
     call: Call
 
@@ -113,7 +104,7 @@ class PageRequest:
     @property
     def sees_workers(self) -> bool:
         """Whether workers are shown as well."""
-        return self.caller.operator or self.context.trusting
+        return self.context.may_operate(self.call)
 
     @cached_property
     def now(self) -> Instant:
@@ -206,7 +197,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Pages:
     """Makes endpoints of synchronous functions, which run in a thread pool."""
 
-    def __init__(self, context: DashboardContext, browsers: Browsers) -> None:
+    def __init__(self, context: WebContext, browsers: Browsers) -> None:
         self._context, self._browsers = context, browsers
 
     def show(self, view: Show) -> Endpoint:

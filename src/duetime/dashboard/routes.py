@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import home, runs, schedule_form
-from duetime.dashboard import schedules as schedule_detail
-from duetime.dashboard import schedules as schedule_list
+from duetime.dashboard import home, runs, schedule_form, schedules
 from duetime.dashboard.login import SignIn, sign_out
-from duetime.dashboard.request import Act, DashboardContext, Pages, Show, kind_pages
+from duetime.dashboard.request import Act, Pages, Show, kind_pages
 from duetime.dashboard.templates import serve_static
 from duetime.dashboard.timeline.page import timeline_page
+from duetime.http.auth import WebContext
 from duetime.http.browser_sessions import Browsers, add_page
 
 
-def web_routes(context: DashboardContext, browsers: Browsers) -> list[BaseRoute]:
+def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
     pages, sign_in = Pages(context, browsers), SignIn(browsers)
 
     def show(path: str, view: Show) -> Route:
@@ -35,13 +34,13 @@ def web_routes(context: DashboardContext, browsers: Browsers) -> list[BaseRoute]
         show("/timeline", timeline_page),
         show("/new", schedule_form.new_page),
         act("/new", schedule_form.create),
-        show("/schedules", schedule_list.schedules_page),
-        act("/schedules", schedule_list.bulk),
-        show("/schedules/{id}", schedule_detail.schedule_page),
+        show("/schedules", schedules.schedules_page),
+        act("/schedules", schedules.bulk),
+        show("/schedules/{id}", schedules.schedule_page),
         show("/schedules/{id}/edit", schedule_form.edit_page),
         act("/schedules/{id}/edit", schedule_form.save),
-        show("/schedules/{id}/{action}", schedule_detail.confirm_page),
-        act("/schedules/{id}/{action}", schedule_detail.act),
+        show("/schedules/{id}/{action}", schedules.confirm_page),
+        act("/schedules/{id}/{action}", schedules.act),
         show("/runs/{run:int}", runs.run_page),
         act("/runs/{run:int}/{action}", runs.act_on_run),
         show("/dead-letters", runs.dead_letters_page),

@@ -72,20 +72,22 @@ class OwnerShare:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _BY_THEMSELVES.fullmatch(scope["path"]):
+        if _BY_THEMSELVES.fullmatch(scope["path"]):
             await self._app(scope, receive, send)
             return
-        slot = self._limits.slot(scope.get(OWNER, NOBODY))
         try:
-            await slot.__aenter__()
-        except TooManyRequests as error:
+            async with self._limits.slot(scope.get(OWNER, NOBODY)):
+                await self._app(scope, receive, send)
+        except TooManyRequests as error:  # of this slot: what the application has to refuse, it answers itself
             headers = {"Retry-After": "1"}
             await refusal(scope, 429, "too_many_requests", str(error), headers=headers)(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            await slot.__aexit__(None, None, None)
+
+
+class _Application(Starlette):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle start and stop without the middleware, which is for requests."""
+        handle = self.router.lifespan if scope["type"] == "lifespan" else super().__call__
+        await handle(scope, receive, send)
 
 
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
@@ -124,7 +126,7 @@ def http_app(
         Middleware(BodyLimit, most=MAX_REQUEST_BYTES),
         Middleware(OwnerShare, limits=limits or OwnerLimits()),
     ]
-    app = Starlette(routes=[Route("/healthz", _alive), *routes], middleware=middleware, lifespan=lifespan)
+    app = _Application(routes=[Route("/healthz", _alive), *routes], middleware=middleware, lifespan=lifespan)
     app.state.end_answers = answers.end
     return app
 

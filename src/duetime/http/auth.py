@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -22,14 +23,27 @@ from duetime.http.connection_limits import mark_authenticated
 from duetime.http.problems import refusal
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.tokens import Tokens
+from duetime.service.errors import STORE_MESSAGE
 from duetime.service.services import Call, Services
 
 log = logging.getLogger("duetime.http")
 
-AWAY = "The store cannot be reached just now; try again in a moment."
 _STORE_AWAY = (StoreUnavailable, StoreUnusable)
 LOOK = 1.0
 """Seconds between two checks of the token during a response, so that a stream ends when its token is revoked."""
+
+
+class WebContext(NamedTuple):
+    """What the API and the pages need from the application."""
+
+    services: Services
+    identify: Callable[[], Call]
+    """Returns the caller of the current request."""
+    trusting: bool = False
+    """Whether there is no authentication: every caller counts as the user who runs the server."""
+
+    def may_operate(self, call: Call) -> bool:
+        return call.caller.operator or self.trusting
 
 
 class Bearer:
@@ -43,7 +57,7 @@ class Bearer:
         self._verifying, self._watching = anyio.CapacityLimiter(8), anyio.CapacityLimiter(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or is_without_token(scope["path"]):
+        if is_without_token(scope["path"]):
             await self._open(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -73,7 +87,7 @@ class Bearer:
             visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope, limiter=self._verifying)
         except _STORE_AWAY:
             page = is_page(scope["path"])
-            away = self._browsers.sign_in(scope, AWAY, 503) if page else _away(scope)
+            away = self._browsers.sign_in(scope, STORE_MESSAGE, 503) if page else _away(scope)
             await away(scope, receive, send)
             return
         if sessions is None or visitor is None:
@@ -118,7 +132,7 @@ def _access(grant: Grant) -> AccessToken:
         scopes=list(grant.scopes),
         expires_at=grant.expires,
         subject=grant.subject,
-        claims={"owner": grant.owner, "zone": grant.zone, "depth": grant.depth, "operator": grant.operator},
+        claims={"grant": grant},
     )
 
 
@@ -127,13 +141,11 @@ def by_token(services: Services) -> Call:
     access = get_access_token()
     if access is None or access.claims is None:
         raise PermissionError("a request came through without a token")
-    said = access.claims
-    caller = Caller(said["owner"], said["operator"], said["depth"], holder=access.client_id)
-    return Call(services, caller, said["zone"] or services.zone)
+    return call_of(services, access.claims["grant"])
 
 
 def call_of(services: Services, grant: Grant) -> Call:
-    """Return the caller for a grant whose token did not come with the current request."""
+    """Return the caller for a grant, whether or not its token came with the current request."""
     return Call(
         services, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or services.zone
     )
@@ -152,7 +164,7 @@ def _refused(scope: Scope, problem: InvalidToken) -> Response:
 
 
 def _away(scope: Scope) -> Response:
-    return refusal(scope, 503, "store_unavailable", AWAY, headers={"Retry-After": "1"})
+    return refusal(scope, 503, "store_unavailable", STORE_MESSAGE, headers={"Retry-After": "1"})
 
 
 def _answer(scope: Scope, code: str, words: str, challenge: str) -> Response:

@@ -80,9 +80,6 @@ class Unasked:
         self._app, self._browsers = app, browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         objection = self._objection(scope)
         if objection is None and not is_without_token(scope["path"]):
             mark_authenticated(scope, LOCAL)

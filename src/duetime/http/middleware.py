@@ -23,14 +23,13 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?
 
 
 class Guard:
+    """Answers only known hosts and origins, and only HTTP: no other middleware or route receives anything else."""
+
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(host_name(host) or host.lower() for host in (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
@@ -79,9 +78,6 @@ class BodyLimit:
         self._app, self._most = app, most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         most = self._most if OWNER in scope else UNAUTHENTICATED
         if OWNER not in scope and scope["method"] in _BODILESS and _has_body(scope):
             words = f"A {scope['method']} of this address takes no body; leave it out."
@@ -150,9 +146,6 @@ class Answers:
         self._app, self._open = app, open_answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         answer = _Answer(send)
         with anyio.CancelScope() as cancelling:
             self._open.add(cancelling)
@@ -192,7 +185,7 @@ class Strays:
         self._app, self._no_page = app, no_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _reads_pages(scope):
+        if not _reads_pages(scope):
             await self._app(scope, receive, send)
             return
         strayed = False
@@ -235,9 +228,6 @@ class SafeHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         path: str = scope["path"]
         private = any(path == each or path.startswith(f"{each}/") for each in _FOR_PROGRAMS)
 

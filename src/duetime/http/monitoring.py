@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio.to_thread
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,15 +20,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from duetime.engine.clock import SECOND, Clock, Instant
+from duetime.engine.clock import SECOND, Clock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import LIVE, RunId, lane_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.store_interfaces import BOUNDS, UNKNOWN, Living, Tally, tally_of
 from duetime.engine.worker.lease import ExchangeAge
+from duetime.http.auth import WebContext
 from duetime.service.presenters import is_alive
-from duetime.service.services import Call
 
 # -- statistics of runs, summed up from the store, whichever process executed them -----------------------------------
 
@@ -34,23 +37,27 @@ SLACK: Final = 5.0
 _CHUNK: Final = 1000
 
 
-class Spread(NamedTuple):
+@dataclass
+class Spread:
     """Histogram of one kind: the number of runs per bucket, and their sum in microseconds."""
 
-    within: list[int]
-    total: int
+    within: Counter[int] = field(default_factory=Counter)
+    total: int = 0
+
+    def add(self, bucket: int, number: int, total: int) -> None:
+        if bucket != UNKNOWN:
+            self.within[bucket] += number
+            self.total += total
 
 
+@dataclass
 class Sums:
     """Ended runs by kind and status, started runs by kind, and histograms of lateness and duration by kind."""
 
-    def __init__(self) -> None:
-        self.ended: Counter[tuple[str, str]] = Counter()
-        self.begun: Counter[str] = Counter()
-        self._late: Counter[tuple[str, int]] = Counter()
-        self._took: Counter[tuple[str, int]] = Counter()
-        self._late_for: Counter[str] = Counter()
-        self._took_for: Counter[str] = Counter()
+    ended: Counter[tuple[str, str]] = field(default_factory=Counter)
+    begun: Counter[str] = field(default_factory=Counter)
+    lateness: defaultdict[str, Spread] = field(default_factory=partial(defaultdict, Spread))
+    durations: defaultdict[str, Spread] = field(default_factory=partial(defaultdict, Spread))
 
     def add(self, tally: Tally, *, begun_before: bool = False) -> None:
         if tally.begun and not begun_before:
@@ -58,31 +65,14 @@ class Sums:
         if tally.status in LIVE:
             return
         self.ended[tally.kind, tally.status] += tally.number
-        if tally.late != UNKNOWN:
-            self._late[tally.kind, tally.late] += tally.number
-            self._late_for[tally.kind] += tally.late_for
-        if tally.took != UNKNOWN:
-            self._took[tally.kind, tally.took] += tally.number
-            self._took_for[tally.kind] += tally.took_for
+        self.lateness[tally.kind].add(tally.late, tally.number, tally.late_for)
+        self.durations[tally.kind].add(tally.took, tally.number, tally.took_for)
 
     def with_(self, tallies: Iterable[Tally]) -> Sums:
-        both = Sums()
-        for name in vars(self):
-            getattr(both, name).update(getattr(self, name))
+        both = deepcopy(self)
         for tally in tallies:
             both.add(tally)
         return both
-
-    def lateness(self) -> dict[str, Spread]:
-        return _spreads(self._late, self._late_for)
-
-    def durations(self) -> dict[str, Spread]:
-        return _spreads(self._took, self._took_for)
-
-
-def _spreads(counted: Counter[tuple[str, int]], sums: Counter[str]) -> dict[str, Spread]:
-    kinds = sorted({kind for kind, _ in counted})
-    return {kind: Spread([counted[kind, at] for at in range(len(BOUNDS) + 1)], sums[kind]) for kind in kinds}
 
 
 class Tallies:
@@ -140,18 +130,23 @@ class StoreCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        now = self._scheduler.clock.now()
+        now, kinds = self._scheduler.clock.now(), sorted(self._scheduler.kinds)
         living = self._store.living()
         sums = self._tallies.look(living)
-        kinds = sorted(self._scheduler.kinds)
-        yield self._lag(now)
-        yield self._depth(now)
-        yield self._workers(now)
-        yield self._exchange()
-        live = GaugeMetricFamily("duetime_live_runs", "Runs that have not ended.", labels=["kind", "status"])
-        for (kind, status), number in sorted(Counter((one.kind, one.status) for one in living).items()):
-            live.add_metric([kind, status], number)
-        yield live
+        shapes: tuple[dict[str, bool], ...] = ({}, {"at_most_once": True}, {"suspect": True})
+        lanes = [lane_of(kind, **shape) for kind in self._scheduler.kinds for shape in shapes]
+        entry = self._store.earliest(lanes)
+        lag = 0.0 if entry is None else max(0.0, (now - entry.at) / SECOND)
+        yield GaugeMetricFamily("duetime_due_lag_seconds", "How long the oldest due entry has been waiting.", lag)
+        depths = [([lane], number) for lane, number in self._store.depths(lanes, now).items()]
+        yield _gauge("duetime_queue_depth", "Due entries that nobody took yet.", ["lane"], depths)
+        alive = Counter(worker.session for worker in self._store.workers() if is_alive(worker, now))
+        workers = [([str(session)], alive[session]) for session in (0, 1)]
+        yield _gauge("duetime_workers", "Workers that live, by whether they stay.", ["session"], workers)
+        age: list[tuple[list[str], float]] = [] if self._age.seconds is None else [([], self._age.seconds)]
+        yield _gauge("duetime_exchange_age_seconds", "Since the worker here last completed an exchange.", [], age)
+        live = sorted(Counter((one.kind, one.status) for one in living).items())
+        yield _gauge("duetime_live_runs", "Runs that have not ended.", ["kind", "status"], live)
         claimed = CounterMetricFamily("duetime_runs_claimed", "Runs that began, by kind.", labels=["kind"])
         ended = CounterMetricFamily(
             "duetime_runs_ended", "Occurrences that ended, by kind and how.", labels=["kind", "status"]
@@ -162,53 +157,32 @@ class StoreCollector(Collector):
                 ended.add_metric([kind, status], sums.ended[kind, status])
         yield claimed
         yield ended
-        yield _histogram("duetime_lateness_seconds", "From the due instant to the start.", sums.lateness())
-        yield _histogram("duetime_duration_seconds", "From the start to the end.", sums.durations())
-
-    def _lanes(self) -> list[str]:
-        shapes: tuple[dict[str, bool], ...] = ({}, {"at_most_once": True}, {"suspect": True})
-        return [lane_of(kind, **shape) for kind in self._scheduler.kinds for shape in shapes]
-
-    def _lag(self, now: Instant) -> Metric:
-        entry = self._store.earliest(self._lanes())
-        lag = 0.0 if entry is None else max(0.0, (now - entry.at) / SECOND)
-        return GaugeMetricFamily("duetime_due_lag_seconds", "How long the oldest due entry has been waiting.", lag)
-
-    def _depth(self, now: Instant) -> Metric:
-        depth = GaugeMetricFamily("duetime_queue_depth", "Due entries that nobody took yet.", labels=["lane"])
-        for lane, number in self._store.depths(self._lanes(), now).items():
-            depth.add_metric([lane], number)
-        return depth
-
-    def _workers(self, now: Instant) -> Metric:
-        alive = [worker for worker in self._store.workers() if is_alive(worker, now)]
-        workers = GaugeMetricFamily("duetime_workers", "Workers that live, by whether they stay.", labels=["session"])
-        for session in (0, 1):
-            workers.add_metric([str(session)], sum(worker.session == session for worker in alive))
-        return workers
-
-    def _exchange(self) -> Metric:
-        age = GaugeMetricFamily("duetime_exchange_age_seconds", "Since the worker here last completed an exchange.")
-        if (seconds := self._age.seconds) is not None:
-            age.add_metric([], seconds)
-        return age
+        yield _histogram("duetime_lateness_seconds", "From the due instant to the start.", sums.lateness)
+        yield _histogram("duetime_duration_seconds", "From the start to the end.", sums.durations)
 
 
-def _histogram(name: str, words: str, spreads: dict[str, Spread]) -> Metric:
+def _gauge(name: str, words: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    family = GaugeMetricFamily(name, words, labels=labels)
+    for named, value in values:
+        family.add_metric(named, value)
+    return family
+
+
+def _histogram(name: str, words: str, spreads: Mapping[str, Spread]) -> Metric:
     family = HistogramMetricFamily(name, words, labels=["kind"])
     names = [*(str(bound) for bound in BOUNDS), "+Inf"]
-    for kind, spread in spreads.items():
-        buckets = list(zip(names, map(float, accumulate(spread.within)), strict=True))
-        family.add_metric([kind], buckets, spread.total / SECOND)
+    for kind, spread in sorted(spreads.items()):
+        if spread.within:
+            counts = accumulate(spread.within[bucket] for bucket in range(len(names)))
+            family.add_metric([kind], list(zip(names, map(float, counts), strict=True)), spread.total / SECOND)
     return family
 
 
 class Metrics:
     """The route `/metrics`, with a registry of its own that excludes metrics of other libraries in this process."""
 
-    def __init__(self, scheduler: Scheduler, identify: Callable[[], Call], age: ExchangeAge, *, trusting: bool) -> None:
-        self._scheduler, self._identify, self._trusting = scheduler, identify, trusting
-        self._age = age
+    def __init__(self, context: WebContext, age: ExchangeAge) -> None:
+        self._context, self._age = context, age
         self._one_at_a_time = threading.Lock()
         self._registry: CollectorRegistry | None = None
 
@@ -216,7 +190,7 @@ class Metrics:
         return Route("/metrics", self._answer)
 
     async def _answer(self, _request: Request) -> Response:
-        if not (self._trusting or self._identify().caller.operator):
+        if not self._context.may_operate(self._context.identify()):
             return JSONResponse({"error": "This needs a token with the scope operator."}, 403)
         try:
             text = await anyio.to_thread.run_sync(self._text)
@@ -228,7 +202,7 @@ class Metrics:
         with self._one_at_a_time:
             if self._registry is None:
                 self._registry = CollectorRegistry(auto_describe=False)
-                self._registry.register(StoreCollector(self._scheduler, self._age))
+                self._registry.register(StoreCollector(self._context.services.scheduler, self._age))
             return generate_latest(self._registry)
 
 

@@ -61,9 +61,6 @@ class OwnedSessions:
         self._streams: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         owner, session = scope.get(OWNER, ""), Headers(scope=scope).get(SESSION_ID)
         if session is not None and (owner, session) in self._ended:
             await _error(404, _NOT_FOUND, _ENDED.format(most=self._limit(owner)))(scope, receive, send)

@@ -18,6 +18,7 @@ from duetime.mcp.catalog import Catalog
 from duetime.mcp.definitions import Recipe, Resource, Tool, ToolProblem
 from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
+from duetime.service.errors import STORE_MESSAGE
 from duetime.service.handover import await_handover
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
 from duetime.service.services import Call
@@ -29,8 +30,6 @@ T = TypeVar("T")
 Context = Any  # the SDK's request context, whose type parameters depend on the transport
 Identify = Callable[[], Call]
 """Returns the caller, determined by the transport: from the token of the request, or the local owner."""
-
-AWAY = "The store cannot be reached just now; try again in a moment."
 
 
 class McpServer:
@@ -106,7 +105,7 @@ class McpServer:
             content = await self._in_thread(call, partial(self._content, call, uri))
         except DuetimeError as error:
             log.warning("%s could not be read: %s", uri[:200], error.message)
-            raise MCPError(types.INTERNAL_ERROR, AWAY) from error
+            raise MCPError(types.INTERNAL_ERROR, STORE_MESSAGE) from error
         except TooManyRequests as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         if content is None:
@@ -163,7 +162,7 @@ def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.Ca
         return _problem(str(problem))
     except DuetimeError as error:
         log.warning("%s was refused: %s", tool.name, error.message)
-        return _problem(AWAY)
+        return _problem(STORE_MESSAGE)
     except Exception:
         log.exception("%s failed", tool.name)
         return _problem(

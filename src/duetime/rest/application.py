@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.routing import BaseRoute, Mount, Route
 
+from duetime.http.auth import WebContext
 from duetime.http.problems import API
 from duetime.rest import errors, events, info, runs, schedules, times
-from duetime.rest.dependencies import ApiContext
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
 from duetime.service.kind_spec import load
@@ -71,7 +71,7 @@ def _describe_inherited(schema: dict[str, Any], base: dict[str, Any]) -> None:
             schema["properties"][name].setdefault("description", field["description"])
 
 
-def api(context: ApiContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:
+def api(context: WebContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:
     """Build the API with the routes of every kind, which are part of its OpenAPI document."""
     app = Described(
         title="Duetime",
@@ -94,7 +94,7 @@ def api(context: ApiContext, version: str, limits: OwnerLimits | None = None) ->
     return app
 
 
-def api_routes(context: ApiContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
+def api_routes(context: WebContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
     mount = Mount(API, app=Unexpected(api(context, version, limits)))
     # By default the pattern stops at a line break: another route would answer such a path.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.store import Page
+from duetime.http.auth import WebContext
 from duetime.http.problems import MEDIA_TYPE
 from duetime.service.errors import refuse
 from duetime.service.owner_limits import OwnerLimits
-from duetime.service.services import Call, Services
-
-Identify = Callable[[], Call]
+from duetime.service.services import Call
 
 
-class ApiContext(NamedTuple):
-    """Services and callbacks that the API needs."""
-
-    services: Services
-    identify: Identify
-    """Returns the caller of the current request."""
-    trusting: bool = False
-    """Whether there is no authentication: every caller counts as the user who runs the server."""
-
-
-async def context_of(request: Request) -> ApiContext:
-    context: ApiContext = request.app.state.context
+async def context_of(request: Request) -> WebContext:
+    context: WebContext = request.app.state.context
     return context
 
 
 async def call_of(request: Request) -> Call:
-    context: ApiContext = request.app.state.context
-    return context.identify()
+    return (await context_of(request)).identify()
 
 
 async def limits_of(request: Request) -> OwnerLimits:
@@ -43,14 +31,14 @@ async def limits_of(request: Request) -> OwnerLimits:
     return limits
 
 
-Context = Annotated[ApiContext, Depends(context_of)]
+Context = Annotated[WebContext, Depends(context_of)]
 Caller = Annotated[Call, Depends(call_of)]
 Threads = Annotated[OwnerLimits, Depends(limits_of)]
 """For async routes, which use threads only for parts of their work."""
 
 
-def operators_only(context: ApiContext, call: Call) -> None:
-    if not (call.caller.operator or context.trusting):
+def operators_only(context: WebContext, call: Call) -> None:
+    if not context.may_operate(call):
         raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
 
 

@@ -100,39 +100,30 @@ class Tokens:
         parent: str | None = None,
     ) -> str:
         """Issue a token for `life` microseconds. Its record is written first, so that it can always be revoked."""
-        claims = {
-            "iss": self._issuer,
-            "aud": self._audience,
-            "sub": checked_name("sub", subject),
-            "email": None if email is None else checked_email(email),
-            "owner": None if owner is None else checked_name("owner", owner),
-            "zoneinfo": None if timezone is None else known_zone(timezone).key,
-            "scope": " ".join(checked_scopes(scopes)) or None,
-            "depth": depth or None,
-            "parent": parent,
-            "jti": secrets.token_hex(10),
-            "iat": self._now(),
-            "exp": self._now() + seconds_of(life),
-        }
-        claims = {name: value for name, value in claims.items() if value is not None}
+        claims = self._new_claims(
+            life,
+            sub=checked_name("sub", subject),
+            email=None if email is None else checked_email(email),
+            owner=None if owner is None else checked_name("owner", owner),
+            zoneinfo=None if timezone is None else known_zone(timezone).key,
+            scope=" ".join(checked_scopes(scopes)) or None,
+            depth=depth or None,
+            parent=parent,
+            jti=secrets.token_hex(10),
+        )
         self._keep(grant_of(claims))
         return jwt.encode(claims, self._secret, ALGORITHM)
 
     def for_run(self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str) -> str:
         """Issue a token for one run of an agent. It has no record and is valid only while the run is under way."""
-        claims = {
-            "iss": self._issuer,
-            "aud": self._audience,
-            "sub": owner,
-            "zoneinfo": known_zone(timezone).key,
-            "depth": depth,
-            "run": run,
-            "fence": fence,
-            "jti": run_holder(run, fence),
-            "iat": self._now(),
-            "exp": self._now() + seconds_of(life),
-        }
+        about = {"sub": owner, "zoneinfo": known_zone(timezone).key, "depth": depth, "run": run, "fence": fence}
+        claims = self._new_claims(life, **about, jti=run_holder(run, fence))
         return jwt.encode(claims, self._secret, ALGORITHM)
+
+    def _new_claims(self, life: int, **claims: Any) -> dict[str, Any]:
+        now = self._now()
+        claims |= {"iss": self._issuer, "aud": self._audience, "iat": now, "exp": now + seconds_of(life)}
+        return {name: value for name, value in claims.items() if value is not None}
 
     def local(self) -> str:
         """Return the token of this machine's user, which is created once, stored, and reused while it is valid."""
