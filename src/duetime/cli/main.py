@@ -24,7 +24,7 @@ from duetime.terminal.context import Json
 from duetime.terminal.errors import worded
 from duetime.terminal.output import clean
 from duetime.terminal.settings import Named, take_config
-from duetime.terminal.typer_ext import PlainCommand, PlainGroup, single
+from duetime.terminal.typer_ext import PlainCommand, PlainGroup, argument, single
 
 if TYPE_CHECKING:
     from duetime.settings import Settings
@@ -253,9 +253,7 @@ completion_commands = single()
 
 
 @completion_commands.command(cls=PlainCommand)
-def print_completion(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")], json_: Json = False
-) -> None:
+def print_completion(shell: Annotated[str, argument("SHELL", "bash, zsh or fish.")], json_: Json = False) -> None:
     """Print what a shell has to read to complete commands and options."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # exported nowhere else
 

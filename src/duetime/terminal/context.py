@@ -11,37 +11,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_password
 from duetime.service.services import WORKER_WARNINGS
 from duetime.terminal import output
 from duetime.terminal.application import build
 from duetime.terminal.settings import settings_for
+from duetime.terminal.typer_ext import option
 
 if TYPE_CHECKING:
     from duetime.service.kind_spec import ScheduleWarning
     from duetime.terminal.application import Application
 
-Tools = Annotated[
-    str | None,
-    typer.Option("--tools", metavar="FAMILIES", help="Which tools: jobs,prompts,notifications; otherwise all."),
-]
+Tools = Annotated[str | None, option("--tools FAMILIES", "Which tools: jobs,prompts,notifications; otherwise all.")]
 
 MEMORY = ":memory:"
-Db = Annotated[
-    str | None,
-    typer.Option("--db", metavar="URL", help="A file, or postgresql://...; otherwise as the settings say."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")]
-Cursor = Annotated[str | None, typer.Option(metavar="TEXT", help="Go on where an earlier list with --json ended.")]
+Db = Annotated[str | None, option("--db URL", "A file, or postgresql://...; otherwise as the settings say.")]
+Json = Annotated[bool, option("--json", "Print one JSON document instead of text.")]
+Limit = Annotated[int, option("--limit", "At most this many, the newest first.", min=1, max=1000)]
+Cursor = Annotated[str | None, option("--cursor TEXT", "Go on where an earlier list with --json ended.")]
 Tasks = Annotated[
-    list[str] | None,
-    typer.Option("--tasks", metavar="MODULE", help="A module, or a .py file, that registers tasks. May be repeated."),
+    list[str] | None, option("--tasks MODULE", "A module, or a .py file, that registers tasks. May be repeated.")
 ]
-Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="An IANA zone such as Europe/Berlin.")]
+Zone = Annotated[str | None, option("--tz ZONE", "An IANA zone such as Europe/Berlin.")]
 
 
 @contextmanager

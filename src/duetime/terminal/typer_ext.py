@@ -67,6 +67,19 @@ def group(summary: str) -> typer.Typer:
     return typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary)
 
 
+def option(usage: str, help: str, **limits: Any) -> Any:
+    """Declare an option by its names and, unless it is a switch, what stands for its value: `--tz ZONE`."""
+    *names, last = usage.split()
+    if last.startswith("-"):
+        return typer.Option(*names, last, help=help, **limits)
+    return typer.Option(*names, metavar=last, help=help, **limits)
+
+
+def argument(metavar: str, help: str, **limits: Any) -> Any:
+    """Declare an argument by what stands for it in the help."""
+    return typer.Argument(metavar=metavar, help=help, **limits)
+
+
 # Options that belong together are declared once, as a frozen dataclass, and shared by the commands that take them.
 
 

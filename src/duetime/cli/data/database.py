@@ -23,7 +23,7 @@ from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened, program, store_file
 from duetime.terminal.output import clean, plural, span
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, group, single
+from duetime.terminal.typer_ext import PlainCommand, argument, group, option, single
 
 commands = group("The store: its state, its schema, its history.")
 
@@ -106,7 +106,7 @@ def migrate(db: Db = None, json_: Json = False) -> None:
 @commands.command(cls=PlainCommand)
 def prune(
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="SPAN", help="Such as 30d; otherwise as the settings say.")
+        str | None, option("--older-than SPAN", "Such as 30d; otherwise as the settings say.")
     ] = None,
     db: Db = None,
     json_: Json = False,
@@ -130,8 +130,7 @@ backup_commands = single()
 @backup_commands.command(cls=PlainCommand)
 def backup(
     target: Annotated[
-        str | None,
-        typer.Argument(metavar="[TARGET]", help="A new file, or a folder; otherwise the folder of the settings."),
+        str | None, argument("[TARGET]", "A new file, or a folder; otherwise the folder of the settings.")
     ] = None,
     db: Db = None,
     json_: Json = False,

@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from duetime.cli.data.crontab import Remark
 from duetime.cli.data.import_plan import Candidate
 from duetime.cli.runs.run import Kind, known_kind
@@ -30,7 +28,7 @@ from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.kind_view import PAGE
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 FORMAT = 1
 _MADE_BY_US = "~"
@@ -118,13 +116,11 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def export(
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file that only you can read.")
-    ] = None,
+    output: Annotated[str | None, option("-o --output FILE", "Write to a file that only you can read.")] = None,
     kind: Kind = None,
-    ical: Annotated[bool, typer.Option("--ical", help="A calendar (.ics) instead.")] = False,
+    ical: Annotated[bool, option("--ical", "A calendar (.ics) instead.")] = False,
     days: Annotated[
-        int, typer.Option("--days", min=1, max=3660, help="With --ical: how far what follows no rule is written out.")
+        int, option("--days", "With --ical: how far what follows no rule is written out.", min=1, max=3660)
     ] = 30,
     db: Db = None,
     json_: Json = False,

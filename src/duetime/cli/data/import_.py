@@ -27,10 +27,10 @@ from duetime.terminal.application import Application
 from duetime.terminal.context import MEMORY, Db, Json, Tasks, Zone, again, opened, print_warnings, store_file
 from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import DeliveryOptions, PolicyOptions
-from duetime.terminal.typer_ext import PlainCommand, bundled, group
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="A file; - reads standard input.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Import; otherwise it is only shown what would be imported.")]
+File = Annotated[str, argument("FILE", "A file; - reads standard input.")]
+Yes = Annotated[bool, option("--yes", "Import; otherwise it is only shown what would be imported.")]
 
 commands = group("Bring schedules in: from a crontab, or from what `duetime export` wrote.")
 
@@ -41,13 +41,11 @@ def crontab(
     file: File,
     yes: Yes = False,
     system: Annotated[
-        bool, typer.Option("--system", help="A system crontab, such as /etc/crontab: a user stands before the command.")
+        bool, option("--system", "A system crontab, such as /etc/crontab: a user stands before the command.")
     ] = False,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="With --system: whose lines; otherwise your own.")
-    ] = None,
+    user: Annotated[str | None, option("--user NAME", "With --system: whose lines; otherwise your own.")] = None,
     shell: Annotated[
-        bool, typer.Option("--shell", help="Have a shell read those commands that only a shell understands.")
+        bool, option("--shell", "Have a shell read those commands that only a shell understands.")
     ] = False,
     tz: Zone = None,
     *,

@@ -21,11 +21,11 @@ from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative
-from duetime.terminal.typer_ext import PlainCommand, group
+from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PAGE = 500
-Chosen = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Numbers, as `dead list` shows them.")]
-Everything = Annotated[bool, typer.Option("--all", help="Every one, or every one of --kind.")]
+Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers, as `dead list` shows them.")]
+Everything = Annotated[bool, option("--all", "Every one, or every one of --kind.")]
 
 commands = group("Dead letters: runs of every kind that failed for good, or were lost.")
 
@@ -70,7 +70,7 @@ def list_(
 
 @commands.command(cls=PlainCommand)
 def show(
-    run: Annotated[int, typer.Argument(metavar="RUN", help="A number, as `dead list` shows it.")],
+    run: Annotated[int, argument("RUN", "A number, as `dead list` shows it.")],
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from duetime.engine.clock import DAY, SECOND, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.times import read_time
@@ -20,14 +18,12 @@ from duetime.terminal import output
 from duetime.terminal.context import Json, Zone
 from duetime.terminal.output import clean, coming, plural, relative
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
-Expression = Annotated[str, typer.Argument(metavar="EXPR", help=f"{EXAMPLES}.")]
-Dst = Annotated[
-    str, typer.Option("--dst", metavar="HOW", help="For cron: debian, or literal (the wall clock to the letter).")
-]
+Expression = Annotated[str, argument("EXPR", f"{EXAMPLES}.")]
+Dst = Annotated[str, option("--dst HOW", "For cron: debian, or literal (the wall clock to the letter).")]
 
 NARROW = 72
 """Columns below which there is no space for UTC."""
@@ -39,7 +35,7 @@ commands = single()
 def show_next(
     expression: Expression,
     tz: Zone = None,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="How many instants.")] = 5,
+    count: Annotated[int, option("-n --count", "How many instants.", min=1, max=1000)] = 5,
     dst: Dst = "debian",
     json_: Json = False,
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import typer
-
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
@@ -20,14 +18,12 @@ from duetime.terminal.application import Application
 from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.tables import outcome_text, print_runs
-from duetime.terminal.typer_ext import PlainCommand, group
+from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
 KINDS = ("job", "prompt", "notification", "request")
-Kind = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="job, prompt, notification or request; otherwise all.")
-]
+Kind = Annotated[str | None, option("--kind KIND", "job, prompt, notification or request; otherwise all.")]
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 """States of schedules that never run again."""
 
@@ -96,7 +92,7 @@ def _shown(value: object) -> object:
 
 LIVING = "live"
 STATUSES = (*(status.value for status in RunStatus), LIVING)
-Number = Annotated[int, typer.Argument(metavar="RUN", min=1, help="A number, as `run list` shows it.")]
+Number = Annotated[int, argument("RUN", "A number, as `run list` shows it.", min=1)]
 
 commands = group("Single runs: list them, show one, or stop it. `dead` has those that failed.")
 
@@ -105,8 +101,7 @@ commands = group("Single runs: list them, show one, or stop it. `dead` has those
 def list_(
     kind: Kind = None,
     status: Annotated[
-        str | None,
-        typer.Option("--status", metavar="STATUS", help="Such as running, waiting, failed; live: all that may change."),
+        str | None, option("--status STATUS", "Such as running, waiting, failed; live: all that may change.")
     ] = None,
     limit: Limit = 20,
     cursor: Cursor = None,

@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import Annotated, Any
 
-import typer
-
 from duetime.cli.runs.run import known_kind
 from duetime.cli.serve.shutdown import LOOK, StopButton
 from duetime.engine.clock import SECOND, Instant
@@ -19,7 +17,7 @@ from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 PAGE = 500
 """Runs that are read per refresh. If more were created since the last one, the oldest are only counted."""
@@ -179,10 +177,9 @@ commands = single()
 @commands.command(cls=PlainCommand)
 def tail(
     kind: Annotated[
-        list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="job, prompt, notification or request. Repeatable."),
+        list[str] | None, option("--kind KIND", "job, prompt, notification or request. Repeatable.")
     ] = None,
-    last: Annotated[int, typer.Option("-n", "--last", min=0, max=500, help="How many earlier runs come first.")] = 10,
+    last: Annotated[int, option("-n --last", "How many earlier runs come first.", min=0, max=500)] = 10,
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule, WorkerId, WorkerRow
@@ -19,7 +17,7 @@ from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import ahead, clean, clock_time, plural, relative, run_document, shortened, span
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -177,10 +175,8 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False,
-    interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Between two looks.")
-    ] = 1.0,
+    once: Annotated[bool, option("--once", "Print it once, and end.")] = False,
+    interval: Annotated[float, option("--interval SECONDS", "Between two looks.", min=0.2, max=3600)] = 1.0,
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
@@ -32,20 +32,19 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def serve(
-    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen; 127.0.0.1 unless set.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="8765 unless set; 0 takes a free one.")] = None,
+    host: Annotated[str | None, option("--host ADDRESS", "Where to listen; 127.0.0.1 unless set.")] = None,
+    port: Annotated[int | None, option("--port", "8765 unless set; 0 takes a free one.", min=0, max=65535)] = None,
     db: Db = None,
     tasks: Tasks = None,
     tools: Tools = None,
-    threads: Annotated[int | None, typer.Option(min=1, max=1000, help="Runs at a time.")] = None,
-    lease: Annotated[float | None, typer.Option(min=1, help="Seconds of silence after which others take over.")] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no tokens; only on a loopback address.")] = False,
+    threads: Annotated[int | None, option("--threads", "Runs at a time.", min=1, max=1000)] = None,
+    lease: Annotated[float | None, option("--lease", "Seconds of silence after which others take over.", min=1)] = None,
+    no_auth: Annotated[bool, option("--no-auth", "Ask for no tokens; only on a loopback address.")] = False,
     print_config: Annotated[
-        str | None,
-        typer.Option("--print-config", metavar="CLIENT", help="Print what to tell a client (or all)."),
+        str | None, option("--print-config CLIENT", "Print what to tell a client (or all).")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no link that signs in.")] = False,
-    demo: Annotated[bool, typer.Option("--demo", help="Sample tasks on a SQLite file, shown live.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Print no link that signs in.")] = False,
+    demo: Annotated[bool, option("--demo", "Sample tasks on a SQLite file, shown live.")] = False,
     json_: Json = False,
 ) -> None:
     """Serve people in a browser and agents over MCP, and run what is due. Ctrl-C stops; a second one stops at once."""

@@ -22,7 +22,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, version
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.http.server import HttpServer
@@ -95,10 +95,10 @@ commands = single()
 def worker(
     tasks: Tasks = None,
     db: Db = None,
-    threads: Annotated[int | None, typer.Option(min=1, max=1000, help="Runs at a time.")] = None,
-    lease: Annotated[float | None, typer.Option(min=1, help="Seconds of silence after which others take over.")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Sample tasks on a SQLite file, shown live.")] = False,
-    live: Annotated[bool, typer.Option("--live", help="Show every run, for trying things out.")] = False,
+    threads: Annotated[int | None, option("--threads", "Runs at a time.", min=1, max=1000)] = None,
+    lease: Annotated[float | None, option("--lease", "Seconds of silence after which others take over.", min=1)] = None,
+    demo: Annotated[bool, option("--demo", "Sample tasks on a SQLite file, shown live.")] = False,
+    live: Annotated[bool, option("--live", "Show every run, for trying things out.")] = False,
     json_: Json = False,
 ) -> None:
     """Run what is due. Ctrl-C waits for what runs and stops; a second Ctrl-C stops at once."""

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from duetime.cli.setup import init_choices
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
@@ -26,7 +24,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Json, program
 from duetime.terminal.output import clean
 from duetime.terminal.questions import agreed, somebody_there
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
 
@@ -35,33 +33,21 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def init(
-    inbox: Annotated[bool, typer.Option("--inbox", help="Notifications go to the built-in inbox.")] = False,
-    ntfy: Annotated[
-        str | None, typer.Option("--ntfy", metavar="URL", help="Notifications go to this ntfy server: https://ntfy.sh.")
-    ] = None,
+    inbox: Annotated[bool, option("--inbox", "Notifications go to the built-in inbox.")] = False,
+    ntfy: Annotated[str | None, option("--ntfy URL", "Notifications go to this ntfy server: https://ntfy.sh.")] = None,
     prefix: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Before every topic. For ntfy.sh an unguessable one is made.")
+        str | None, option("--prefix TEXT", "Before every topic. For ntfy.sh an unguessable one is made.")
     ] = None,
-    token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="Of the ntfy server; - reads it from standard input.")
-    ] = None,
+    token: Annotated[str | None, option("--token TOKEN", "Of the ntfy server; - reads it from standard input.")] = None,
     channel: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=URL", help="Another place, by an Apprise URL; the topic NAME goes there."),
+        str | None, option("--channel NAME=URL", "Another place, by an Apprise URL; the topic NAME goes there.")
     ] = None,
-    timezone: Annotated[
-        str | None, typer.Option("--timezone", "--tz", metavar="ZONE", help="An IANA zone; otherwise the machine's.")
-    ] = None,
+    timezone: Annotated[str | None, option("--timezone --tz ZONE", "An IANA zone; otherwise the machine's.")] = None,
     agent: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Woken by prompts: inbox, claude, codex, gemini, goose, opencode."),
+        str | None, option("--agent NAME", "Woken by prompts: inbox, claude, codex, gemini, goose, opencode.")
     ] = None,
-    user: Annotated[
-        bool, typer.Option("--user", help="Write your own settings file, which serves in every folder.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask: flags say it, and what they leave out stays.")
-    ] = False,
+    user: Annotated[bool, option("--user", "Write your own settings file, which serves in every folder.")] = False,
+    yes: Annotated[bool, option("--yes", "Do not ask: flags say it, and what they leave out stays.")] = False,
     json_: Json = False,
 ) -> None:
     """Ask where notifications go, the time zone and the agent, and write duetime.toml, which is trusted then. What it

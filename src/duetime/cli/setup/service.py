@@ -25,12 +25,12 @@ from duetime.terminal.context import Db, Json, Tasks, Tools, program
 from duetime.terminal.output import clean
 from duetime.terminal.questions import agreed
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, group
+from duetime.terminal.typer_ext import PlainCommand, group, option
 
 commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+Yes = Annotated[bool, option("--yes", "Do not ask.")]
+DryRun = Annotated[bool, option("--dry-run", "Show what would be done, and do nothing.")]
 NO_MANAGER = "no_manager"
 """Error code where nothing keeps a service running."""
 _HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
@@ -42,7 +42,7 @@ KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 def install(
     db: Db = None,
     tasks: Tasks = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Where to serve; 8765 unless set.")] = None,
+    port: Annotated[int | None, option("--port", "Where to serve; 8765 unless set.", min=1, max=65535)] = None,
     tools: Tools = None,
     dry_run: DryRun = False,
     yes: Yes = False,

@@ -26,13 +26,13 @@ from duetime.terminal import output
 from duetime.terminal.context import Json
 from duetime.terminal.output import READABLE, clean
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, group
+from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PROGRAM = "program"
 """The purpose that is shown for a token that is for no browser and no calendar."""
 
-Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the server listens.")]
-Port = Annotated[int | None, typer.Option(min=1, max=65535, help="On which port.")]
+Host = Annotated[str | None, option("--host ADDRESS", "Where the server listens.")]
+Port = Annotated[int | None, option("--port", "On which port.", min=1, max=65535)]
 
 commands = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
 
@@ -60,17 +60,13 @@ def _instant(seconds: int, zone: str) -> str:
 
 @commands.command(cls=PlainCommand)
 def issue(
-    email: Annotated[str, typer.Option("--email", metavar="ADDRESS", help="Whose token it is.")],
-    expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 12h or 30d.")] = "30d",
+    email: Annotated[str, option("--email ADDRESS", "Whose token it is.")],
+    expires_in: Annotated[str, option("--expires-in TIME", "Such as 12h or 30d.")] = "30d",
     owner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose schedules it sees, if not those of the address: a team's.")
+        str | None, option("--owner NAME", "Whose schedules it sees, if not those of the address: a team's.")
     ] = None,
-    timezone: Annotated[
-        str | None, typer.Option("--timezone", "--tz", metavar="ZONE", help="Where they live, such as Europe/Berlin.")
-    ] = None,
-    scope: Annotated[
-        list[str] | None, typer.Option("--scope", metavar="SCOPE", help="`operator` sees all owners.")
-    ] = None,
+    timezone: Annotated[str | None, option("--timezone --tz ZONE", "Where they live, such as Europe/Berlin.")] = None,
+    scope: Annotated[list[str] | None, option("--scope SCOPE", "`operator` sees all owners.")] = None,
     json_: Json = False,
 ) -> None:
     """Make a token. It is shown once; `token list` knows its id, with which it can be revoked."""
@@ -90,7 +86,7 @@ def issue(
 
 @commands.command(cls=PlainCommand)
 def header(
-    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="With the token.")] = None,
+    file: Annotated[str | None, option("--file FILE", "With the token.")] = None,
     _json: Json = False,
 ) -> None:
     """Print the header with this machine's token, or with that of a file, for a client that asks a program for it.
@@ -116,8 +112,8 @@ def link(host: Host = None, port: Port = None, json_: Json = False) -> None:
 
 @commands.command(cls=PlainCommand)
 def calendar(
-    owner: Annotated[str, typer.Option(metavar="NAME", help="Whose schedules the feed shows.")] = LOCAL,
-    expires_in: Annotated[str, typer.Option("--expires-in", metavar="TIME", help="Such as 365d.")] = "365d",
+    owner: Annotated[str, option("--owner NAME", "Whose schedules the feed shows.")] = LOCAL,
+    expires_in: Annotated[str, option("--expires-in TIME", "Such as 365d.")] = "365d",
     host: Host = None,
     port: Port = None,
     json_: Json = False,
@@ -138,7 +134,7 @@ def calendar(
 
 @commands.command(cls=PlainCommand)
 def show(
-    token: Annotated[str, typer.Argument(help="The token, or - to read it from standard input.")],
+    token: Annotated[str, argument("TOKEN", "The token, or - to read it from standard input.")],
     json_: Json = False,
 ) -> None:
     """Decode a token, and say whether it is valid here or why it is not. Exit code 4 when it is not."""
@@ -196,8 +192,8 @@ def _row(view: dict[str, Any]) -> list[object]:
 
 @commands.command(cls=PlainCommand)
 def revoke(
-    id: Annotated[str, typer.Argument(help="As `token list` shows it.")],
-    anywhere: Annotated[bool, typer.Option("--anywhere", help="Also where another machine issued it.")] = False,
+    id: Annotated[str, argument("ID", "As `token list` shows it.")],
+    anywhere: Annotated[bool, option("--anywhere", "Also where another machine issued it.")] = False,
     json_: Json = False,
 ) -> None:
     """End a token before its time, on every machine that shares the store."""

@@ -14,7 +14,7 @@ from duetime.settings.locations import TrustedFiles, read_found
 from duetime.terminal import output
 from duetime.terminal.context import Json
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 commands = single()
 
@@ -22,8 +22,8 @@ commands = single()
 @commands.command(cls=PlainCommand)
 def trust(
     path: Annotated[str | None, typer.Argument(help="A folder, or its duetime.toml; otherwise this folder.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Use it no longer.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Show the files that are trusted.")] = False,
+    remove: Annotated[bool, option("--remove", "Use it no longer.")] = False,
+    list_: Annotated[bool, option("--list", "Show the files that are trusted.")] = False,
     json_: Json = False,
 ) -> None:
     """Use the duetime.toml of a folder. It may import code and start programs, so read it first. A changed file has to

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import typer
-
 from duetime.engine.model import Definition
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
@@ -19,14 +17,10 @@ from duetime.terminal.schedules.change import add_change_commands, add_schedule,
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, bundled, group
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
-Args = Annotated[
-    list[str] | None, typer.Option("--arg", metavar="VALUE", help="An argument, as JSON or plain text. Repeatable.")
-]
-Kwargs = Annotated[
-    list[str] | None, typer.Option("--kwarg", metavar="NAME=VALUE", help="A named argument. Repeatable.")
-]
+Args = Annotated[list[str] | None, option("--arg VALUE", "An argument, as JSON or plain text. Repeatable.")]
+Kwargs = Annotated[list[str] | None, option("--kwarg NAME=VALUE", "A named argument. Repeatable.")]
 _TASK = "A registered task, or a pipeline: \"echo('a') | shorten\"."
 
 
@@ -42,8 +36,8 @@ commands = group("Jobs: registered tasks, scheduled.")
 @commands.command(cls=PlainCommand)
 @bundled
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
-    task: Annotated[str, typer.Option("--task", metavar="TASK", help=_TASK)],
+    name: Annotated[str, argument("NAME", "What people call it.")],
+    task: Annotated[str, option("--task TASK", _TASK)],
     trigger: TriggerOptions,
     policy: PolicyOptions,
     delivery: DeliveryOptions,
@@ -71,7 +65,7 @@ def edit(
     policy: PolicyOptions,
     delivery: DeliveryOptions,
     name: Name = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="TASK", help=_TASK)] = None,
+    task: Annotated[str | None, option("--task TASK", _TASK)] = None,
     arg: Args = None,
     kwarg: Kwargs = None,
     tasks: Tasks = None,

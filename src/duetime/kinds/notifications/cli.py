@@ -32,14 +32,12 @@ from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule, time_notes
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
-from duetime.terminal.schedules.options import Key, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import Key, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, bundled, group, single
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single
 
-Text = Annotated[str, typer.Argument(metavar="MESSAGE", help="What it says; - reads standard input.")]
-Topic = Annotated[
-    str, typer.Option("--topic", metavar="TOPIC", help="Where it goes: a channel, or what a phone subscribed to.")
-]
+Text = Annotated[str, argument("MESSAGE", "What it says; - reads standard input.")]
+Topic = Annotated[str, option("--topic TOPIC", "Where it goes: a channel, or what a phone subscribed to.")]
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -62,47 +60,30 @@ commands = group("Notifications: messages to a person, at once or scheduled.")
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class Looks(NamedFields):
     """Options of a notification besides its text."""
 
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Above the message.")] = None
-    priority: Annotated[
-        int | None, typer.Option("--priority", metavar="N", help="1 (lowest) to 5 (highest); 3 is usual.")
-    ] = None
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="A word, or the name of an emoji. Repeatable.")
-    ] = None
-    markdown: Annotated[bool, typer.Option("--markdown", help="The message is Markdown.")] = False
-    click: Annotated[str | None, typer.Option("--click", metavar="URL", help="Opened by a tap on it.")] = None
+    title: Annotated[str | None, option("--title TEXT", "Above the message.")] = None
+    priority: Annotated[int | None, option("--priority N", "1 (lowest) to 5 (highest); 3 is usual.")] = None
+    tag: Annotated[list[str] | None, option("--tag TAG", "A word, or the name of an emoji. Repeatable.")] = None
+    markdown: Annotated[bool, option("--markdown", "The message is Markdown.")] = False
+    click: Annotated[str | None, option("--click URL", "Opened by a tap on it.")] = None
     action: Annotated[
         list[str] | None,
-        typer.Option(
-            "--action",
-            metavar="JSON",
-            help='A button, at most 3: {"action": "view", "label": "Open", "url": "https://example.org"}.',
+        option(
+            "--action JSON", 'A button, at most 3: {"action": "view", "label": "Open", "url": "https://example.org"}.'
         ),
     ] = None
-    icon: Annotated[str | None, typer.Option("--icon", metavar="URL", help="A small picture beside it.")] = None
-    attach: Annotated[str | None, typer.Option("--attach", metavar="URL", help="A file that is shown with it.")] = None
-    filename: Annotated[str | None, typer.Option("--filename", metavar="NAME", help="Of what is attached.")] = None
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="NAME", help="What people call it in lists: weekly-report.")
-    ] = None
+    icon: Annotated[str | None, option("--icon URL", "A small picture beside it.")] = None
+    attach: Annotated[str | None, option("--attach URL", "A file that is shown with it.")] = None
+    filename: Annotated[str | None, option("--filename NAME", "Of what is attached.")] = None
+    label: Annotated[str | None, option("--label NAME", "What people call it in lists: weekly-report.")] = None
 
     def fields(self) -> dict[str, Any]:
-        given = {
-            "title": self.title,
-            "priority": self.priority,
-            "tags": list(self.tag) if self.tag else None,
-            "markdown": self.markdown or None,
-            "click": self.click,
-            "actions": [_action(text) for text in self.action] if self.action else None,
-            "icon": self.icon,
-            "attach": self.attach,
-            "filename": self.filename,
-            "label": self.label,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        given = self.given()
+        tags, actions = given.pop("tag", None), given.pop("action", None)
+        given |= {"tags": list(tags)} if tags else {}
+        return given | ({"actions": [_action(text) for text in actions]} if actions else {})
 
 
 def _action(text: str) -> Any:
@@ -202,8 +183,8 @@ def edit(
     trigger: TriggerOptions,
     looks: Looks,
     policy: PolicyOptions,
-    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Another text.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Another topic.")] = None,
+    message: Annotated[str | None, option("--message TEXT", "Another text.")] = None,
+    topic: Annotated[str | None, option("--topic TOPIC", "Another topic.")] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -226,8 +207,8 @@ inbox_commands = single()
 
 @inbox_commands.command(cls=PlainCommand)
 def inbox(
-    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only messages of this topic.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many, the newest first.")] = 20,
+    topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.")] = None,
+    limit: Annotated[int, option("--limit", "At most this many, the newest first.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -23,7 +23,7 @@ from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks
 from duetime.terminal.settings import settings_for
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.kinds.prompts.agents.builtin import ChatAnswer, Conversation
@@ -96,11 +96,11 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def chat(
-    session: Annotated[str | None, typer.Option(metavar="NAME", help="Which conversation to go on with.")] = None,
-    new: Annotated[bool, typer.Option("--new", help="Begin a new conversation.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Show the conversations there are.")] = False,
-    once: Annotated[str | None, typer.Option(metavar="TEXT", help="Say this, print the answer, and end.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="MAKER:NAME", help="Otherwise as the settings say.")] = None,
+    session: Annotated[str | None, option("--session NAME", "Which conversation to go on with.")] = None,
+    new: Annotated[bool, option("--new", "Begin a new conversation.")] = False,
+    list_: Annotated[bool, option("--list", "Show the conversations there are.")] = False,
+    once: Annotated[str | None, option("--once TEXT", "Say this, print the answer, and end.")] = None,
+    model: Annotated[str | None, option("--model MAKER:NAME", "Otherwise as the settings say.")] = None,
     db: Db = None,
     tasks: Tasks = None,
     json_: Json = False,

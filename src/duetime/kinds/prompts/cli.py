@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -29,9 +29,9 @@ from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
-from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, bundled, group
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -57,35 +57,28 @@ commands = group("Prompts: instructions for an agent, scheduled.")
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(NamedFields):
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="An agent of the settings, or inbox.")
-    ] = None
+    agent: Annotated[str | None, option("--agent NAME", "An agent of the settings, or inbox.")] = None
     remind: Annotated[
-        bool, typer.Option("--remind", help="Wake no agent: send the text to a person, to --deliver-to or `reminders`.")
+        bool, option("--remind", "Wake no agent: send the text to a person, to --deliver-to or `reminders`.")
     ] = False
     max_runs_per_day: Annotated[
-        int | None, typer.Option("--max-runs-per-day", metavar="N", help="What is beyond it waits for the next day.")
+        int | None, option("--max-runs-per-day N", "What is beyond it waits for the next day.")
     ] = None
-    max_tokens_per_day: Annotated[
-        int | None, typer.Option("--max-tokens-per-day", metavar="N", help="The same, for the tokens it used.")
-    ] = None
-    max_dollars_per_day: Annotated[
-        float | None, typer.Option("--max-dollars-per-day", metavar="N", help="The same, for what they cost.")
-    ] = None
-
-    def payload(self) -> dict[str, Any]:
-        """Return what was given; the options have the names of the payload's parts."""
-        given = asdict(self) | {"remind": self.remind or None}
-        return {name: value for name, value in given.items() if value is not None}
+    max_tokens_per_day: Annotated[int | None, option("--max-tokens-per-day N", "The same, for the tokens it used.")] = (
+        None
+    )
+    max_dollars_per_day: Annotated[float | None, option("--max-dollars-per-day N", "The same, for what they cost.")] = (
+        None
+    )
 
 
 @commands.command(cls=PlainCommand)
 @bundled
 def add(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to do; - reads standard input.")],
+    text: Annotated[str, argument("TEXT", "What the agent is to do; - reads standard input.")],
     trigger: TriggerOptions,
     agent: AgentOptions,
     policy: PolicyOptions,
@@ -97,7 +90,7 @@ def add(
 ) -> None:
     """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
     prompt, when = given_text(text), trigger.parsed()
-    payload, stated = {"prompt": prompt, **agent.payload()}, policy.given() | delivery.given()
+    payload, stated = {"prompt": prompt, **agent.given()}, policy.given() | delivery.given()
     new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
     with opened(db, making=True) as app:
         add_schedule(app, new, when, json_)
@@ -111,14 +104,14 @@ def edit(
     agent: AgentOptions,
     policy: PolicyOptions,
     delivery: DeliveryOptions,
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Other instructions.")] = None,
+    text: Annotated[str | None, option("--text TEXT", "Other instructions.")] = None,
     name: Name = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """Change a prompt. What is not given stays as it is. One that is running cannot be changed, but one that is due and
     waits because its agent is not there can be given another --agent."""
-    given = agent.payload() | ({} if text is None else {"prompt": given_text(text)})
+    given = agent.given() | ({} if text is None else {"prompt": given_text(text)})
     renamed = headline(given["prompt"]) if name is None and text is not None else name
     stated = policy.given() | delivery.given()
     with opened(db) as app:
@@ -127,9 +120,9 @@ def edit(
 
 @commands.command(cls=PlainCommand)
 def take(
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only prompts for this agent.")] = None,
+    agent: Annotated[str | None, option("--agent NAME", "Only prompts for this agent.")] = None,
     lease: Annotated[
-        str, typer.Option("--for", metavar="SPAN", help="How long it stays yours; then another may take it.")
+        str, option("--for SPAN", "How long it stays yours; then another may take it.")
     ] = f"{LEASE // MINUTE}m",
     db: Db = None,
     json_: Json = False,
@@ -164,16 +157,11 @@ def take(
 
 @commands.command(cls=PlainCommand)
 def finish(
-    run: Annotated[int, typer.Argument(metavar="RUN", help="The number that `take` gave.")],
-    result: Annotated[
-        str | None, typer.Option("--result", metavar="TEXT", help="What came of it; - reads standard input.")
-    ] = None,
-    error: Annotated[
-        str | None, typer.Option("--error", metavar="TEXT", help="What kept you from it; - reads standard input.")
-    ] = None,
+    run: Annotated[int, argument("RUN", "The number that `take` gave.")],
+    result: Annotated[str | None, option("--result TEXT", "What came of it; - reads standard input.")] = None,
+    error: Annotated[str | None, option("--error TEXT", "What kept you from it; - reads standard input.")] = None,
     hold: Annotated[
-        str | None,
-        typer.Option(metavar="HOLD", help="As `take --json` gave it: refused once somebody else has taken it anew."),
+        str | None, option("--hold HOLD", "As `take --json` gave it: refused once somebody else has taken it anew.")
     ] = None,
     db: Db = None,
     json_: Json = False,

@@ -22,16 +22,15 @@ from duetime.terminal.context import Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
 from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here
 from duetime.terminal.schedules.tables import print_runs, print_schedule, print_schedules
-from duetime.terminal.typer_ext import PlainCommand
+from duetime.terminal.typer_ext import PlainCommand, argument, option
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it, or a name that only one has.")]
+Id = Annotated[str, argument("ID", "As `list` shows it, or a name that only one has.")]
 Status = Annotated[
-    str | None,
-    typer.Option("--status", metavar="STATUS", help="pending, running, completed, failed, cancelled, paused, broken."),
+    str | None, option("--status STATUS", "pending, running, completed, failed, cancelled, paused, broken.")
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Every one, whatever the limit.")]
-Runs = Annotated[int, typer.Option("--runs", min=0, max=1000, help="How many runs of its history.")]
-HistoryLimit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most this many runs.")]
+Everything = Annotated[bool, option("--all", "Every one, whatever the limit.")]
+Runs = Annotated[int, option("--runs", "How many runs of its history.", min=0, max=1000)]
+HistoryLimit = Annotated[int, option("--limit", "At most this many runs.", min=1, max=1000)]
 
 
 def add_read_commands(commands: typer.Typer, view: KindView) -> None:

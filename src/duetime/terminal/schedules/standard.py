@@ -17,7 +17,7 @@ from duetime.terminal.schedules.change import add_change_commands, add_schedule,
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, bundled, group
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
 
 _RESERVED = {each for bundle in (TriggerOptions, PolicyOptions, DeliveryOptions) for each in bundle.__annotations__}
 _RESERVED |= {"id", "name", "key", "db", "json_"}
@@ -29,7 +29,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     commands = group(f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
 
     def add(
-        name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
+        name: Annotated[str, argument("NAME", "What people call it.")],
         trigger: TriggerOptions,
         policy: PolicyOptions,
         delivery: DeliveryOptions,
