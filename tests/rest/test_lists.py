@@ -27,8 +27,8 @@ CLOCK = SystemClock()
 NEXT = "/schedules?order=next"
 
 SCHEDULES: dict[str, dict[str, Any]] = {
-    "progress_by_owner": {},
-    "progress_by_kind": {"kind": "prompt"},
+    "schedules_by_owner": {},
+    "schedules_by_kind": {"kind": "prompt"},
     "progress_by_state": {"status": "pending"},
     "progress_list": {"status": "pending", "kind": "job"},
     "progress_failed": {"status": "failed"},

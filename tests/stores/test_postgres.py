@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed
@@ -19,7 +19,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
 from duetime.stores.search import firing_page
-from tests.support.drafts import T0, once
+from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, the_run
 from tests.support.invariants import invariants
 from tests.support.postgres import PostgresServer
@@ -110,7 +110,33 @@ def test_what_fires_next_is_read_along_the_queue_before_the_server_knows_how_muc
     statement, values = firing_page(ScheduleQuery(owner="ada", firing=True, limit=20), "job")
     plan = "\n".join(row[0] for row in store._rows(f"EXPLAIN {statement}", values))
     assert "due_by_owner" in plan
-    assert "Sort" not in plan and "progress_by" not in plan
+    assert "Sort" not in plan and "progress_by" not in plan and "schedules_by" not in plan
+
+
+def test_progress_is_updated_on_its_page_without_new_index_entries(store: PostgresStore) -> None:
+    """Two updates a run, at its claim and at its end; neither changes a column that an index of `progress` names."""
+    runs = 200
+    create(store, *[every(HOUR, T0) for _ in range(runs)])
+    hand = Hand(store)
+    before = _updates(store)
+    for number in range(3):
+        now = T0 + (number + 1) * HOUR
+        claims = hand.claim(now, limit=runs)
+        assert len(claims) == runs
+        hand.record(claims, now)
+    updated, without_index = (after - earlier for after, earlier in zip(_updates(store), before, strict=True))
+    assert updated == 3 * 2 * runs
+    assert without_index >= 0.95 * updated  # a few find their page full
+
+
+def _updates(store: PostgresStore) -> tuple[int, int]:
+    """Return how many rows of `progress` were updated, and how many of them without a new index entry."""
+    with store._writers.lend() as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.commit()
+    counts = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'progress'"
+    [(updated, without_index)] = store._rows(counts, ())
+    return updated, without_index
 
 
 def test_a_session_that_is_ended_by_the_server_loses_its_transaction(store: PostgresStore) -> None:

@@ -83,16 +83,26 @@ STATUSES: dict[str, str] = {
     "pending": "p.state = 'active' AND p.active = 0",
     "running": f"p.state IN ('active', 'paused', 'cancelled') AND p.active > 0 AND {_HAS_LIVE_RUN}",
     "completed": "p.state = 'ended' AND p.last_status = 'completed'",
-    "failed": (
-        "(p.state = 'ended' AND (p.last_status IS NULL OR p.last_status <> 'completed')"
-        " OR p.state IN ('active', 'paused') AND p.last_status IN ('failed', 'lost'))"  # as in its partial index
-    ),
+    "failed": "p.failing = 1",  # as in its partial index
     "cancelled": "p.state = 'cancelled' AND p.active = 0",
     "paused": "p.state = 'paused' AND p.active = 0",
     "broken": "p.state = 'broken'",
     "living": "p.state IN ('active', 'paused', 'broken')",
 }
 """The statuses of a schedule that users see, as conditions on its progress row."""
+
+
+NOT_DELETED = "substr(s.key, 1, 6) <> '~gone-'"
+"""As in the partial indexes by owner and by kind, which pass over deleted schedules."""
+
+
+def _listed_by(query: ScheduleQuery) -> str:
+    """Return the table whose index a list follows: progress has those by state, and schedules the others."""
+    return "s" if query.status is None and query.changed_since is None and not query.firing else "p"
+
+
+def _number_of(query: ScheduleQuery) -> str:
+    return "s.id" if _listed_by(query) == "s" else "p.schedule"
 
 
 class Where:
@@ -115,15 +125,16 @@ class Where:
 def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where:
     """Return the conditions of a query. `along_queue`: the statement scans the due queue. There, and for changes, the
     owner is compared without its index: a planner without statistics might scan everything that the owner has."""
-    where = Where()
+    where, table = Where(), _listed_by(query)
     if query.changed_since is not None:
         where.add("s.updated >= ?", query.changed_since)
-    where.equal("p.owner || ''" if along_queue or query.changed_since is not None else "p.owner", query.owner)
-    where.equal("p.kind", query.kind)
+    indexed = not along_queue and query.changed_since is None
+    where.equal(f"{table}.owner" if indexed else "p.owner || ''", query.owner)
+    where.equal(f"{table}.kind", query.kind)
     where.equal("s.subject", query.subject)
     if query.status is None:
         if query.changed_since is None:  # a caller that asks for changes also wants deletions
-            where.add("p.state <> 'deleted'")
+            where.add(f"{NOT_DELETED} AND p.state <> 'deleted'" if table == "s" else "p.state <> 'deleted'")
     elif query.status in STATUSES:
         where.add(STATUSES[query.status])
     else:
@@ -152,13 +163,14 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     direction = "DESC" if query.newest_first else "ASC"
     beyond = "<" if query.newest_first else ">"
     moment = f"coalesce(p.next, p.through, {NEVER})"
-    order = f"{moment} {direction}, p.schedule {direction}" if query.by_time else f"p.schedule {direction}"
+    number = _number_of(query)
+    order = f"{moment} {direction}, {number} {direction}" if query.by_time else f"{number} {direction}"
     if query.cursor is not None:
         at, last = read_cursor(query.cursor, 2 if query.by_time else 1)
         if query.by_time:
-            where.add(f"({moment}, p.schedule) {beyond} (?, ?)", at, last)
+            where.add(f"({moment}, {number}) {beyond} (?, ?)", at, last)
         else:
-            where.add(f"p.schedule {beyond} ?", last)
+            where.add(f"{number} {beyond} ?", last)
     statement = (
         f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     )
@@ -174,9 +186,9 @@ def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
 def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
     where = schedule_filter(query)
     source = "progress p"
-    if query.text or query.subject is not None or query.changed_since is not None:
+    if _listed_by(query) == "s" or query.text or query.subject is not None or query.changed_since is not None:
         source = "schedules s JOIN progress p ON p.schedule = s.id"
-    return _bounded(f"SELECT 1 FROM {source}{where.sql()} ORDER BY p.schedule", where, query.count_to)  # noqa: S608
+    return _bounded(f"SELECT 1 FROM {source}{where.sql()} ORDER BY {_number_of(query)}", where, query.count_to)  # noqa: S608
 
 
 def _bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
