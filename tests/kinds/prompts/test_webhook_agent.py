@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,8 +14,8 @@ from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Retry
 from duetime.kinds.prompts.agent import Access, Spent
-from duetime.kinds.prompts.agents.webhook import WebhookAgent, WebhookResponse, WebhookUnreachable, signature
-from duetime.net.client import Call, CallFailed, Http
+from duetime.kinds.prompts.agents.webhook import WebhookAgent, signature
+from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.testing import SettableClock
 from tests.support.receiver import Behaviour, Fault, Receiver
 from tests.support.waking import agent_request, failed, replied, succeeded
@@ -24,8 +24,6 @@ NOW = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z
 SECRET = "a-secret-of-the-operator"
 ACCESS = Access("http://127.0.0.1:8765/mcp", "the-token-of-this-run")
 clock = SettableClock(NOW)
-
-
 http = Http(SystemClock(), None)
 
 
@@ -35,17 +33,8 @@ def _no_connection_is_left() -> Iterator[None]:
     http.close()
 
 
-def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> WebhookResponse:
-    """As it is wired: the deliverers' HTTP, for an address of the operator's own."""
-    try:
-        answer = http.send(Call(method, url, headers, body, patience))
-    except CallFailed as error:
-        raise WebhookUnreachable(error.reason, permanent=error.permanent) from None
-    return WebhookResponse(answer.status, answer.headers, answer.body)
-
-
 def agent(receiver: Receiver) -> WebhookAgent:
-    return WebhookAgent("hook", receiver.url + "/wake", SECRET, send, clock)
+    return WebhookAgent("hook", receiver.url + "/wake", SECRET, http, clock)
 
 
 def answering(*given: Any, **more: Any) -> Receiver:
@@ -211,11 +200,12 @@ def test_no_answer_is_tried_again(fault: Fault) -> None:
     assert isinstance(outcome, Retry) and receiver.host in outcome.error and "token" not in outcome.error
 
 
-def test_an_address_that_cannot_be_called() -> None:
-    def refuse(*given: Any) -> WebhookResponse:
-        raise WebhookUnreachable("the address has no host", permanent=True)
+def test_an_address_that_cannot_be_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Call) -> Answer:
+        raise CallFailed("the address has no host", permanent=True)
 
-    reply = replied(WebhookAgent("hook", "http://x", SECRET, refuse, clock).wake(agent_request()))
+    monkeypatch.setattr(http, "send", refuse)
+    reply = replied(WebhookAgent("hook", "http://x", SECRET, http, clock).wake(agent_request()))
     assert (reply.error, reply.permanent) == ("the address has no host", True)
 
 
@@ -224,11 +214,12 @@ def test_an_address_that_cannot_be_called() -> None:
 )
 def test_settings_that_cannot_be(url: str, secret: str, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        WebhookAgent("hook", url, secret, send, clock)
+        WebhookAgent("hook", url, secret, http, clock)
     assert refused.value.field == field and "agents.hook" in refused.value.message
 
 
-def test_what_was_opened_for_it_is_closed_with_it() -> None:
+def test_what_was_opened_for_it_is_closed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
-    WebhookAgent("hook", "https://x", SECRET, send, clock, close=lambda: closed.append(True)).close()
+    monkeypatch.setattr(http, "close", lambda: closed.append(True))
+    WebhookAgent("hook", "https://x", SECRET, http, clock).close()
     assert closed == [True]

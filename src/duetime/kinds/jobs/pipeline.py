@@ -62,12 +62,12 @@ def _stages(node: ast.expr) -> list[ast.expr]:
 def _step(node: ast.expr) -> Step:
     if not isinstance(node, ast.Call):
         return Step(_name(node, MOST_LEVELS))
-    args = tuple(_literal(arg, MOST_LEVELS) for arg in node.args)
+    args = tuple(_literal(arg) for arg in node.args)
     kwargs: dict[str, Any] = {}
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg in kwargs:
             raise Unreadable("an argument without a name or with the name of another")
-        kwargs[keyword.arg] = _literal(keyword.value, MOST_LEVELS)
+        kwargs[keyword.arg] = _literal(keyword.value)
     nested = any(isinstance(value, list | dict) for value in (*args, *kwargs.values()))
     return Step(_name(node.func, MOST_LEVELS), args, kwargs, nested)
 
@@ -80,37 +80,23 @@ def _name(node: ast.expr, levels: int) -> str:
     raise Unreadable("a step is the name of a task, or its call")
 
 
-def _literal(node: ast.expr, levels: int) -> Any:
+def _literal(node: ast.expr) -> Any:
     """Return the value of a literal that JSON has: strings, finite numbers, true, false, null, lists and objects."""
-    if not levels:
-        raise Unreadable("nested too deeply")
-    if isinstance(node, ast.Constant):
-        return _constant(node.value)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        return _signed(node)
-    if isinstance(node, ast.List | ast.Tuple):
-        return [_literal(item, levels - 1) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        result: dict[str, Any] = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                raise Unreadable("a key is a text")
-            result[key.value] = _literal(value, levels - 1)
-        return result
-    raise Unreadable("an argument is a literal")
+    try:
+        return _json_value(ast.literal_eval(node), MOST_LEVELS)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Unreadable("an argument is a literal that JSON knows") from error
 
 
-def _constant(value: Any) -> Any:
-    if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+def _json_value(value: Any, levels: int) -> Any:
+    """Return the value with lists for tuples. Raises ValueError."""
+    if levels and isinstance(value, list | tuple):
+        return [_json_value(item, levels - 1) for item in value]
+    if levels and isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _json_value(item, levels - 1) for key, item in value.items()}
+    if levels and (value is None or isinstance(value, str | int) or (type(value) is float and math.isfinite(value))):
         return value
-    raise Unreadable("a literal that JSON does not know")
-
-
-def _signed(node: ast.UnaryOp) -> Any:
-    value = _constant(node.operand.value) if isinstance(node.operand, ast.Constant) else None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise Unreadable("a sign stands before a number")
-    return -value if isinstance(node.op, ast.USub) else value
+    raise ValueError("JSON does not know it, or it is nested too deeply")
 
 
 # Plans: the tasks that a job calls, checked when the job is created and cached for its runs.

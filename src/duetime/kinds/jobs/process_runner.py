@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duetime.engine.encoding import clean_text, encode_whole
+from duetime.engine.encoding import clean_text, encode_whole, json_object
 from duetime.engine.kind import StopReason, StopSignal
 from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.context import LONGEST, ProcessFailed, Stopped, TaskContext
@@ -24,6 +24,7 @@ MOST_PASSED = 4 * 1024 * 1024
 _LINGER = 1.0
 """Seconds that a process has to exit by itself after it has answered, so that its exit handlers can run."""
 _STOP = StopRequest("stopped")
+_NO_ANSWER = "its process answered with something that is no answer"
 
 Call = tuple[Task, Sequence[Any], dict[str, Any]]
 """A further step in the same process; the previous step's result is inserted as its first argument."""
@@ -123,7 +124,9 @@ class _Messages:
 
     def receive(self, data: bytes) -> None:
         """Raises ProcessFailed."""
-        for message in map(_read, self._lines.feed(data)):
+        for message in map(json_object, self._lines.feed(data)):
+            if message is None:
+                raise ProcessFailed(_NO_ANSWER)
             if self.answer is not None:
                 return
             if "progress" in message:
@@ -134,22 +137,12 @@ class _Messages:
             raise ProcessFailed("its process answered with more than can be taken")
 
 
-def _read(line: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        raise ProcessFailed("its process answered with something that is no answer")
-    return message
-
-
 def _result(answer: dict[str, Any]) -> str:
     if isinstance(answer.get("result"), str):
         return str(answer["result"])
     retry = answer.get("retry")
     raise ProcessFailed(
-        str(answer.get("error", "its process answered with something that is no answer")),
+        str(answer.get("error", _NO_ANSWER)),
         permanent=answer.get("permanent") is True,
         retry=min(max(0.0, float(retry)), LONGEST) if isinstance(retry, int | float) else None,
         trace=str(answer.get("trace") or "") or None,

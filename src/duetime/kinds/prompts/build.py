@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
@@ -20,10 +19,6 @@ from duetime.kinds.prompts.runner import Waker, Waking
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import AgentSettings, Settings
 from duetime.settings.sections import HEARTBEAT, INBOX
-
-if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.webhook import WebhookResponse
-
 
 BUILTIN = "builtin"
 
@@ -99,25 +94,12 @@ def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zo
 
         return BuiltinAgent(given.model or settings.model, clock, zone, instructions=given.instructions)
     if type_ == "webhook":
-        return _webhook(name, given, settings, clock)
+        from duetime.kinds.prompts.agents.webhook import WebhookAgent
+        from duetime.net.client import Http
+
+        return WebhookAgent(name, given.url, given.secret, Http(clock, None, connections=settings.threads), clock)
     types = f"command, {BUILTIN}, webhook or {INBOX}"
     raise InvalidInput(f"agents.{name}: type must be {types}; or name a preset", field="agents")
-
-
-def _webhook(name: str, given: AgentSettings, settings: Settings, clock: Clock) -> Agent:
-    from duetime.kinds.prompts.agents.webhook import WebhookAgent, WebhookResponse, WebhookUnreachable
-    from duetime.net.client import Call, CallFailed, Http
-
-    http = Http(clock, None, connections=settings.threads)
-
-    def send(method: str, url: str, headers: Mapping[str, str], body: bytes, patience: float) -> WebhookResponse:
-        try:
-            answer = http.send(Call(method, url, headers, body, patience))
-        except CallFailed as failed:
-            raise WebhookUnreachable(failed.reason, permanent=failed.permanent) from failed
-        return WebhookResponse(answer.status, answer.headers, answer.body)
-
-    return WebhookAgent(name, given.url, given.secret, send, clock, close=http.close)
 
 
 def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, scheduler_of: SchedulerOf) -> Waker:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of
@@ -15,7 +14,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
-from duetime.net.client import retry_after, status_name
+from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
 from duetime.security.redaction import Secrets
 
 SIGNATURE = "Duetime-Signature"
@@ -27,38 +26,9 @@ _SHOWN = 200
 """Characters of a refusal that an error message shows."""
 
 
-class WebhookResponse(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: bytes
-
-
-class WebhookUnreachable(Exception):
-    """No answer came. `reason` may be shown."""
-
-    def __init__(self, reason: str, *, permanent: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.permanent = permanent
-
-
-Send: TypeAlias = Callable[[str, str, Mapping[str, str], bytes, float], WebhookResponse]
-"""Takes method, URL, headers, body and timeout in seconds. Raises WebhookUnreachable."""
-
-
 class WebhookAgent:
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        secret: str,
-        send: Send,
-        clock: Clock,
-        *,
-        close: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`close` closes what `send` keeps open. Raises InvalidInput, naming the field."""
+    def __init__(self, name: str, url: str, secret: str, http: Http, clock: Clock) -> None:
+        """Raises InvalidInput, naming the field."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise InvalidInput(f"agents.{name}: a webhook needs an address that begins with https://", field="url")
         if not secret:
@@ -67,7 +37,7 @@ class WebhookAgent:
                 field="secret",
             )
         self._name, self._url, self._secret = name, url, secret
-        self._send, self._clock, self._close = send, clock, close
+        self._http, self._clock = http, clock
 
     def wake(self, request: AgentRequest) -> Reply | Outcome:
         secrets = Secrets(request.access.token, {"secret": self._secret})
@@ -78,8 +48,8 @@ class WebhookAgent:
             SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
         }
         try:
-            answered = self._send("POST", self._url, headers, body, min(request.patience, AT_ONCE))
-        except WebhookUnreachable as failed:
+            answered = self._http.send(Call("POST", self._url, headers, body, min(request.patience, AT_ONCE)))
+        except CallFailed as failed:
             reason = secrets.in_short(failed.reason)
             return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
         if answered.status == HTTPStatus.ACCEPTED and request.access.url is None:
@@ -92,7 +62,7 @@ class WebhookAgent:
         return self._refused(answered, secrets)
 
     def close(self) -> None:
-        self._close()
+        self._http.close()
 
     def _message(self, request: AgentRequest) -> dict[str, Any]:
         access = request.access
@@ -117,7 +87,7 @@ class WebhookAgent:
     def _deadline(self, request: AgentRequest) -> Instant:
         return Instant(self._clock.now() + int(request.patience * SECOND))
 
-    def _answer(self, answered: WebhookResponse, secrets: Secrets) -> Reply:
+    def _answer(self, answered: Answer, secrets: Secrets) -> Reply:
         media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type in _PAGES:
             words = "answered with a page for people; check that its address is right and asks for no login"
@@ -129,7 +99,7 @@ class WebhookAgent:
             transcript, transcript.error or answer_problem(f"the webhook of agents.{self._name}", transcript), secrets
         )
 
-    def _refused(self, answered: WebhookResponse, secrets: Secrets) -> Reply | Outcome:
+    def _refused(self, answered: Answer, secrets: Secrets) -> Reply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
         said = f"the webhook of agents.{self._name} answered {status_name(status)}"
