@@ -133,7 +133,7 @@ def test_a_description_for_agents() -> None:
 
 
 def test_operators_see_more() -> None:
-    registry = Registry((*TASKS, *operator_tasks(dict, dict)))
+    registry = Registry((*TASKS, *operator_tasks(lambda: {}, lambda: {})))
     assert [each["name"] for each in registry.describe(ANYBODY)] == ["echo", "shorten"]
     assert len(registry.describe(OPERATOR)) == 4
     assert registry.visible("prune_history", ANYBODY) is None

@@ -74,104 +74,48 @@ _UNSEEN: Final = frozenset({"script", "style", "head", "template", "noscript", "
 _RAW: Final = frozenset({"script", "style"})
 """Elements whose content is not markup."""
 _BREAKS: Final = frozenset({"p", "br", "div", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article"})
-_NAME: Final = re.compile(r"/?[a-zA-Z][^\s/>]{0,99}+")
-_BEGIN: Final = re.compile(r"<(?=/?[a-zA-Z]|[!?])")
-_MARK: Final = re.compile(r"=\s*+[\"']|>")
-"""The start of a quoted attribute value, or the end of the tag."""
-_RAW_END: Final = re.compile(r"</(script|style)(?=[\s/>])", re.IGNORECASE)
+_MARKUP: Final = re.compile(
+    r"""
+    <!--(?:.*?-->|.*)            # a comment; if it is not closed, it goes on to the end of the page
+    | <[!?](?:[^>]*+>|.*)        # a declaration, likewise
+    | <(/?[a-zA-Z][^\s/>]{0,99}+)
+        (?:=\s*+(?:"[^"]*+"|'[^']*+')|[^>])*+ >?  # up to the first > outside quotes; an unclosed quote is ignored
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_RAW_END: Final = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW}
 
 
 def page_text(page: str) -> str:
-    reader = _Reader(page[:LONGEST])
-    reader.read()
-    lines = (" ".join(line.split()) for line in html.unescape("".join(reader.parts)).split("\n"))
+    """Return what a reader sees of a page. It takes linear time: no pattern goes back, and each search starts where the
+    last one ended."""
+    page = page[:LONGEST]
+    parts: list[str] = []
+    unseen: list[str] = []
+    """Open elements whose content is not shown; `depth` counts them by name."""
+    depth: Counter[str] = Counter()
+    position = 0
+    while (found := _MARKUP.search(page, position)) is not None:
+        name = (found[1] or "").lower()
+        if not unseen:
+            line_break = "\n" if name.removeprefix("/") in _BREAKS else ""
+            parts.append(page[position : found.start()] + line_break)
+        position = found.end()
+        if name in _UNSEEN:
+            unseen.append(name)
+            depth[name] += 1
+        while depth[name[1:]] and name.startswith("/"):  # tolerate tags that are closed in the wrong order
+            closed = unseen.pop()
+            depth[closed] -= 1
+            if closed == name[1:]:
+                break
+        if name in _RAW:
+            end = _RAW_END[name].search(page, position)
+            position = len(page) if end is None else end.start()
+    if not unseen:
+        parts.append(page[position:])
+    lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
     return "\n".join(line for line in lines if line)
-
-
-class _Reader:
-    """Extracts text in linear time: every search starts where the last one ended, and what was not found up to the
-    end of the page is not searched for again."""
-
-    def __init__(self, page: str) -> None:
-        self._page = page
-        self._position = 0
-        self._missing: set[str] = set()
-        self._open: Counter[str] = Counter()
-        self._order: list[str] = []
-        self.parts: list[str] = []
-
-    def read(self) -> None:
-        while self._position < len(self._page):
-            begin = _BEGIN.search(self._page, self._position)
-            if begin is None:
-                self._text(self._page[self._position :])
-                return
-            self._text(self._page[self._position : begin.start()])
-            self._position = begin.start()
-            self._markup()
-
-    def _text(self, text: str) -> None:
-        if not self._order:
-            self.parts.append(text)
-
-    def _markup(self) -> None:
-        if self._page.startswith("<!--", self._position):
-            self._pass_over("-->", 4)
-        elif self._page.startswith(("<!", "<?"), self._position):
-            self._pass_over(">", 2)
-        else:
-            name = _NAME.match(self._page, self._position + 1)
-            assert name is not None  # _BEGIN requires a letter here
-            self._tag(name[0].lower(), name.end())
-
-    def _pass_over(self, end: str, skip: int) -> None:
-        """Skip to the end of a comment or declaration, or to the end of the page if it is not closed."""
-        found = self._find(end, self._position + skip)
-        self._position = len(self._page) if found < 0 else found + len(end)
-
-    def _find(self, text: str, begin: int) -> int:
-        found = -1 if text in self._missing else self._page.find(text, begin)
-        if found < 0:
-            self._missing.add(text)
-        return found
-
-    def _tag(self, name: str, end: int) -> None:
-        self._position = self._end_of_tag(end)
-        if name.startswith("/"):
-            self._close(name[1:])
-        elif name in _UNSEEN:
-            self._open[name] += 1
-            self._order.append(name)
-            if name in _RAW:
-                self._skip_raw(name)
-        elif name in _BREAKS:
-            self._text("\n")
-
-    def _end_of_tag(self, position: int) -> int:
-        """Return the position after the first `>` outside quotes; an unclosed quote is ignored."""
-        while (mark := _MARK.search(self._page, position)) is not None:
-            if mark[0] == ">":
-                return mark.end()
-            closing = self._find(mark[0][-1], mark.end())
-            position = mark.end() if closing < 0 else closing + 1
-        return len(self._page)
-
-    def _skip_raw(self, name: str) -> None:
-        """Skip to the element's end tag."""
-        position = self._position
-        while (found := _RAW_END.search(self._page, position)) is not None and found[1].lower() != name:
-            position = found.end()
-        self._position = len(self._page) if found is None else found.start()
-
-    def _close(self, name: str) -> None:
-        if self._open[name]:  # tolerate tags that are closed in the wrong order
-            while self._order:
-                closed = self._order.pop()
-                self._open[closed] -= 1
-                if closed == name:
-                    return
-        elif name in _BREAKS:
-            self._text("\n")
 
 
 def echo(value: Any = None) -> Any:
@@ -192,16 +136,12 @@ TASKS = (Task(echo, portable=True), Task(shorten, portable=True))
 
 def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dict[str, Any]]) -> tuple[Task, ...]:
     """Return the tasks for operators. Backup path and retention come from the settings, never from arguments."""
-
-    def backup_database() -> dict[str, Any]:
-        """Writes a copy of the database to the place that the settings name."""
-        return backup()
-
-    def prune_history() -> dict[str, Any]:
-        """Deletes ended runs that are older than the settings say."""
-        return prune()
-
-    return Task(backup_database, operator=True), Task(prune_history, operator=True)
+    copies = "Writes a copy of the database to the place that the settings name."
+    prunes = "Deletes ended runs that are older than the settings say."
+    return (
+        Task(backup, name="backup_database", description=copies, operator=True),
+        Task(prune, name="prune_history", description=prunes, operator=True),
+    )
 
 
 def fetch_task(settings: Settings) -> Task:
