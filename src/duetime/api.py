@@ -22,7 +22,7 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import Refused, unwrap
 from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import Idle, run_view, schedule_view
-from duetime.service.services import OPERATOR, Created
+from duetime.service.services import OPERATOR, Created, pages_of
 from duetime.service.when import parse_when
 from duetime.settings import Settings, load_settings
 
@@ -265,14 +265,8 @@ class Duetime:
         return schedule
 
     def _search(self, query: ScheduleQuery) -> Schedules:
-        found: Schedules = []
-        query = replace(query, limit=_PAGE)
-        while True:
-            page = unwrap(self.scheduler.search(self.caller, query))
-            found += page.items
-            if page.cursor is None:
-                return found
-            query = replace(query, cursor=page.cursor)
+        pages = pages_of(self.scheduler.search, self.caller, replace(query, limit=_PAGE))
+        return [schedule for page in pages for schedule in page.items]
 
     def _view(self, schedule: Schedule) -> View:
         return schedule_view(schedule, self.zone)

@@ -10,13 +10,14 @@ import pytest
 
 from duetime.api import Duetime
 from duetime.app import App, build
-from duetime.cli.runs.tail import PAGE, Stream, Tail
+from duetime.cli.runs.tail import Stream, Tail
 from duetime.cli.runs.top import _shares
 from duetime.cli.serve.shutdown import Flag
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Run
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.engine.validation import NewSchedule
+from duetime.service.change_feed import BATCH
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
@@ -119,10 +120,10 @@ def test_what_is_tried_again_by_hand_is_news(room: App, tmp_path: Path) -> None:
 
 def test_what_is_too_much_to_show_is_counted(room: App, tmp_path: Path) -> None:
     tail = Tail(room, long=0)
-    make_due(room, PAGE + 20)
+    make_due(room, BATCH + 20)
     work_off(tmp_path, room)
     shown = len(tail.news())
-    assert (shown, shown + tail.unseen) == (PAGE, PAGE + 20)
+    assert (shown, shown + tail.unseen) == (BATCH, BATCH + 20)
     room.close()
 
 

@@ -39,6 +39,10 @@ class RunNews(NamedTuple):
     over: list[Run]
     crowded: bool
     """Whether there were more runs than one poll reports."""
+    known: list[Run]
+    """All runs that were read: new ones, live ones, and those that were live at the last poll."""
+    skipped: int
+    """How many runs were not read, because too many were created since the last poll."""
 
 
 class RunFollower:
@@ -70,11 +74,15 @@ class RunFollower:
         over = [run for run in known.values() if self._ends(run)]
         self._live = {run.id for run in known.values() if run.status in LIVE}
         self._ended |= {run.id: run.finished for run in over}
-        self._move_on((run.id for run in fresh.items), since, crowded=fresh.cursor is not None)
+        crowded = fresh.cursor is not None
+        skipped = max(0, fresh.items[-1].id - self.top - 1) if crowded else 0
+        self._move_on((run.id for run in fresh.items), since, crowded=crowded)
         return RunNews(
             sorted(begun, key=lambda run: run.id),
             sorted(over, key=lambda run: (run.finished or run.due, run.id)),
-            fresh.cursor is not None,
+            crowded,
+            list(known.values()),
+            skipped,
         )
 
     def _gone(self, alive: dict[RunId, Run]) -> list[Run]:
@@ -204,7 +212,7 @@ class Follower:
 
     def _about_runs(self, changed: Iterable[Schedule]) -> Iterator[Event]:
         touched = [each.definition.id for each in changed if each.definition.updated != each.definition.created]
-        begun, over, crowded = self._runs.look(touched, self._since)
+        begun, over, crowded, *_ = self._runs.look(touched, self._since)
         schedules = {id: self._scheduler.store.get(id) for id in sorted({run.schedule for run in (*begun, *over)})}
         for run in begun:
             yield Event("run.fired", self._run_data(run, schedules[run.schedule]))

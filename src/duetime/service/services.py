@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Instant
@@ -14,13 +14,17 @@ from duetime.engine.model import Definition, Schedule
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
+from duetime.service.errors import unwrap
 from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, KindSpec, ScheduleWarning, known_specs
 from duetime.service.presenters import Idle, coming, coming_shape, idleness
 
 K = TypeVar("K", bound=Kind)
+Q = TypeVar("Q", RunQuery, ScheduleQuery)
+T = TypeVar("T")
 _DEFAULT_HOOKS = KindHooks()
 WORKER_WARNINGS = frozenset(each.value for each in Idle)
 """Codes of the warnings that say that a worker is missing."""
@@ -181,6 +185,16 @@ def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
             return [ScheduleWarning("trigger", text) for text in warnings_for(trigger_from_json(trigger), created)]
     except DuetimeError:
         return []
+
+
+def pages_of(ask: Callable[[Caller, Q], Result[Page[T]]], caller: Caller, query: Q) -> Iterator[Page[T]]:
+    """Yield the pages of a list, each read when it is needed. Only the first one has the total."""
+    while True:
+        page = unwrap(ask(caller, query))
+        yield page
+        if page.cursor is None:
+            return
+        query = replace(query, cursor=page.cursor, count_to=0)
 
 
 class Call(NamedTuple):

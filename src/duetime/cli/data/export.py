@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +20,8 @@ from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
-from duetime.service.errors import unwrap
 from duetime.service.presenters import trigger_shape
-from duetime.service.services import OPERATOR
+from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal.application import Application
 from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
@@ -155,13 +153,13 @@ def export(
 
 def _living(app: Application, kind: str | None) -> list[Schedule]:
     query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
-    page = unwrap(app.scheduler.search(OPERATOR, query))
-    found, total = list(page.items), page.total
+    found: list[Schedule] = []
+    total = 0
     with bar("reading") as show_progress:
-        while page.cursor is not None:
-            page = unwrap(app.scheduler.search(OPERATOR, replace(query, cursor=page.cursor, count_to=0)))
+        for page in pages_of(app.scheduler.search, OPERATOR, query):
+            total = total if found else page.total
             found += page.items
-            show_progress(len(found) / total)
+            show_progress(len(found) / max(total, 1))
     return found
 
 

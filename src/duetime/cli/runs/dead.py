@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -16,7 +15,7 @@ from duetime.engine.result import Err, Result
 from duetime.engine.store import RunQuery
 from duetime.service.errors import REFUSED, unwrap
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.services import OPERATOR
+from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, print_warnings
@@ -127,7 +126,10 @@ def _each(
     query = RunQuery(kind=known_kind(kind), status="dead", limit=PAGE, count_to=0)
     numbers = [run_number(text, "`dead list`") for text in given or ()]
     where = again(app, "dead", "list")
-    chosen = _every(app, query) if everything else [found_run(app, id, where).id for id in numbers]
+    if everything:  # all are read before any is changed, so that one that fails again meanwhile is not retried twice
+        chosen = [found.id for page in pages_of(app.scheduler.runs, OPERATOR, query) for found in page.items]
+    else:
+        chosen = [found_run(app, id, where).id for id in numbers]
     dealt = Dealt([], set(), [])
     for id in output.progress(chosen, doing):
         result = change(OPERATOR, id)
@@ -137,17 +139,6 @@ def _each(
             dealt.done.append(id)
             dealt.kinds.add(result.value.kind)
     return dealt
-
-
-def _every(app: Application, query: RunQuery) -> list[int]:
-    """Return all runs before any is changed, so that one that fails again meanwhile is not retried a second time."""
-    found: list[int] = []
-    while True:
-        page = unwrap(app.scheduler.runs(OPERATOR, query))
-        found += [run.id for run in page.items]
-        if page.cursor is None:
-            return found
-        query = replace(query, cursor=page.cursor)
 
 
 def _print_changed(

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 from duetime.cli.runs.run import known_kind
 from duetime.cli.serve.shutdown import LOOK, StopButton
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import LIVE, Run, RunId, RunStatus
-from duetime.engine.store import RunQuery
+from duetime.engine.model import Run, RunId, RunStatus
+from duetime.engine.store import Page, RunQuery
+from duetime.service.change_feed import BATCH, RunFollower
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
@@ -19,8 +20,6 @@ from duetime.terminal.context import Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
-PAGE = 500
-"""Runs that are read per refresh. If more were created since the last one, the oldest are only counted."""
 LONG = 1 * SECOND
 """A run that takes longer than this is reported as running."""
 MORE = "more"
@@ -31,47 +30,37 @@ WIDE = 100
 
 
 class Tail:
-    """Polls new and live runs, and reports which of them changed."""
+    """Reports which runs changed, out of those that the change feed reads."""
 
     def __init__(self, app: Application, *, kinds: tuple[str, ...] = (), long: int = LONG) -> None:
-        self._app, self._kinds, self._long = app, kinds, long
-        self._seen: dict[RunId, tuple[str, int]] = {}
-        self._open: set[RunId] = set()
-        self._top = app.store.newest_run()
+        self._app, self._long = app, long
+        self._query = RunQuery(kinds=kinds, limit=BATCH, count_to=0)
+        self._follower = RunFollower(self._ask, app.clock, app.store.newest_run(), resumed=False)
+        self._seen: dict[RunId, tuple[str, int, Instant | None]] = {}
         self.unseen = 0
         """Number of runs that were not read because there were too many, since the caller last reset it."""
         self.news()
 
+    def _ask(self, **asked: Any) -> Page[Run]:
+        return unwrap(self._app.scheduler.runs(OPERATOR, replace(self._query, **asked)))
+
     def news(self) -> list[tuple[str, Run]]:
         now = self._app.clock.now()
-        found = self._look()
+        found = self._follower.look((), now)
+        self.unseen += found.skipped
+        self._seen = {run.id: self._seen[run.id] for run in found.known if run.id in self._seen}
         changed = []
-        for run in sorted(found.values(), key=lambda run: run.finished or now):
+        for run in sorted(found.known, key=lambda run: run.finished or now):
             event = _event(run, now, self._long)
-            if event is not None and self._seen.get(run.id) != (event, run.attempt):
-                self._seen[run.id] = (event, run.attempt)
+            if event is not None and self._seen.get(run.id) != (event, run.attempt, run.finished):
+                self._seen[run.id] = (event, run.attempt, run.finished)
                 changed.append((event, run))
-        self._open = {run.id for run in found.values() if run.status in LIVE}
-        self._seen = {id: seen for id, seen in self._seen.items() if id in self._open}
         return changed
-
-    def _look(self) -> dict[RunId, Run]:
-        """Return new runs, live runs (also an old one that is retried), and runs that were live at the last call."""
-        before, self._top = self._top, self._app.store.newest_run()
-        fresh = self._runs(RunQuery(above=before, limit=PAGE)) if self._top > before else []
-        if len(fresh) == PAGE:
-            self.unseen += max(0, fresh[-1].id - before - 1)
-        found = {run.id: run for run in (*fresh, *self._runs(RunQuery(status="live", limit=PAGE)))}
-        gone = tuple(self._open - set(found))
-        return found | {run.id: run for run in (self._runs(RunQuery(ids=gone, limit=len(gone))) if gone else ())}
-
-    def _runs(self, query: RunQuery) -> list[Run]:
-        return unwrap(self._app.scheduler.runs(OPERATOR, replace(query, kinds=self._kinds, count_to=0))).items
 
     def lately(self, number: int) -> list[tuple[str, Run]]:
         """Return the last runs that have something to report, oldest first, as if they had just been seen."""
         now = self._app.clock.now()
-        events = [(_event(run, now, self._long), run) for run in reversed(self._runs(RunQuery(limit=number)))]
+        events = [(_event(run, now, self._long), run) for run in reversed(self._ask(limit=number).items)]
         return [(event, run) for event, run in events if event is not None]
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.store import ScheduleQuery
-from duetime.service.errors import refuse, unwrap
-from duetime.service.services import OPERATOR
+from duetime.service.errors import refuse
+from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal.application import Application
 from duetime.terminal.context import again
 
@@ -95,18 +95,11 @@ def found(app: Application, view: KindView, given: str) -> Schedule:
 
 
 def _matching(app: Application, view: KindView, given: str) -> Iterator[Schedule]:
-    if _BEGINNING.fullmatch(given):
-        every = ScheduleQuery(kind=view.kind, limit=PAGE, count_to=0)
-        yield from _searched(app, every, lambda each: each.definition.public_id.startswith(given))
-    elif given.strip():
-        named = ScheduleQuery(kind=view.kind, text=given, limit=PAGE, count_to=0)
-        yield from _searched(app, named, lambda each: each.definition.name == given)
-
-
-def _searched(app: Application, query: ScheduleQuery, wanted: Callable[[Schedule], bool]) -> Iterator[Schedule]:
-    while True:
-        page = unwrap(app.scheduler.search(OPERATOR, query))
-        yield from filter(wanted, page.items)
-        if page.cursor is None:
-            return
-        query = replace(query, cursor=page.cursor)
+    query = ScheduleQuery(kind=view.kind, limit=PAGE, count_to=0)
+    by_id = _BEGINNING.fullmatch(given) is not None
+    if not by_id and not given.strip():
+        return
+    for page in pages_of(app.scheduler.search, OPERATOR, query if by_id else replace(query, text=given)):
+        for each in page.items:
+            if each.definition.public_id.startswith(given) if by_id else each.definition.name == given:
+                yield each

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.errors import Refused, unwrap
 from duetime.service.kind_spec import ExternalSchedule
 from duetime.service.presenters import attempt_view, instant_view, next_instants
-from duetime.service.services import OPERATOR
+from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal import output
 from duetime.terminal.application import Application
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened, program
@@ -45,12 +44,10 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
         with opened(db) as app:
             size = PAGE if everything else limit
             query = ScheduleQuery(kind=view.kind, status=status, limit=size, cursor=cursor, newest_first=True)
-            page = unwrap(app.scheduler.search(OPERATOR, query))
-            items, following = list(page.items), page.cursor
-            while everything and following is not None:
-                more = unwrap(app.scheduler.search(OPERATOR, replace(query, cursor=following)))
-                items, following = items + more.items, more.cursor
-            _print_list(app, view, page._replace(items=items, cursor=following), status, json_)
+            pages = pages_of(app.scheduler.search, OPERATOR, query)
+            read = list(pages) if everything else [next(pages)]
+            items = [item for page in read for item in page.items]
+            _print_list(app, view, read[0]._replace(items=items, cursor=read[-1].cursor), status, json_)
 
     def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
