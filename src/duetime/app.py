@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -244,14 +244,8 @@ def mcp_server(families: Sequence[str], identify: Callable[[], Call], limits: Ow
     return McpServer(catalog_of(load_specs().values(), families), identify, version("duetime"), limits)
 
 
-def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | None = None) -> Tokens:
-    """Return the tokens. With a store, which knows whether a run is in progress, tokens of runs are accepted too.
-
-    Without it, the store of the settings is opened when a revocation is first checked.
-    """
-    clock = clock or SystemClock()
-    if store is None:
-        return load_tokens(settings, clock, _revocations_by_use(settings, clock))
+def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:
+    """Return the tokens. The store knows whether a run is in progress, so tokens of runs are accepted too."""
     tokens = load_tokens(settings, clock, store)
     tokens.is_under_way = runs_under_way(store)
     tokens.revocations.take_over_files()
@@ -260,19 +254,12 @@ def tokens_of(settings: Settings, clock: Clock | None = None, store: Store | Non
 
 @contextmanager
 def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
-    """Yield the tokens for one command, and close the store afterwards if it was opened."""
-    clock = SystemClock()
-    revocations = _revocations_by_use(settings, clock)
-    try:
-        yield load_tokens(settings, clock, revocations)
-    finally:
-        revocations.close()
-
-
-def _revocations_by_use(settings: Settings, clock: Clock) -> RevocationsByUse:
-    db = settings.path_of_db()
+    """Yield the tokens for one command. The store is opened when a revocation is first checked, if at all."""
+    clock, db = SystemClock(), settings.path_of_db()
     path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
-    return RevocationsByUse(lambda: open_store(db, clock), None if is_postgres(db) else Path(path).expanduser())
+    file = None if is_postgres(db) else Path(path).expanduser()
+    with closing(RevocationsByUse(lambda: open_store(db, clock), file)) as revocations:
+        yield load_tokens(settings, clock, revocations)
 
 
 def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:

@@ -146,7 +146,7 @@ class Answers:
         self._app, self._open = app, open_answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(send)
+        answer = Answer(send)
         with anyio.CancelScope() as cancelling:
             self._open.add(cancelling)
             try:
@@ -160,7 +160,9 @@ class Answers:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class _Answer:
+class Answer:
+    """Notes whether a response has begun, and whether it was sent completely."""
+
     def __init__(self, send: Send) -> None:
         self._send = send
         self.begun = self.whole = False

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from duetime.engine.clock import SECOND
 from duetime.engine.errors import DuetimeError
 from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, number, text
+from duetime.service.json_types import TYPES
 from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.presenters import policy_given
 from duetime.service.services import Call
 
 ZONE: Schema = text(
@@ -68,16 +68,12 @@ WARNINGS: Schema = {
 }
 
 
-_SAME_NAME = ("max_attempts", "catch_up", "overlap", "max_runs", "deliver_to", "notify_on")
+_POLICY = (*POLICY, *DELIVERY, "max_runs")
 
 
 def policy_of(arguments: Arguments) -> dict[str, Any]:
     """Return the policy arguments of a create call in the engine's terms."""
-    policy = {name: arguments.get(name) for name in _SAME_NAME}
-    seconds = arguments.get("timeout_seconds")
-    if seconds is not None:
-        policy["timeout"] = int(max(-1, min(seconds, 2**40)) * SECOND) if math.isfinite(seconds) else -1
-    return {name: value for name, value in policy.items() if value is not None}
+    return policy_given({name: arguments[name] for name in _POLICY if arguments.get(name) is not None})
 
 
 def zone_of(call: Call, arguments: Arguments) -> str:
@@ -140,15 +136,6 @@ def _types(schema: Schema) -> list[str]:
 
 # -- validation; strings are never converted to other types ----------------------------------------------------------
 
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: type(value) is int or (type(value) is float and value.is_integer()),
-    "number": lambda value: type(value) in (int, float),
-    "boolean": lambda value: type(value) is bool,
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-    "null": lambda value: value is None,
-}
 _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "minimum": ("at least", lambda value, bound: value >= bound),
     "maximum": ("at most", lambda value, bound: value <= bound),
@@ -174,7 +161,9 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
 
 
 def _fitted(name: str, value: Any, schema: Schema) -> Any:
-    kind = next((kind for kind in _types(schema) if _FITS[kind](value)), None)
+    # Clients may write a whole number as 3.0.
+    value = int(value) if type(value) is float and value.is_integer() and "integer" in _types(schema) else value
+    kind = next((kind for kind in _types(schema) if TYPES[kind][1](value)), None)
     if kind is None:
         raise ToolProblem(f"Invalid argument: {name} must be {_wanted(schema)}.")
     if kind == "string":
@@ -182,7 +171,7 @@ def _fitted(name: str, value: Any, schema: Schema) -> Any:
     for bound, (phrase, holds) in _BOUNDS.items():
         if bound in schema and not holds(value, schema[bound]):
             raise ToolProblem(f"Invalid argument: {name} must be {phrase} {schema[bound]}.")
-    return int(value) if kind == "integer" else value
+    return value
 
 
 def _check_text(name: str, value: str) -> None:

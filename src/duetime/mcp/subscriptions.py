@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -36,14 +36,6 @@ MOST_OF_LOCAL = 1000
 _UNKNOWN = object()
 
 
-class Subject(NamedTuple):
-    owner: str
-    operator: bool
-    zone: str
-    uri: str
-    value: str
-
-
 @dataclass(eq=False, slots=True)
 class Watch:
     """A subscription of one caller to one resource."""
@@ -58,10 +50,10 @@ class Watch:
     """Whether a notification is being sent; the client may be slow to read it."""
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> Hashable:
         """Return what is polled: the same for all callers who watch the same resource with the same rights."""
         caller = self.call.caller
-        return Subject(caller.owner, caller.operator, self.call.zone, self.resource.uri, self.value)
+        return caller.owner, caller.operator, self.call.zone, self.resource.uri, self.value
 
 
 class Watcher:
@@ -202,7 +194,7 @@ def _connection(session: Any) -> Any:
     return session._connection
 
 
-def _digests(watched: Mapping[Subject, Watch]) -> dict[Subject, object]:
+def _digests(watched: Mapping[Hashable, Watch]) -> dict[Hashable, object]:
     return {subject: _digest(watch) for subject, watch in watched.items()}
 
 

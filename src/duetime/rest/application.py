@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from duetime.http.auth import WebContext
 from duetime.http.problems import API
-from duetime.rest import errors, events, info, runs, schedules, times
+from duetime.rest import errors, events, info, runs, schedules
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
 from duetime.service.kind_spec import load
@@ -88,7 +88,7 @@ def api(context: WebContext, version: str, limits: OwnerLimits | None = None) ->
     app.state.limits = limits or OwnerLimits()
     app.state.streams = events.Streams()
     of_kinds = [load(spec.api) for spec in context.services.specs.values() if spec.api]
-    for part in (schedules.routes, runs.routes, *of_kinds, times.routes, info.routes, events.routes):
+    for part in (schedules.routes, runs.routes, *of_kinds, info.times, info.standing, events.routes):
         app.router.routes += part.routes
     errors.join(app)
     return app

@@ -12,11 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.engine.result import Err
+from duetime.http.middleware import Answer
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, shown
 from duetime.service.owner_limits import TooManyRequests
@@ -138,16 +139,10 @@ class Unexpected:
         self.routes = app.routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
+        answer = Answer(send)
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, answer.send)
         except Exception:
             log.exception("%s %s failed", scope.get("method"), scope.get("path"))
-            if not begun:
+            if not answer.begun:
                 raise

@@ -70,35 +70,19 @@ class Streams:
             self._of = +self._of  # drops owners without streams
 
 
-class Bell:
-    """Wakes a stream in the server's event loop when this process has written to the store."""
-
-    def __init__(self) -> None:
-        self._rung = asyncio.Event()
-
-    def ring(self) -> None:
-        self._rung.set()
-
-    async def wait(self) -> None:
-        """Wait until it rings or the next poll is due, but at least AT_LEAST seconds."""
-        with anyio.move_on_after(EVERY):
-            await anyio.sleep(AT_LEAST)
-            await self._rung.wait()
-        self._rung.clear()
-
-
 @contextmanager
-def bell_of(store: Store) -> Iterator[Bell]:
-    loop, bell = asyncio.get_running_loop(), Bell()
+def changes_of(store: Store) -> Iterator[asyncio.Event]:
+    """Yield what is set in the server's event loop when this process has written to the store."""
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
-    def ring() -> None:
-        loop.call_soon_threadsafe(bell.ring)
+    def wake() -> None:
+        loop.call_soon_threadsafe(changed.set)
 
-    quiet = store.on_change(ring)
+    unsubscribe = store.on_change(wake)
     try:
-        yield bell
+        yield changed
     finally:
-        quiet()
+        unsubscribe()
 
 
 @routes.get("/events", response_class=StreamingResponse, responses={200: _DOCUMENT, **problems(429)})
@@ -140,7 +124,7 @@ async def _told(
     """Yield the stream until the client leaves or the server ends it."""
     yield "retry: 2000\n\n"
     spoken = clock.monotonic()
-    with bell_of(store) as bell:
+    with changes_of(store) as changed:
         while True:
             pieces = await _pieces(follower, look_for)
             if not pieces and clock.monotonic() - spoken >= QUIET:
@@ -148,7 +132,10 @@ async def _told(
             for piece in pieces:
                 yield piece
                 spoken = clock.monotonic()
-            await bell.wait()
+            with anyio.move_on_after(EVERY):
+                await anyio.sleep(AT_LEAST)
+                await changed.wait()
+            changed.clear()
 
 
 async def _pieces(follower: Follower, look_for: InThread) -> list[str]:

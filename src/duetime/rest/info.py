@@ -1,21 +1,44 @@
-"""Routes for workers and the caller."""
+"""Routes that preview a trigger, list what fires next across all kinds, and tell of workers and the caller."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Body, Depends, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.rest.dependencies import Caller, Context, operators_only, router
-from duetime.rest.requests import Asked, zone_of
-from duetime.rest.responses import CallerShape, WorkersShape
-from duetime.service.presenters import worker_shape
+from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
+from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, config_of, owner_of, time_of, zone_of
+from duetime.rest.responses import CallerShape, UpcomingShape, WorkersShape
+from duetime.service.errors import unwrap
+from duetime.service.presenters import preview_view, worker_shape
+from duetime.service.shapes import PreviewShape
 
-routes = router("standing")
+times, standing = router("times"), router("standing")
 
 
-@routes.get("/workers", response_model=WorkersShape)
+@times.post("/preview", response_model=PreviewShape, dependencies=[Depends(json_only)], responses=problems(415))
+def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
+    """A trigger in plain English, its next instants and what may surprise. Nothing is made."""
+    zone = zone_of(call, body.timezone)
+    shown = unwrap(
+        call.scheduler.preview(body.trigger.type, config_of(body.trigger), timezone=zone, count=body.count),
+    )
+    return JSONResponse(preview_view(shown.english, shown.instants, shown.warnings, zone))
+
+
+@times.get("/upcoming", response_model=UpcomingShape)
+def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
+    """What fires next, in time order; of a schedule that repeats, at most its next three times."""
+    zone = zone_of(call, asked.timezone)
+    until = time_of(asked.until, "until", zone, call.scheduler.clock.now(), last=True)
+    owner_of(call, asked.owner)
+    found = call.services.upcoming(call.caller, until, asked.count, zone, owner=asked.owner)
+    answer = {"upcoming": found.rows, "count": len(found.rows), "timezone": zone}
+    return JSONResponse({**answer, "warnings": found.warnings} if found.warnings else answer)
+
+
+@standing.get("/workers", response_model=WorkersShape)
 def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) -> Response:
     """The processes that carry out what is due. For operators."""
     operators_only(context, call)
@@ -23,7 +46,7 @@ def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) ->
     return JSONResponse({"workers": [worker_shape(each, now, zone) for each in call.scheduler.workers()]})
 
 
-@routes.get("/whoami", response_model=CallerShape)
+@standing.get("/whoami", response_model=CallerShape)
 def whoami(call: Caller) -> Response:
     """On whose behalf this caller acts."""
     caller = call.caller

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union
 
 from duetime.engine.errors import InvalidInput
 
-_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a text", lambda value: isinstance(value, str)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
     "integer": ("a whole number", lambda value: type(value) is int),
@@ -24,6 +24,7 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "array": ("a list", lambda value: isinstance(value, list)),
     "object": ("an object", lambda value: isinstance(value, dict)),
 }
+"""Name and check of each type of JSON."""
 _NAMES: dict[Any, str] = {
     str: "string", bool: "boolean", int: "integer", float: "number", None: "null", types.NoneType: "null",
     list: "array", dict: "object",
@@ -89,7 +90,7 @@ def _fits(schema: Mapping[str, Any], value: Any) -> bool:
         return True
     inner = schema.get("items") or schema.get("additionalProperties") or {}
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return _TYPES[schema["type"]][1](value) and (not inner or all(_fits(inner, each) for each in values))
+    return TYPES[schema["type"]][1](value) and (not inner or all(_fits(inner, each) for each in values))
 
 
 def _describe(schema: Mapping[str, Any]) -> str:
@@ -97,7 +98,7 @@ def _describe(schema: Mapping[str, Any]) -> str:
         return " or ".join(map(_describe, schema["anyOf"]))
     if "enum" in schema:
         return "one of " + ", ".join(map(json.dumps, schema["enum"]))
-    text = _TYPES[schema["type"]][0] if "type" in schema else "anything"
+    text = TYPES[schema["type"]][0] if "type" in schema else "anything"
     if "items" in schema:
         return f"{text}, each item {_describe(schema['items'])}"
     inner = schema.get("additionalProperties")

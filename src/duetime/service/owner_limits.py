@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -48,8 +49,8 @@ class OwnerLimits:
 
     def __init__(self, shares: Shares | None = None, most_waiting: int = MOST_WAITING) -> None:
         self.shares, self._most_waiting = shares or Shares(), most_waiting
-        self._slots: dict[str, anyio.Semaphore] = {}
-        self._users: dict[str, int] = {}
+        # Weak: requests hold the slots of their owner, so an owner without requests uses no memory.
+        self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def slot(self, owner: str) -> AsyncIterator[None]:
@@ -59,14 +60,8 @@ class OwnerLimits:
             slots = self._slots[owner] = anyio.Semaphore(SHARES.get(owner, self.shares.requests))
         if owner != LOCAL and slots.statistics().tasks_waiting >= self._most_waiting:
             raise TooManyRequests
-        self._users[owner] = self._users.get(owner, 0) + 1
-        try:
-            async with slots:
-                yield
-        finally:
-            self._users[owner] -= 1
-            if not self._users[owner]:  # owners without requests use no memory
-                del self._users[owner], self._slots[owner]
+        async with slots:
+            yield
 
     async def run(self, owner: str, function: Callable[[], T]) -> T:
         """Call a function in a thread while holding one of the owner's slots."""

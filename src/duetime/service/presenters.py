@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
@@ -216,8 +217,13 @@ def policy_given(asked: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in asked.items():
         core = name.removesuffix("_seconds")
         in_seconds = name != core and core in IN_SECONDS and value is not None
-        given[core] = int(min(value, 10**12) * SECOND) if in_seconds else value
+        given[core] = _microseconds(value) if in_seconds else value
     return given
+
+
+def _microseconds(seconds: float) -> int:
+    """Return a number that the engine can check, whatever was given."""
+    return int(max(-1, min(seconds, 10**12)) * SECOND) if math.isfinite(seconds) else -1
 
 
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:

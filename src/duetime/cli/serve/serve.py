@@ -66,7 +66,7 @@ def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: b
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound:
         app = build(settings)
         try:
-            tokens = None if no_auth else tokens_of(settings, store=app.store)
+            tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
             if tokens is not None:
                 tokens.local()  # create it before anybody is told to use it
             log_to(LOG if demo else None)
