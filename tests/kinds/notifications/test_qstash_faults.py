@@ -542,7 +542,7 @@ STRANGE = [
 @pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
 def test_qstash_never_hears_of_an_id_that_nobody_made_here(there: StandIn, ann: Agent, verb: str) -> None:
     service = ann.call.services.kind(NotificationKind).service
-    assert [getattr(service, verb)(ANN, unknown) for unknown in STRANGE] == [Err("not_found")] * len(STRANGE)
+    assert [service.change(ANN, verb, unknown) for unknown in STRANGE] == [Err("not_found")] * len(STRANGE)
     assert there.requests == []
 
 

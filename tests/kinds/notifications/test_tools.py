@@ -235,7 +235,7 @@ def test_a_backend_that_fails_is_an_answer_without_secrets(
     def failing(*_: object) -> Result[None]:
         return Err("api_error", "500 from https://me:hunter2@example.org, token=abc")
 
-    monkeypatch.setattr(ann.call.services.kind(NotificationKind).service, verb, failing)
+    monkeypatch.setattr(ann.call.services.kind(NotificationKind).service, "change", failing)
     answer = ann(f"{verb}_schedule", schedule_id="scd_1")
     assert answer["success"] is False
     assert answer["error"] == f"Could not {verb} scd_1: 500 from https://***@example.org, token=***"

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition
 from duetime.engine.redaction import without_secrets
@@ -17,8 +16,8 @@ from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.notifications.remote import PLACE, redacted_result
-from duetime.kinds.notifications.service import KIND, Message, NewNotification, NotificationService, Recurring, Sent
+from duetime.kinds.notifications.remote import PLACE
+from duetime.kinds.notifications.service import KIND, NewNotification, NotificationService, Sent
 from duetime.service.errors import FAILED, unwrap
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view, message_shape
@@ -144,9 +143,9 @@ def add(
     when = trigger.parsed()
     with opened(db, making=True) as app:
         service = app.services.kind(NotificationKind).service
+        when = when._replace(timezone=when.timezone or app.scheduler.zone)
         if service.fires_here:
-            new = asked.as_schedule(when.type, when.config, when.timezone or app.scheduler.zone)
-            add_schedule(app, new, when, json_)
+            add_schedule(app, asked.as_schedule(when), when, json_)
         else:
             _add_elsewhere(app, service, asked, when, json_)
 
@@ -158,21 +157,14 @@ def _add_elsewhere(
     if when.type not in ("once", "cron") or len(when.config) > 1:
         raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
     zone = known_zone(when.timezone or app.scheduler.zone).key
-    made: Message | Recurring
-    following: Instant | None
-    if when.type == "once":
-        made = unwrap(redacted_result(service.create_once(OPERATOR, new, when.config["run_at"], zone)))
-        id, following = made.message_id, made.at
-    else:
-        made = unwrap(redacted_result(service.create_cron(OPERATOR, new, when.config["expression"], zone)))
-        id, following = made.schedule_id, made.next
+    made = unwrap(service.create(OPERATOR, new, when._replace(timezone=zone)))
     warnings = [*made.warnings, *time_notes(app, when)]
     if json_:
-        view = {"id": id, "topic": new.topic, "next_run": instant_view(following, zone), "kept_at": PLACE}
+        view = {"id": made.id, "topic": new.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
         output.print_json(view | {"warnings": [each.text for each in warnings]})
         return
-    print(f"Added {id} at {PLACE}, which sends it to {clean(new.topic)}")
-    print(f"next   {coming(following, zone, app.clock.now())}")
+    print(f"Added {made.id} at {PLACE}, which sends it to {clean(new.topic)}")
+    print(f"next   {coming(made.next, zone, app.clock.now())}")
     print_warnings(app, warnings)
 
 

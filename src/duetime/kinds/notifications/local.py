@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from duetime.engine.clock import SECOND
+from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.engine.triggers import CronTrigger, OnceTrigger
+from duetime.engine.triggers import OnceTrigger
 from duetime.kinds.notifications.delivery import Delivery, Inbox
 from duetime.kinds.notifications.service import (
+    AT_ONCE,
     KIND,
     PATIENCE,
     SUBSCRIBE,
-    Listing,
-    Message,
     NewNotification,
-    Recurring,
+    Notification,
     Sent,
-    readable_trigger,
+    in_order,
     told,
 )
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import living
-from duetime.service.services import Created, Services
+from duetime.service.services import Services, every
+from duetime.service.when import When
 from duetime.settings.sections import INBOX
 
 # Conversion of stored schedules and runs to notifications.
@@ -50,7 +51,7 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
         reason = f"it has not gone out within {PATIENCE:g} s; it stays in line until a worker takes it"
         return Sent(message_id, topic, None, reason, retried=True)
     if run.status == RunStatus.COMPLETED:
-        arrived = _stored(run.result)
+        arrived = json_object(run.result or "null") or {}
         return Sent(message_id, topic, arrived.get("channel", ""), note=CUT if arrived.get("cut") else "")
     if not is_decided(run):
         reason = f"its receiver has not answered within {PATIENCE:g} s; it may still arrive"
@@ -58,42 +59,24 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
     return Sent(message_id, topic, None, run.error or run.status, retried=run.status == RunStatus.PENDING)
 
 
-def is_once(schedule: Schedule) -> bool:
-    return _stored(schedule.definition.trigger).get("type") == "once"
-
-
-def message(schedule: Schedule) -> Message:
+def notification(schedule: Schedule) -> Notification:
     definition, progress = schedule
-    trigger = readable_trigger(definition.trigger)
-    at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
-    return Message(definition.public_id, at, definition.subject, _stored(definition.payload).get("message", ""))
-
-
-def recurring(schedule: Schedule) -> Recurring:
-    definition, progress = schedule
-    trigger = readable_trigger(definition.trigger)
-    payload = _stored(definition.payload)
     paused = progress.state == ScheduleState.PAUSED
-    return Recurring(
-        schedule_id=definition.public_id,
-        cron=trigger.expression if isinstance(trigger, CronTrigger) else None,
-        timezone="UTC" if trigger is None else trigger.timezone,
-        topic=definition.subject,
-        label=payload.get("label"),
-        paused=paused,
-        next=None if paused else progress.next,
-        last=progress.last_run,
-        body=payload.get("message", ""),
+    following = None if paused else progress.next
+    found = Notification(
+        definition.public_id,
+        definition.subject,
+        definition.trigger,
+        definition.payload,
+        following,
+        paused,
+        progress.last_run,
     )
-
-
-def _stored(text: str | None) -> dict[str, Any]:
-    """Return the stored object, or an empty one, as for what is left of a deleted schedule."""
-    try:
-        value = json.loads(text or "null")
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {}
+    if not found.is_once:
+        return found
+    trigger = found.trigger
+    at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
+    return found._replace(next=at)
 
 
 LOOK = 0.02
@@ -127,31 +110,20 @@ class LocalNotifications:
         self._patience = patience
 
     @told
-    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
-        made = self._create(caller, new, "once", {"run_at": when}, zone)
+    def create(self, caller: Caller, new: NewNotification, when: When) -> Result[Notification]:
+        made = Services(self._scheduler).create(caller, new.as_schedule(when))
         if isinstance(made, Err):
             return made
-        return Ok(message(made.value.schedule)._replace(warnings=made.value.warnings))
-
-    @told
-    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
-        made = self._create(caller, new, "cron", {"expression": cron}, zone)
-        if isinstance(made, Err):
-            return made
-        return Ok(recurring(made.value.schedule)._replace(warnings=made.value.warnings))
+        return Ok(notification(made.value.schedule)._replace(warnings=made.value.warnings))
 
     @told
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
-        made = self._create(caller, new, "once", {"run_at": "now"}, "UTC", timeout=int(PATIENCE * SECOND))
+        asked = new.as_schedule(AT_ONCE, timeout=int(PATIENCE * SECOND))
+        made = Services(self._scheduler).create(caller, asked)
         if isinstance(made, Err):
             return made
         definition = made.value.schedule.definition
         return Ok(sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id)))
-
-    def _create(
-        self, caller: Caller, new: NewNotification, type_: str, config: dict[str, Any], zone: str, **policy: Any
-    ) -> Result[Created]:
-        return Services(self._scheduler).create(caller, new.as_schedule(type_, config, zone, **policy))
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
         """Return its run when the first attempt is over, or else as it is at the end of the wait. The wait is counted
@@ -170,20 +142,10 @@ class LocalNotifications:
         return runs[0] if runs else None
 
     @told
-    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
-        found: list[Schedule] = []
-        cursor = None
-        while True:
-            query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, cursor=cursor, count_to=0)
-            page = self._scheduler.search(caller._replace(operator=False), query)
-            if isinstance(page, Err):
-                return page
-            found += page.value.items
-            cursor = page.value.cursor
-            if cursor is None:
-                break
-        messages = sorted((message(each) for each in found if is_once(each)), key=lambda each: each.at)
-        return Ok(Listing([recurring(each) for each in found if not is_once(each)], messages))
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
+        query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, count_to=0)
+        search = partial(self._scheduler.search, caller._replace(operator=False))
+        return Ok(in_order(notification(each) for each in every(search, query)))
 
     def actions(self, id: str) -> tuple[str, ...]:
         return ()
@@ -205,29 +167,20 @@ class LocalNotifications:
         """Do nothing: the store is closed by its owner."""
 
     @told
-    def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
-        return self._changed(caller, schedule_id, self._scheduler.pause)
-
-    @told
-    def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
-        return self._changed(caller, schedule_id, self._scheduler.resume)
-
-    @told
-    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
-        found = self._scheduler.find(caller, schedule_id, KIND)
-        if found is None or (is_once(found) and found.progress.state not in _LIVING):
+    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        schedule = self._scheduler.find(caller, id, KIND)
+        if schedule is None:
             return Err("not_found")
-        return _done(self._scheduler.delete(caller, schedule_id, KIND))
-
-    def _changed(
-        self, caller: Caller, schedule_id: str, change: Callable[[Caller, str, str], Result[Any]]
-    ) -> Result[None]:
-        found = self._scheduler.find(caller, schedule_id, KIND)
-        return Err("not_found") if found is None or is_once(found) else _done(change(caller, schedule_id, KIND))
-
-
-def _done(result: Result[Any]) -> Result[None]:
-    if not isinstance(result, Err):
-        return Ok(None)
-    as_it_is = result.code == "not_found" or result.code in STORE_ERRORS
-    return result if as_it_is else Err("api_error", result.message)
+        is_over = action != "delete" or schedule.progress.state not in _LIVING
+        if is_over and notification(schedule).is_once:
+            return Err("not_found")
+        changes: dict[str, Callable[[Caller, str, str], Result[Any]]] = {
+            "pause": self._scheduler.pause,
+            "resume": self._scheduler.resume,
+            "delete": self._scheduler.delete,
+        }
+        done = changes[action](caller, id, KIND)
+        if not isinstance(done, Err):
+            return Ok(None)
+        as_it_is = done.code == "not_found" or done.code in STORE_ERRORS
+        return done if as_it_is else Err("api_error", done.message)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
+from duetime.engine.encoding import json_object
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.result import Err, Result
-from duetime.engine.triggers import Trigger, trigger_from_json
+from duetime.engine.triggers import CronTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import STORE_ERRORS
+from duetime.service.errors import STORE_ERRORS, err_of
 from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.when import When
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 KIND = "notification"
+AT_ONCE = When("once", {"run_at": "now"}, "UTC")
 PATIENCE = 5.0
 """Seconds that the one attempt of a send may take."""
 
@@ -35,44 +38,65 @@ class NewNotification:
     policy: Mapping[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
 
-    def as_schedule(self, trigger_type: str, config: Mapping[str, Any], zone: str, **policy: Any) -> NewSchedule:
+    def as_schedule(self, when: When, **policy: Any) -> NewSchedule:
         """Return the schedule that the engine validates, whichever backend keeps it."""
         payload = {"message": self.message, "topic": self.topic, **self.more}
         policy = {**self.policy, **policy}
-        return NewSchedule(KIND, _name(payload), trigger_type, config, payload, policy, zone, self.idempotency_key)
+        return NewSchedule(KIND, _name(payload), *when[:2], payload, policy, when.timezone, self.idempotency_key)
 
 
-class Message(NamedTuple):
-    """A notification that goes out once."""
+def readable_trigger(stored: str) -> Trigger | None:
+    """Return the trigger, or None if it cannot be read any more, for example because its zone was removed."""
+    try:
+        return trigger_from_json(stored)
+    except (DuetimeError, ValueError, KeyError, TypeError):
+        return None
 
-    message_id: str
-    at: Instant
+
+class Notification(NamedTuple):
+    """A notification that recurs or has not been sent. It can be shown even if its trigger cannot be read any more."""
+
+    id: str
     topic: str
-    body: str
-    warnings: Sequence[ScheduleWarning] = ()
-    """What the creator of a new one should know."""
-
-
-class Recurring(NamedTuple):
-    """A recurring notification."""
-
-    schedule_id: str
-    cron: str | None
-    """None where its times follow no cron expression."""
-    timezone: str
-    topic: str
-    label: str | None
-    paused: bool
+    stored_trigger: str
+    stored_payload: str
     next: Instant | None
-    last: Instant | None
-    body: str
+    """When it is sent; None while a recurring one is paused."""
+    paused: bool = False
+    last: Instant | None = None
     warnings: Sequence[ScheduleWarning] = ()
     """What the creator of a new one should know."""
 
+    @property
+    def is_once(self) -> bool:
+        return (json_object(self.stored_trigger) or {}).get("type") == "once"
 
-class Listing(NamedTuple):
-    schedules: list[Recurring]
-    messages: list[Message]
+    @property
+    def trigger(self) -> Trigger | None:
+        return readable_trigger(self.stored_trigger)
+
+    @property
+    def cron(self) -> str | None:
+        """The cron expression; None where the times follow none."""
+        return self.trigger.expression if isinstance(self.trigger, CronTrigger) else None
+
+    @property
+    def timezone(self) -> str:
+        return "UTC" if self.trigger is None else self.trigger.timezone
+
+    @property
+    def label(self) -> str | None:
+        return (json_object(self.stored_payload) or {}).get("label")
+
+    @property
+    def body(self) -> str:
+        text: str = (json_object(self.stored_payload) or {}).get("message", "")
+        return text
+
+
+def in_order(found: Iterable[Notification]) -> list[Notification]:
+    """Return recurring notifications as they come, then one-offs by time."""
+    return sorted(found, key=lambda each: (each.is_once, (each.next or 0) if each.is_once else 0))
 
 
 class Sent(NamedTuple):
@@ -103,20 +127,14 @@ class NotificationService(Protocol):
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
         """Send at once, with one attempt of a few seconds at most."""
 
-    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
-        """Create a one-off. `when` is read in the zone, as the engine reads times; a past time is refused."""
+    def create(self, caller: Caller, new: NewNotification, when: When) -> Result[Notification]:
+        """Create a one-off or a recurring notification. A past time is refused."""
 
-    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]: ...
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
+        """Return the caller's own notifications: recurring ones, then one-offs that have not been sent, by time."""
 
-    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
-        """Return the caller's own notifications: recurring ones, and one-offs that have not been sent."""
-
-    def pause(self, caller: Caller, schedule_id: str) -> Result[None]: ...
-
-    def resume(self, caller: Caller, schedule_id: str) -> Result[None]: ...
-
-    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
-        """Delete a recurring notification, or a one-off that has not been sent."""
+    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        """Pause, resume or delete a recurring notification, or delete a one-off that has not been sent."""
 
     def actions(self, id: str) -> tuple[str, ...]:
         """Return which of pause, resume and delete are possible for one that is kept outside this store; else none."""
@@ -130,27 +148,18 @@ class NotificationService(Protocol):
     def close(self) -> None: ...
 
 
-def readable_trigger(stored: str) -> Trigger | None:
-    """Return the trigger, or None if it cannot be read any more, for example because its zone was removed: such a
-    notification must still be shown and deleted."""
-    try:
-        return trigger_from_json(stored)
-    except (DuetimeError, ValueError, KeyError, TypeError):
-        return None
-
-
 _UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
 
 
 def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """Return an error if the store is unavailable. Its own message contains paths, which are for the operator."""
+    """Return every error as a value. A message of the store contains paths, which are for the operator."""
 
     @functools.wraps(method)
     def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
         try:
             result = method(*args, **kwargs)
-        except (StoreUnavailable, StoreUnusable):
-            return _UNREACHABLE
+        except DuetimeError as error:
+            result = err_of(error)
         return _UNREACHABLE if isinstance(result, Err) and result.code in STORE_ERRORS else result
 
     return answered

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
 from duetime.engine.redaction import without_secrets
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err
 from duetime.engine.times import format_local, iso_local
 from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp.text import LOOKS
 from duetime.kinds.notifications.mcp.times import past, requested_time, whole_second
-from duetime.kinds.notifications.service import (
-    KIND,
-    Listing,
-    NewNotification,
-    NotificationService,
-    Sent,
-)
+from duetime.kinds.notifications.service import KIND, NewNotification, Notification, NotificationService, Sent
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import policy_of, with_warnings, zone_of
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
+from duetime.service.when import When
 
 _CRON_RULE = (
     'Give 5 fields (minute hour day-of-month month day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays; '
@@ -68,21 +64,22 @@ def _failure(sent: Sent) -> str:
 def schedule_notification(call: Call, given: Arguments) -> Reply:
     service = service_of(call)
     when = requested_time(call, given)
-    result = service.create_once(call.caller, _new(given), when.text, when.zone)
+    result = service.create(call.caller, _new(given), When("once", {"run_at": when.text}, when.zone))
     if isinstance(result, Err):
         if result.field == "run_at":
             raise past(call, when, result.problem)
         _refuse(result)
-    message = result.value
-    answer: dict[str, Any] = {"success": True, "message_id": message.message_id}
+    message, at = result.value, result.value.next
+    assert at is not None, "a one-off always has a time"
+    answer: dict[str, Any] = {"success": True, "message_id": message.id}
     if when.argument == "delay":
-        at = iso_local(whole_second(message.at), when.zone)
-        answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {at}"}
+        shown = iso_local(whole_second(at), when.zone)
+        answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {shown}"}
     else:
-        note = when.note(message.at)
-        confirmation = f"Notification scheduled for {format_local(message.at, when.zone)}"
+        note = when.note(at)
+        confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
         confirmation += "" if note is None else f"; {note}"
-        answer |= {"scheduled_time": instant_view(message.at, when.zone), "confirmation": confirmation}
+        answer |= {"scheduled_time": instant_view(at, when.zone), "confirmation": confirmation}
     return Reply(with_warnings(answer, message.warnings))
 
 
@@ -94,7 +91,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         is_zoned = cron.lstrip().startswith("CRON_TZ=")
         hint = " Leave CRON_TZ= out: the zone goes into timezone." if is_zoned else ""
         raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{hint}")
-    result = service.create_cron(call.caller, _new(given), cron, zone)
+    result = service.create(call.caller, _new(given), When("cron", {"expression": cron}, zone))
     if isinstance(result, Err):
         if result.field in ("expression", "trigger_config"):
             reason = result.problem.rstrip(".")
@@ -105,7 +102,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     expression = f"CRON_TZ={schedule.timezone} {schedule.cron}"
     answer = {
         "success": True,
-        "schedule_id": schedule.schedule_id,
+        "schedule_id": schedule.id,
         "cron": expression,
         "confirmation": f"Cron schedule created: {expression}",
     }
@@ -145,10 +142,10 @@ def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:
     return Reply(listing_view(found.value, zone))
 
 
-def listing_view(listing: Listing, zone: str) -> dict[str, Any]:
+def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
     schedules = [
         {
-            "schedule_id": each.schedule_id,
+            "schedule_id": each.id,
             "cron_expression": each.cron,
             "timezone": each.timezone,
             "notification_topic": each.topic,
@@ -158,48 +155,40 @@ def listing_view(listing: Listing, zone: str) -> dict[str, Any]:
             "last_occurrence": instant_view(each.last, zone),
             "notification_body": each.body,
         }
-        for each in listing.schedules
+        for each in found
+        if not each.is_once
     ]
     messages = [
         {
-            "message_id": each.message_id,
-            "scheduled_time": instant_view(each.at, zone),
+            "message_id": each.id,
+            "scheduled_time": instant_view(each.next, zone),
             "notification_topic": each.topic,
             "notification_body": each.body,
         }
-        for each in listing.messages
+        for each in found
+        if each.is_once
     ]
     return {"schedules": schedules, "count": len(schedules), "messages": messages}
 
 
-def pause_schedule(call: Call, given: Arguments) -> Reply:
-    schedule_id = given["schedule_id"]
-    result = service_of(call).pause(call.caller, schedule_id)
-    return _changed(schedule_id, result, "pause", "paused", {"paused": True})
+def _change_tool(action: str, done: str, gone: str, **facts: bool) -> Callable[[Call, Arguments], Reply]:
+    def answer(call: Call, given: Arguments) -> Reply:
+        schedule_id = given["schedule_id"]
+        result = service_of(call).change(call.caller, action, schedule_id)
+        if not isinstance(result, Err):
+            confirmation = f"Schedule {schedule_id} {done} successfully"
+            return Reply({"success": True, "schedule_id": schedule_id, **facts, "confirmation": confirmation})
+        error = f"Could not {action} {schedule_id}: {without_secrets(result.message)}"
+        if result.code == "not_found":
+            error = f"Schedule not found: {schedule_id}. It may have {gone} or the ID is incorrect."
+        return Reply({"success": False, "schedule_id": schedule_id, "error": error})
+
+    return answer
 
 
-def resume_schedule(call: Call, given: Arguments) -> Reply:
-    schedule_id = given["schedule_id"]
-    result = service_of(call).resume(call.caller, schedule_id)
-    return _changed(schedule_id, result, "resume", "resumed", {"paused": False})
-
-
-def delete_schedule(call: Call, given: Arguments) -> Reply:
-    schedule_id = given["schedule_id"]
-    result = service_of(call).delete(call.caller, schedule_id)
-    return _changed(schedule_id, result, "delete", "deleted", {}, gone="already been deleted")
-
-
-def _changed(
-    schedule_id: str, result: Result[None], verb: str, done: str, facts: dict[str, Any], gone: str = "been deleted"
-) -> Reply:
-    if not isinstance(result, Err):
-        confirmation = f"Schedule {schedule_id} {done} successfully"
-        return Reply({"success": True, "schedule_id": schedule_id, **facts, "confirmation": confirmation})
-    error = f"Could not {verb} {schedule_id}: {without_secrets(result.message)}"
-    if result.code == "not_found":
-        error = f"Schedule not found: {schedule_id}. It may have {gone} or the ID is incorrect."
-    return Reply({"success": False, "schedule_id": schedule_id, "error": error})
+pause_schedule = _change_tool("pause", "paused", "been deleted", paused=True)
+resume_schedule = _change_tool("resume", "resumed", "been deleted", paused=False)
+delete_schedule = _change_tool("delete", "deleted", "already been deleted")
 
 
 def get_current_time(call: Call, given: Arguments) -> Reply:

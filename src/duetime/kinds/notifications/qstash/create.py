@@ -13,7 +13,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
-from duetime.engine.triggers import CronTrigger, trigger_from_json
+from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import NewSchedule, fingerprint
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
@@ -21,11 +21,10 @@ from duetime.kinds.notifications.qstash.client import (
     QStashClient,
     QStashRefused,
     Request,
-    fields_of,
     publishing,
     scheduling,
 )
-from duetime.kinds.notifications.service import Message, Recurring, readable_trigger
+from duetime.kinds.notifications.service import Notification, readable_trigger
 from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
@@ -56,26 +55,17 @@ def record_of(draft: Draft) -> Remote:
     )
 
 
-def message(remote: Remote) -> Message:
-    return Message(remote.id, remote.at or remote.created, remote.topic, fields_of(remote)["message"])
-
-
-def recurring(remote: Remote, now: Instant, there: Schedule | None = None) -> Recurring:
+def notification(remote: Remote, now: Instant, there: Schedule | None = None) -> Notification:
     """Return the notification. QStash's own data is preferred if there is any, because it knows when it fires."""
-    trigger = readable_trigger(remote.trigger)
-    fields = fields_of(remote)
+    found = Notification(remote.id, remote.topic, remote.trigger, remote.payload, remote.at or remote.created)
+    if remote.kind == RemoteKind.MESSAGE:
+        return found
     paused = remote.state == RemoteState.PAUSED if there is None else there.paused is True
     told = None if there is None else _instant(there.next_schedule_time)
-    return Recurring(
-        schedule_id=remote.id,
-        cron=trigger.expression if isinstance(trigger, CronTrigger) else None,
-        timezone="UTC" if trigger is None else trigger.timezone,
-        topic=remote.topic,
-        label=fields.get("label"),
-        paused=paused,
+    return found._replace(
         next=None if paused else told or following(remote.trigger, now),
+        paused=paused,
         last=None if there is None else _instant(there.last_schedule_time),
-        body=fields["message"],
     )
 
 

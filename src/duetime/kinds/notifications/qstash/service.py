@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.queries import could_be_an_id, expected
+from duetime.engine.queries import could_be_an_id
+from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
@@ -27,22 +28,20 @@ from duetime.kinds.notifications.qstash.client import (
     logged,
     problem_with,
 )
-from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker, following, message, recurring
+from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker, following, notification
 from duetime.kinds.notifications.service import (
+    AT_ONCE,
     PATIENCE,
     SUBSCRIBE,
-    Listing,
-    Message,
     NewNotification,
-    Recurring,
+    Notification,
     Sent,
+    in_order,
     told,
 )
 from duetime.net.client import Http
 from duetime.service.kind_spec import ScheduleWarning
-
-if TYPE_CHECKING:
-    pass
+from duetime.service.when import When
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,23 +54,27 @@ LARGEST_ANSWER = 32 * 1024 * 1024
 FEW = 10
 """Maximum number of unconfirmed messages that a list looks up at QStash, one by one."""
 _NOT_FOUND = Err("not_found")
+_STATES = {"pause": RemoteState.PAUSED, "resume": RemoteState.THERE}
 
 
 def _ready(
     method: Callable[Concatenate[QStashNotifications, P], Result[T]],
 ) -> Callable[Concatenate[QStashNotifications, P], Result[T]]:
-    """Return whatever goes wrong as an error value."""
+    """Return whatever goes wrong as an error value, without the secrets that QStash may quote."""
 
     @functools.wraps(method)
     def answered(self: QStashNotifications, /, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
         if self.problem is not None:
             return Err("api_error", self.problem)
         try:
-            return method(self, *args, **kwargs)
+            result = told(method)(self, *args, **kwargs)
         except (QStashRefused, NoResponse) as error:
-            return Err("api_error", error.reason)
+            result = Err("api_error", error.reason)
+        if isinstance(result, Err):
+            return Err(result.code, without_secrets(result.message), result.details)
+        return result
 
-    return told(expected(answered))
+    return answered
 
 
 class QStashNotifications:
@@ -110,24 +113,16 @@ class QStashNotifications:
             return self._clients[patience]
 
     @_ready
-    def create_cron(self, caller: Caller, new: NewNotification, cron: str, zone: str) -> Result[Recurring]:
-        made = self._maker.make(self._client(), caller, new.as_schedule("cron", {"expression": cron}, zone))
+    def create(self, caller: Caller, new: NewNotification, when: When) -> Result[Notification]:
+        made = self._maker.make(self._client(), caller, new.as_schedule(when))
         if isinstance(made, Err):
             return made
-        found = recurring(made.value, self._clock.now())
+        found = notification(made.value, self._clock.now())
         return Ok(found._replace(warnings=self.warnings(new.topic, caller.owner)))
 
     @_ready
-    def create_once(self, caller: Caller, new: NewNotification, when: str, zone: str) -> Result[Message]:
-        made = self._maker.make(self._client(), caller, new.as_schedule("once", {"run_at": when}, zone))
-        if isinstance(made, Err):
-            return made
-        return Ok(message(made.value)._replace(warnings=self.warnings(new.topic, caller.owner)))
-
-    @_ready
     def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
-        asked = new.as_schedule("once", {"run_at": "now"}, "UTC")
-        made = self._maker.make(self._client(PATIENCE), caller, asked)
+        made = self._maker.make(self._client(PATIENCE), caller, new.as_schedule(AT_ONCE))
         if not isinstance(made, Err):
             return Ok(Sent(made.value.id, made.value.topic, QSTASH))
         if "id" in made.details:
@@ -135,33 +130,33 @@ class QStashNotifications:
         return made
 
     @_ready
-    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[Listing]:
+    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
         now = self._clock.now()
         own = self._store.remotes(caller.owner, now, topic)
         schedules = self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
         messages = self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
-        return Ok(Listing(schedules, messages))
+        return Ok(in_order([*schedules, *messages]))
 
-    def _recurring(self, own: list[Remote], now: Instant) -> list[Recurring]:
+    def _recurring(self, own: list[Remote], now: Instant) -> Iterator[Notification]:
         listed = self._client().ask(lambda sdk: sdk.schedule.list()) if own else []
         there = {each.schedule_id: each for each in listed}
-        rows = []
         for each in own:
             name = each.remote or each.id
             if each.state not in CONFIRMED:
                 self._reconcile(each, name if name in there else None, now)
             if name in there:
-                rows.append(recurring(each, now, there[name]))
-        return rows
+                yield notification(each, now, there[name])
 
-    def _messages(self, own: list[Remote], now: Instant) -> list[Message]:
-        rows = [message(each) for each in own if each.state in CONFIRMED]
-        for each in [each for each in own if each.state not in CONFIRMED][:FEW]:
+    def _messages(self, own: list[Remote], now: Instant) -> Iterator[Notification]:
+        unconfirmed = [each for each in own if each.state not in CONFIRMED]
+        for each in own:
+            if each.state in CONFIRMED:
+                yield notification(each, now)
+        for each in unconfirmed[:FEW]:
             name = self._client().ask(partial(logged, each))
             self._reconcile(each, name, now)
             if name is not None:
-                rows.append(message(each))
-        return sorted(rows, key=lambda each: each.at)
+                yield notification(each, now)
 
     def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
         """Confirm an unconfirmed record if QStash has it, by this name; otherwise delete it after the window."""
@@ -194,43 +189,25 @@ class QStashNotifications:
         return Ok(len(self._client().ask(lambda sdk: sdk.schedule.list())))
 
     @_ready
-    def pause(self, caller: Caller, schedule_id: str) -> Result[None]:
-        return self._changed(caller, schedule_id, "pause", RemoteState.PAUSED)
-
-    @_ready
-    def resume(self, caller: Caller, schedule_id: str) -> Result[None]:
-        return self._changed(caller, schedule_id, "resume", RemoteState.THERE)
-
-    def _changed(self, caller: Caller, schedule_id: str, change: str, state: RemoteState) -> Result[None]:
-        remote = self._own(caller, schedule_id)
-        if remote is None or remote.kind != RemoteKind.SCHEDULE:
-            return _NOT_FOUND
-        try:
-            self._client(UNHURRIED / 2).ask(changing(remote, change))
-        except QStashRefused as refused:
-            if refused.missing:
-                return _NOT_FOUND
-            raise
-        self._maker.keep(remote._replace(remote=remote.remote or remote.id), state)
-        return Ok(None)
-
-    @_ready
-    def delete(self, caller: Caller, schedule_id: str) -> Result[None]:
-        remote = self._own(caller, schedule_id)
-        if remote is None:
+    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        remote = self._own(caller, id)
+        if remote is None or (remote.kind == RemoteKind.MESSAGE and action != "delete"):
             return _NOT_FOUND
         if remote.kind == RemoteKind.MESSAGE and remote.remote is None:
             remote = remote._replace(remote=self._client().ask(partial(logged, remote)))
             if remote.remote is None:
                 return _NOT_FOUND
         try:
-            self._client(UNHURRIED / 2).ask(changing(remote, "delete"))
+            self._client(UNHURRIED / 2).ask(changing(remote, action))
         except QStashRefused as refused:
             if not refused.missing:
                 raise
-            if not refused.repeated:  # else an attempt whose response was lost deleted it
+            if action != "delete" or not refused.repeated:  # else an attempt whose response was lost deleted it
                 return _NOT_FOUND
-        self._store.forget_remote(remote.id)
+        if action == "delete":
+            self._store.forget_remote(remote.id)
+        else:
+            self._maker.keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
         return Ok(None)
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
