@@ -14,14 +14,12 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from duetime.engine.clock import SECOND
-from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Completed, Outcome, Retry
 from duetime.kinds.requests.build import SigningKeys
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api.routes import qstash_routes
 from duetime.kinds.requests.wire import KIND, Outgoing
-from duetime.net.urls import BadAddress, read_url
 from duetime.testing import Simulation
 from tests.support.tokens import SECRET
 
@@ -42,12 +40,6 @@ class PlayedRequester:
     def __init__(self) -> None:
         self.sent: list[Outgoing] = []
         self.answer: Callable[[Outgoing], Outcome] = lambda outgoing: TAKEN
-
-    def host_of(self, url: str) -> str:
-        try:
-            return read_url(url).host
-        except BadAddress as error:
-            raise InvalidInput(str(error)) from None
 
     def send(self, outgoing: Outgoing) -> Outcome:
         self.sent.append(outgoing)

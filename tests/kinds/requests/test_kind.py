@@ -522,11 +522,10 @@ def test_nothing_private_is_ever_dialled(url: str) -> None:
     assert "password" not in outcome.error
 
 
-def test_a_url_that_cannot_be_called_is_refused_beforehand() -> None:
-    with requests() as sending:
-        assert sending.host_of("https://A.example:8443/x") == "a.example"
-        with pytest.raises(InvalidInput):
-            sending.host_of("https://user:password@a.example/")
+def test_a_url_that_cannot_be_called_is_refused_beforehand(kind: RequestKind) -> None:
+    assert kind.prepare({"url": "https://A.example:8443/x"}, Caller("ada")).subject == "a.example"
+    with pytest.raises(InvalidInput):
+        kind.prepare({"url": "https://user:password@a.example/"}, Caller("ada"))
 
 
 # -- signatures -------------------------------------------------------------------------------------------------

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from duetime.engine.clock import Clock, SystemClock
 from duetime.engine.errors import DuetimeError, StoreUnavailable
-from duetime.engine.outcome import Outcome
 from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.requests.kind import RequestKind
-from duetime.kinds.requests.wire import Outgoing, Requester
+from duetime.kinds.requests.sender import Requests
+from duetime.net.client import Http
+from duetime.net.host_limits import Hosts
+from duetime.net.ssrf_guard import Guard
+from duetime.security.private_files import load_secret
 from duetime.service.kind_spec import BuildContext
-from duetime.settings import Settings
 
 KNOWN_FOR = 1.0
 """Seconds for which the number of rotations is cached; another node's rotation takes effect here up to this late."""
@@ -106,49 +108,8 @@ class SigningKeys:
 
 
 def build(context: BuildContext) -> RequestKind:
-    return RequestKind(OpenedByUse(context.settings, context.store, context.clock), context.clock)
-
-
-class OpenedByUse:
-    """Opens the real requester on first use, because most commands send nothing and it is slow to load."""
-
-    def __init__(self, settings: Settings, store: Revocations, clock: Clock) -> None:
-        self._settings, self._store, self._clock = settings, store, clock
-        self._opening = threading.Lock()
-        self._opened: Requester | None = None
-        if settings.allowed_hosts:  # report an invalid list at once, not with the first request
-            from duetime.net.ssrf_guard import Guard
-
-            Guard(settings.allowed_hosts)
-
-    @cached_property
-    def keys(self) -> SigningKeys:
-        """Keys shared by the whole process, so that a rotation takes effect at once everywhere in it."""
-        from duetime.security.private_files import load_secret
-
-        folder = self._settings.path_of_keys()
-        return SigningKeys(partial(load_secret, folder, os.environ), folder, self._store, self._clock)
-
-    def host_of(self, url: str) -> str:
-        return self._requester().host_of(url)
-
-    def send(self, outgoing: Outgoing) -> Outcome:
-        return self._requester().send(outgoing)
-
-    def close(self) -> None:
-        with self._opening:
-            if self._opened is not None:
-                self._opened.close()
-
-    def _requester(self) -> Requester:
-        from duetime.kinds.requests.sender import Requests
-        from duetime.net.client import Http
-        from duetime.net.host_limits import Hosts
-        from duetime.net.ssrf_guard import Guard
-
-        with self._opening:
-            if self._opened is None:
-                threads, guard = self._settings.threads, Guard(self._settings.allowed_hosts)  # clients give the URLs
-                http = Http(self._clock, guard, connections=threads)
-                self._opened = Requests(self._clock, http, Hosts(self._clock, threads), self.keys.current)
-            return self._opened
+    settings, clock = context.settings, context.clock
+    folder = settings.path_of_keys()
+    keys = SigningKeys(partial(load_secret, folder, os.environ), folder, context.store, clock)
+    http = Http(clock, Guard(settings.allowed_hosts), connections=settings.threads)  # guarded: clients give the URLs
+    return RequestKind(Requests(clock, http, Hosts(clock, settings.threads), keys.current), clock, keys)

@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.encoding import is_text
@@ -33,7 +33,11 @@ from duetime.kinds.requests.wire import (
     schedule_id,
 )
 from duetime.net.client import OURS, is_header_name, is_header_value
+from duetime.net.urls import BadAddress, read_url
 from duetime.service.kind_spec import KindHooks
+
+if TYPE_CHECKING:
+    from duetime.kinds.requests.build import SigningKeys
 
 # Validation of the parts of a request. An error names the part and says what would be valid.
 
@@ -47,7 +51,7 @@ _LONGEST_TEXT = 200
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
-def checked_request(payload: Mapping[str, Any], host_of: Callable[[str], str]) -> dict[str, Any]:
+def checked_request(payload: Mapping[str, Any]) -> dict[str, Any]:
     for name in payload:
         if name not in _CHECKS:
             raise _refused(str(name)[:60], f"a request has no such part; it has {', '.join(_CHECKS)}")
@@ -56,13 +60,6 @@ def checked_request(payload: Mapping[str, Any], host_of: Callable[[str], str]) -
     given = {"method": "POST", **{name: value for name, value in payload.items() if value is not None}}
     if "url" not in given:
         raise _refused("url", "is missing; give the address to call, such as https://hooks.example.org/path")
-    for name in _URLS & given.keys():
-        if not isinstance(given[name], str):
-            raise _refused(name, "must be a text such as https://hooks.example.org/path")
-        try:
-            host_of(given[name])
-        except InvalidInput as error:
-            raise _refused(name, error.message) from None
     return {name: _CHECKS[name](name, value) for name, value in given.items()}
 
 
@@ -70,7 +67,13 @@ def _refused(name: str, rule: str) -> InvalidInput:
     return InvalidInput(field=name, problem=f"{rule}")
 
 
-def _as_is(_name: str, value: Any) -> Any:
+def _url(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _refused(name, "must be a text such as https://hooks.example.org/path")
+    try:
+        read_url(value)
+    except BadAddress as error:
+        raise _refused(name, str(error)) from None
     return value
 
 
@@ -148,10 +151,9 @@ def _is_redaction(text: str) -> bool:
     return text in ("body", "headers") or (text == f"header[{within}]" and is_header_name(within))
 
 
-_URLS = frozenset({"url", "callback", "failure_callback"})
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "method": _method,
-    "url": _as_is,  # checked before all others
+    "url": _url,
     "headers": _checked_headers,
     "body": _body,
     "body_base64": _base64,
@@ -162,8 +164,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "delay": _number(0, LONGEST_DELAY),
     "cron": _text,
     "id": _id,
-    "callback": _as_is,
-    "failure_callback": _as_is,
+    "callback": _url,
+    "failure_callback": _url,
     "callback_headers": _checked_headers,
     "failure_callback_headers": _checked_headers,
     "redact": _redacted,
@@ -194,16 +196,17 @@ class RequestKind(KindHooks):
     # Messages of a deleted schedule stay in the logs and the DLQ and must show where they went, not what they carried.
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
 
-    def __init__(self, requester: Requester, clock: Clock) -> None:
-        self.requester, self._clock = requester, clock
+    def __init__(self, requester: Requester, clock: Clock, keys: SigningKeys | None = None) -> None:
+        """`keys` sign the requests; their owners read and rotate them."""
+        self.requester, self._clock, self.keys = requester, clock, keys
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return an unguessable id: whoever knows it was given it."""
         return f"{ONCE if trigger_type == 'once' else RECURRING}{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        checked = checked_request(payload, self.requester.host_of)
-        subject = checked.get("label") or self.requester.host_of(checked["url"])
+        checked = checked_request(payload)
+        subject = checked.get("label") or read_url(checked["url"]).host
         retries = checked.get("retries", RETRIES)
         callbacks = []
         for part, on in CALLBACKS.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from duetime.engine.clock import DAY, MINUTE, SECOND, Clock
-from duetime.engine.errors import InvalidInput, StoreUnavailable, UnreadableTime
+from duetime.engine.errors import StoreUnavailable, UnreadableTime
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.wire import Outgoing
@@ -32,12 +32,6 @@ class Requests:
     def __init__(self, clock: Clock, http: Http, hosts: Hosts, key_of: Callable[[str], str]) -> None:
         """`key_of` returns an owner's signing key; it is called for each request, because keys are rotated."""
         self._clock, self._http, self._hosts, self._key_of = clock, http, hosts, key_of
-
-    def host_of(self, url: str) -> str:
-        try:
-            return read_url(url).host
-        except BadAddress as error:
-            raise InvalidInput(str(error)) from None
 
     def send(self, outgoing: Outgoing) -> Outcome:
         try:

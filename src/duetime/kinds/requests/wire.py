@@ -44,9 +44,6 @@ class Outgoing(NamedTuple):
 
 
 class Requester(Protocol):
-    def host_of(self, url: str) -> str:
-        """Return the host of a URL. Raises InvalidInput if nothing could be sent to it."""
-
     def send(self, outgoing: Outgoing) -> Outcome:
         """Make one attempt, in a pool thread; never raises because of the network or the receiver. The answer is the
         outcome's result: `status`, `header` and, as base64, `body`."""

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
-from duetime.kinds.requests.build import OpenedByUse, SigningKeys, TooManyRotations
+from duetime.kinds.requests.build import SigningKeys, TooManyRotations
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api.call import (
     ApiError,
@@ -61,9 +61,9 @@ _ABSENT = {
 
 def routes(services: Services, identify: Callable[[], Call]) -> list[BaseRoute]:
     """Return the routes for the HTTP application; `identify` returns the call of the current request."""
-    requester = services.kind(RequestKind).requester
-    assert isinstance(requester, OpenedByUse)
-    return qstash_routes(services.scheduler, lambda: identify().caller, requester.keys)
+    keys = services.kind(RequestKind).keys
+    assert keys is not None, "this kind was built without signing keys"
+    return qstash_routes(services.scheduler, lambda: identify().caller, keys)
 
 
 def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: SigningKeys) -> list[BaseRoute]:
