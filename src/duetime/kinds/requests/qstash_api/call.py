@@ -11,21 +11,25 @@ from urllib.parse import unquote
 
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import is_text
-from duetime.engine.errors import DuetimeError, UnreadableTime
+from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
-from duetime.service.errors import STORE_ERRORS, err_of
+from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse
 from duetime.service.when import When
 
 # Errors as QStash clients expect them: a status, and a sentence under `error`.
 
 _STATUSES = {
-    "not_found": 404,
-    "quota": 412,
-    "depth": 403,
     **dict.fromkeys(("busy", "conflict", "not_possible", "broken"), 409),
+    **dict.fromkeys(STORE_ERRORS, 503),
+    "depth": 403,
+    "not_found": 404,
+    "not_offered": 501,
+    "quota": 412,
+    "too_large": 413,
+    "too_many": 429,
 }
 
 
@@ -34,31 +38,21 @@ class ApiResponse(NamedTuple):
     status: int = 200
 
 
-class ApiError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-    @property
-    def answer(self) -> ApiResponse:
-        return ApiResponse({"error": self.message}, self.status)
-
-
-def api_error(error: DuetimeError) -> ApiError:
-    """Convert one of Duetime's errors. Messages of the store contain paths, so they are for the operator only."""
+def error_response(error: DuetimeError) -> ApiResponse:
+    """Return an error as a response. Messages of the store contain paths, so they are for the operator only."""
     err = err_of(error)
-    if err.code in STORE_ERRORS:
-        return ApiError(503, "the store cannot be reached just now; try again in a moment")
-    return ApiError(_STATUSES.get(err.code, 400), err.message)
+    away = "the store cannot be reached just now; try again in a moment"
+    return ApiResponse({"error": away if err.code in STORE_ERRORS else err.message}, _STATUSES.get(err.code, 400))
 
 
-def not_found(what: str, id: str) -> ApiError:
+def not_found(what: str, id: str) -> Refused:
     """Return the same error for what does not exist and for what belongs to another owner."""
-    return ApiError(404, f"{what} {id[:200]} not found")
+    return refuse("not_found", f"{what} {id[:200]} not found")
 
 
-def not_offered(what: str) -> ApiError:
-    return ApiError(501, f"{what} not offered by this server; it has schedules, messages, batches, a DLQ and logs")
+def not_offered(what: str) -> Refused:
+    offered = "it has schedules, messages, batches, a DLQ and logs"
+    return refuse("not_offered", f"{what} not offered by this server; {offered}")
 
 
 _ENCODED = re.compile(r"https?%3a", re.IGNORECASE)
@@ -68,6 +62,7 @@ MOST_IDS = 1000
 
 
 class Asking(NamedTuple):
+    scheduler: Scheduler
     caller: Caller
     headers: Mapping[str, str]
     """Names in lower case."""
@@ -81,7 +76,7 @@ class Asking(NamedTuple):
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            raise ApiError(400, "the body is not valid JSON") from None
+            raise InvalidInput("the body is not valid JSON") from None
 
     def ids(self, name: str) -> list[str] | None:
         """Return a list of ids from the query or a JSON body; None if there is none."""
@@ -94,9 +89,9 @@ class Asking(NamedTuple):
         if listed is None:
             return None
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise ApiError(400, f"{name}: must be a list of texts")
+            raise InvalidInput(f"{name}: must be a list of texts")
         if len(listed) > MOST_IDS:
-            raise ApiError(400, f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
+            raise InvalidInput(f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
         return listed
 
     def filters(self, ids: str) -> dict[str, list[str]]:
@@ -149,7 +144,7 @@ _NOT_OFFERED = {
     "flow-control-key": "flow control is",
     "flow-control-value": "flow control is",
 }
-_DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,15}", re.ASCII)
 _ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
 
 _SETTINGS = frozenset({"method", "retries", "retry-delay", "timeout", "delay"})
@@ -159,10 +154,11 @@ _GROUP = re.compile(r"[-._A-Za-z0-9]+", re.ASCII)
 
 
 class Request(NamedTuple):
-    """What is to be sent, without the time."""
+    """What is to be sent. Its time is read from the headers when it is created."""
 
     payload: dict[str, Any]
     policy: dict[str, Any]
+    headers: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -170,18 +166,17 @@ class Request(NamedTuple):
         return label
 
 
-def read_request(
-    scheduler: Scheduler, caller: Caller, destination: str, headers: Mapping[str, str], body: bytes
-) -> Request:
+def read_request(asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Request:
     """Read the request of a message or schedule from its headers and body."""
-    limit = scheduler.limits.payload_bytes
+    limit = asking.scheduler.limits.payload_bytes
     if len(body) > limit:
-        raise ApiError(413, f"the body has {len(body)} bytes, and the limit is {limit}; send a reference to it instead")
+        message = f"the body has {len(body)} bytes, and the limit is {limit}; send a reference to it instead"
+        raise refuse("too_large", message)
     if _GROUP.fullmatch(destination):
         raise not_offered("a destination without https:// is a URL group, and URL groups are")
     if "://" not in destination:
-        raise ApiError(400, "destination: must be a URL such as https://hooks.example.org/path")
-    kind = scheduler.kinds[KIND]
+        raise InvalidInput("destination: must be a URL such as https://hooks.example.org/path")
+    kind = asking.scheduler.kinds[KIND]
     own = {name.removeprefix(PREFIX): value for name, value in headers.items() if name.startswith(PREFIX)}
     for name, what in _NOT_OFFERED.items():
         if name in own:
@@ -192,11 +187,11 @@ def read_request(
     for field, on in CALLBACKS.items():
         name = field.replace("_", "-")
         if name in own:
-            made = kind.prepare(_callback(own, name, payload.get("retries", RETRIES)), caller).payload
+            made = kind.prepare(_callback(own, name, payload.get("retries", RETRIES)), asking.caller).payload
             callbacks.append(callback_to(on, made, kind.defaults))
             payload |= {field: own[name]} | _given(f"{field}_headers", made.get("headers"))
     policy = {"max_attempts": payload.get("retries", RETRIES) + 1, "callbacks": callbacks}
-    return Request(dict(kind.prepare(payload, caller).payload), policy)
+    return Request(dict(kind.prepare(payload, asking.caller).payload), policy, headers)
 
 
 def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]:
@@ -208,7 +203,7 @@ def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]
     return {
         "method": own.get("method", "POST").upper(),
         **_given("headers", headers or None),
-        **_given("retries", _whole_number("Upstash-Retries", own.get("retries"))),
+        **_given("retries", whole_number("Upstash-Retries", own.get("retries"))),
         **_given("retry_delay", own.get("retry-delay")),
         **_given("timeout", _seconds("Upstash-Timeout", own.get("timeout"))),
     }
@@ -220,7 +215,7 @@ def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]
     mine = {key.removeprefix(prefix): value for key, value in own.items() if key.startswith(prefix)}
     settings = {key: value for key, value in mine.items() if key in _SETTINGS}
     forwarded = {FORWARD + key.removeprefix(FORWARD): value for key, value in mine.items() if key not in _SETTINGS}
-    delay = _seconds("Upstash-Callback-Delay", mine.get("delay"))
+    delay = _seconds(f"Upstash-{name.title()}-Delay", mine.get("delay"))
     return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None), **_given("delay", delay)}
 
 
@@ -244,11 +239,11 @@ def _redactions(given: str | None) -> list[str] | None:
     return ["headers" if part == "header" else part.replace("headers[", "header[") for part in parts] or None
 
 
-def _whole_number(name: str, given: str | None) -> int | None:
+def whole_number(name: str, given: str | None) -> int | None:
     if given is None:
         return None
     if not _DIGITS.fullmatch(given.strip()):
-        raise ApiError(400, f"{name}: must be a whole number, not {given[:40]!r}")
+        raise InvalidInput(f"{name}: must be a whole number, not {given[:40]!r}")
     return int(given)
 
 
@@ -260,20 +255,20 @@ def _seconds(name: str, given: str | None) -> int | None:
     try:
         return int(text) if _DIGITS.fullmatch(text) else read_duration(text) // SECOND
     except UnreadableTime as error:
-        raise ApiError(400, f"{name}: {error.message}") from None
+        raise InvalidInput(f"{name}: {error.message}") from None
 
 
 def read_moment(headers: Mapping[str, str], now: Instant) -> When:
     """Read when to send: now, after a delay, or not before an instant; the latter wins if both are given."""
-    not_before = _whole_number("Upstash-Not-Before", headers.get(f"{PREFIX}not-before"))
+    not_before = whole_number("Upstash-Not-Before", headers.get(f"{PREFIX}not-before"))
     if not_before is not None:
         if not_before >= 253_402_300_800:
-            raise ApiError(400, "Upstash-Not-Before: must be a Unix time in seconds before the year 10000")
+            raise InvalidInput("Upstash-Not-Before: must be a Unix time in seconds before the year 10000")
         at = Instant(not_before * SECOND)
         return When("once", {"run_at": "now" if at <= now else datetime_of(at).isoformat()}, "UTC")
     delay = _seconds("Upstash-Delay", headers.get(f"{PREFIX}delay"))
     if delay is not None and delay > LONGEST_DELAY:
-        raise ApiError(400, "Upstash-Delay: must be at most ten years")
+        raise InvalidInput("Upstash-Delay: must be at most ten years")
     return When("once", {"run_at": f"in {delay} seconds" if delay else "now"}, "UTC")
 
 
@@ -281,7 +276,7 @@ def read_cron(headers: Mapping[str, str]) -> tuple[str, When]:
     """Return the expression as given and its trigger, in UTC unless the expression begins with a time zone."""
     given = headers.get(f"{PREFIX}cron")
     if given is None or not given.strip():
-        raise ApiError(400, "Upstash-Cron: is missing; give an expression such as 0 9 * * 1-5")
+        raise InvalidInput("Upstash-Cron: is missing; give an expression such as 0 9 * * 1-5")
     zoned = _ZONED.fullmatch(given.strip())
     zone, expression = (zoned[1], zoned[2]) if zoned else ("UTC", given.strip())
     return given.strip(), When("cron", {"expression": expression}, zone)

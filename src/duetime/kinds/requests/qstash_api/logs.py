@@ -8,20 +8,29 @@ from functools import partial
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.kind import Caller
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page
 from duetime.kinds.requests.qstash_api.call import (
     PREFIX,
-    ApiError,
     ApiResponse,
     Asking,
     not_found,
     not_offered,
 )
-from duetime.kinds.requests.qstash_api.lookup import Failure, Filter, Finder, Message, Source, walk
+from duetime.kinds.requests.qstash_api.lookup import (
+    Failure,
+    Filter,
+    Message,
+    Source,
+    failure_of,
+    find_failure,
+    find_message,
+    find_runs,
+    find_schedules,
+    message_of,
+    walk,
+)
 from duetime.kinds.requests.qstash_api.views import (
     View,
     answer_of,
@@ -103,50 +112,46 @@ MOST = 1000
 _IN_PROGRESS = frozenset({"ACTIVE", "RETRY", "ERROR"})
 
 
-class Events:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler, self._finder = scheduler, Finder(scheduler)
+def list_events(asking: Asking) -> ApiResponse:
+    wanted = Filter(asking.query)
+    states = wanted.values("state")
+    states |= _IN_PROGRESS if "IN_PROGRESS" in states else set()
 
-    def listed(self, asking: Asking) -> ApiResponse:
-        wanted = Filter(asking.query)
-        states = wanted.values("state")
-        states |= _IN_PROGRESS if "IN_PROGRESS" in states else set()
+    def fits(row: View) -> bool:
+        return (not states or row["state"] in states) and wanted.fits(row)
 
-        def fits(row: View) -> bool:
-            return (not states or row["state"] in states) and wanted.fits(row)
-
-        sources = self._sources(asking.caller, wanted)
-        rows, cursor = walk(sources, wanted.cursor, wanted.count(MOST), fits)
-        rows.sort(key=lambda row: -row["time"])
-        return ApiResponse({"events": rows, **({} if cursor is None else {"cursor": cursor})})
-
-    def _sources(self, caller: Caller, wanted: Filter) -> list[Source[Any]]:
-        named = wanted.values("messageId") | wanted.values("messageIds")
-        if named:
-            found = [each for id in sorted(named) if (each := self._finder.message(caller, id)) is not None]
-            return [Source(lambda _at, _limit: Page(found, None, len(found)), partial(self._of_message, caller))]
-        # A message that has not started, or never will, has no run.
-        unbegun = [
-            Source(partial(self._finder.schedules, caller, status), partial(_of_unbegun, caller.depth))
-            for status in ("pending", "cancelled")
-        ]
-        begun = Source(
-            lambda at, limit: self._finder.runs(caller, cursor=at, limit=limit), partial(self._of_run, caller)
-        )
-        return [*unbegun, begun]
-
-    def _of_run(self, caller: Caller, run: Run) -> list[View]:
-        found = self._finder.of_run(caller, run)
-        return [] if found is None else self._of_message(caller, found)
-
-    def _of_message(self, caller: Caller, message: Message) -> list[View]:
-        attempts = [] if message.run is None else self._scheduler.attempts(caller, message.run.id)
-        return told(message, attempts, caller.depth)
+    rows, cursor = walk(_sources(asking, wanted), wanted.last("cursor"), wanted.count(MOST), fits)
+    rows.sort(key=lambda row: -row["time"])
+    return ApiResponse(without_nothing({"events": rows, "cursor": cursor}))
 
 
-def _of_unbegun(depth: int, schedule: Schedule) -> list[View]:
+def _sources(asking: Asking, wanted: Filter) -> list[Source[Any]]:
+    named = wanted.values("messageId") | wanted.values("messageIds")
+    if named:
+        found = [each for id in sorted(named) if (each := find_message(asking, id)) is not None]
+        return [Source(lambda _at, _limit: Page(found, None, len(found)), partial(_of_message, asking))]
+    # A message that has not started, or never will, has no run.
+    unbegun = [
+        Source(partial(find_schedules, asking, status), partial(_of_unbegun, asking))
+        for status in ("pending", "cancelled")
+    ]
+    begun = Source(lambda at, limit: find_runs(asking, cursor=at, limit=limit), partial(_of_run, asking))
+    return [*unbegun, begun]
+
+
+def _of_run(asking: Asking, run: Run) -> list[View]:
+    found = message_of(asking, run)
+    return [] if found is None else _of_message(asking, found)
+
+
+def _of_message(asking: Asking, message: Message) -> list[View]:
+    attempts = [] if message.run is None else asking.scheduler.attempts(asking.caller, message.run.id)
+    return told(message, attempts, asking.caller.depth)
+
+
+def _of_unbegun(asking: Asking, schedule: Schedule) -> list[View]:
     is_message = schedule.definition.public_id.startswith(ONCE) and not schedule.progress.run_count
-    return told(Message(schedule, None), [], depth) if is_message else []
+    return told(Message(schedule, None), [], asking.caller.depth) if is_message else []
 
 
 # The dead letter queue: messages whose attempts are used up, until somebody retries or removes them.
@@ -157,71 +162,70 @@ MOST_AT_ONCE = 1000
 _NOT_SETTINGS = (f"{PREFIX}telemetry-",)
 
 
-class DeadLetters:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler, self._finder = scheduler, Finder(scheduler)
+def list_failures(asking: Asking) -> ApiResponse:
+    wanted = Filter(asking.query)
+    rows, cursor = _failures(asking, wanted, wanted.count(MOST_LETTERS))
+    return ApiResponse(without_nothing({"messages": rows, "cursor": cursor}))
 
-    def listed(self, asking: Asking) -> ApiResponse:
-        wanted = Filter(asking.query)
-        rows, cursor = self._rows(asking, wanted, wanted.count(MOST_LETTERS))
-        return ApiResponse({"messages": rows, **({} if cursor is None else {"cursor": cursor})})
 
-    def _rows(self, asking: Asking, wanted: Filter, count: int) -> tuple[list[View], str | None]:
-        oldest_first = asking.query.get("order", [""])[-1] != "latestFirst"
-        caller = asking.caller
+def _failures(asking: Asking, wanted: Filter, count: int) -> tuple[list[View], str | None]:
+    oldest_first = Filter(asking.query).last("order") != "latestFirst"
 
-        def failed(at: str | None, limit: int) -> Page[Run]:
-            order = {"oldest_first": oldest_first, "cursor": at, "limit": limit}
-            return self._finder.runs(caller, status=str(RunStatus.FAILED), **order)
+    def failed(at: str | None, limit: int) -> Page[Run]:
+        return find_runs(asking, status=str(RunStatus.FAILED), oldest_first=oldest_first, cursor=at, limit=limit)
 
-        def shown(run: Run) -> list[View]:
-            found = self._finder.failure(caller, run)
-            return [] if found is None else [dlq_view(*found, caller.depth)]
+    def shown(run: Run) -> list[View]:
+        found = failure_of(asking, run)
+        return [] if found is None else [dlq_view(*found, asking.caller.depth)]
 
-        return walk([Source(failed, shown)], wanted.cursor, count, wanted.fits)
+    return walk([Source(failed, shown)], wanted.last("cursor"), count, wanted.fits)
 
-    def get(self, asking: Asking) -> ApiResponse:
-        return ApiResponse(dlq_view(*self._failed(asking), asking.caller.depth))
 
-    def _failed(self, asking: Asking) -> Failure:
-        id: str = asking.path["dlq_id"]
-        found = self._finder.failed(asking.caller, id)
-        if found is None:
-            raise not_found("DLQ message", id)
-        return found
+def get_failure(asking: Asking) -> ApiResponse:
+    return ApiResponse(dlq_view(*_failure(asking), asking.caller.depth))
 
-    # -- removing and retrying ------------------------------------------------------------------------------------
 
-    def delete(self, asking: Asking) -> ApiResponse:
-        unwrap(self._scheduler.dismiss(asking.caller, self._failed(asking).run.id))
-        return ApiResponse()
+def _failure(asking: Asking) -> Failure:
+    id: str = asking.path["dlq_id"]
+    found = find_failure(asking, id)
+    if found is None:
+        raise not_found("DLQ message", id)
+    return found
 
-    def delete_many(self, asking: Asking) -> ApiResponse:
-        done = [self._scheduler.dismiss(asking.caller, each.run.id) for each in self._chosen(asking)]
-        return ApiResponse({"deleted": sum(not isinstance(each, Err) for each in done)})
 
-    def retry(self, asking: Asking) -> ApiResponse:
-        _refuse_settings(asking)
-        found = self._failed(asking)
-        unwrap(self._scheduler.retry(asking.caller, found.run.id))
-        return ApiResponse(_retried(found))
+def delete_failure(asking: Asking) -> ApiResponse:
+    unwrap(asking.scheduler.dismiss(asking.caller, _failure(asking).run.id))
+    return ApiResponse()
 
-    def retry_many(self, asking: Asking) -> ApiResponse:
-        _refuse_settings(asking)
-        chosen = self._chosen(asking)
-        done = [each for each in chosen if not isinstance(self._scheduler.retry(asking.caller, each.run.id), Err)]
-        return ApiResponse({"responses": [_retried(each) for each in done]})
 
-    def _chosen(self, asking: Asking) -> Sequence[Failure]:
-        """Return the failures that are named or match the filter; selecting all requires `all=true`."""
-        ids = asking.ids("dlqIds")
-        wanted = Filter(asking.filters("dlqIds")).must_be_known()
-        if ids is None:
-            if wanted.is_empty and asking.query.get("all") != ["true"]:
-                raise ApiError(400, "give dlqIds, a filter, or all=true")
-            ids = [row["dlqId"] for row in self._rows(asking, wanted, MOST_AT_ONCE)[0]]
-        found = [self._finder.failed(asking.caller, each) for each in dict.fromkeys(ids)]
-        return [each for each in found if each is not None]
+def delete_failures(asking: Asking) -> ApiResponse:
+    done = [asking.scheduler.dismiss(asking.caller, each.run.id) for each in _chosen(asking)]
+    return ApiResponse({"deleted": sum(each.is_ok for each in done)})
+
+
+def retry_failure(asking: Asking) -> ApiResponse:
+    _refuse_settings(asking)
+    found = _failure(asking)
+    unwrap(asking.scheduler.retry(asking.caller, found.run.id))
+    return ApiResponse(_retried(found))
+
+
+def retry_failures(asking: Asking) -> ApiResponse:
+    _refuse_settings(asking)
+    done = [each for each in _chosen(asking) if asking.scheduler.retry(asking.caller, each.run.id).is_ok]
+    return ApiResponse({"responses": [_retried(each) for each in done]})
+
+
+def _chosen(asking: Asking) -> Sequence[Failure]:
+    """Return the failures that are named or match the filter; selecting all requires `all=true`."""
+    ids = asking.ids("dlqIds")
+    wanted = Filter(asking.filters("dlqIds")).must_be_known()
+    if ids is None:
+        if wanted.is_empty and asking.query.get("all") != ["true"]:
+            raise InvalidInput("give dlqIds, a filter, or all=true")
+        ids = [row["dlqId"] for row in _failures(asking, wanted, MOST_AT_ONCE)[0]]
+    found = [find_failure(asking, each) for each in dict.fromkeys(ids)]
+    return [each for each in found if each is not None]
 
 
 def _retried(found: Failure) -> View:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from duetime.engine.kind import Caller
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.policy.follow_ups import NO_PAYLOAD
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
-from duetime.kinds.requests.qstash_api.call import ApiError
+from duetime.kinds.requests.qstash_api.call import Asking, whole_number
 from duetime.kinds.requests.qstash_api.views import View
 from duetime.kinds.requests.wire import KIND, ONCE, failed_run, schedule_and_run
 from duetime.service.errors import unwrap
+from duetime.service.services import every
 
 # Filters for lists, and pagination with cursors that say where the next page begins.
 
@@ -27,7 +27,6 @@ PAGE = 100
 MOST_PAGES = 50
 """Maximum pages searched for one answer, which then ends with a cursor to continue from."""
 
-_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _NAMES = ("url", "scheduleId", "messageId", "responseStatus")
 _UNKNOWN_HERE = ("topicName", "queueName", "flowControlKey", "callerIp", "callerIP", "api")
 """Filters on fields that no message here has, so that none matches."""
@@ -40,28 +39,24 @@ class Filter:
 
     def __init__(self, query: Mapping[str, list[str]]) -> None:
         self._query = query
-        self._since, self._until = self.number("fromDate", 0), self.number("toDate", 10**15)
+        self._since, self._until = self._number("fromDate", 0), self._number("toDate", 10**15)
 
     def values(self, name: str) -> set[str]:
         """Return the values of a name, split at commas; URLs are not split, because they may contain commas."""
         given = self._query.get(name, [])
         return set(given) if name == "url" else {each for value in given for each in value.split(",") if each}
 
-    def number(self, name: str, otherwise: int) -> int:
+    def last(self, name: str) -> str | None:
+        """Return the last value of a name, or None if there is none or it is empty."""
         [*_, given] = ["", *self._query.get(name, [])]
-        if not given:
-            return otherwise
-        if not _NUMBER.fullmatch(given):
-            raise ApiError(400, f"{name}: must be a whole number, not {given[:40]!r}")
-        return int(given)
+        return given or None
+
+    def _number(self, name: str, otherwise: int) -> int:
+        found = whole_number(name, self.last(name))
+        return otherwise if found is None else found
 
     def count(self, most: int) -> int:
-        return max(1, min(self.number("count", most), most))
-
-    @property
-    def cursor(self) -> str | None:
-        [*_, given] = ["", *self._query.get("cursor", [])]
-        return given or None
+        return max(1, min(self._number("count", most), most))
 
     @property
     def is_empty(self) -> bool:
@@ -71,7 +66,7 @@ class Filter:
         """Reject unknown names where an action cannot be undone: ignoring one would widen it to everything."""
         unknown = sorted(self._query.keys() - _FILTERS - _BESIDES)
         if unknown:
-            raise ApiError(400, f"{unknown[0][:40]}: is no filter; there are {', '.join(sorted(_FILTERS))}")
+            raise InvalidInput(f"{unknown[0][:40]}: is no filter; there are {', '.join(sorted(_FILTERS))}")
         return self
 
     def fits(self, row: View) -> bool:
@@ -132,7 +127,7 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
     match position:
         case [int(number), str() | None as at, int(row)] if 0 <= number < sources and row >= 0:
             return number, at, row
-    raise ApiError(400, "cursor: not one that a previous page returned; leave it out to begin anew")
+    raise InvalidInput("cursor: not one that a previous page returned; leave it out to begin anew")
 
 
 _LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
@@ -161,69 +156,71 @@ class Failure(NamedTuple):
     run: Run
 
 
-class Finder:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-
-    def message(self, caller: Caller, id: str) -> Message | None:
-        made_by = schedule_and_run(id)
-        if made_by is not None:
-            schedule_id, run_id = made_by
-            run = self._scheduler.run(caller, run_id)
-            found = None if run is None or run.kind != KIND else self.of_run(caller, run)
-            return found if found is not None and found.schedule.definition.public_id == schedule_id else None
-        if not id.startswith(ONCE):
-            return None
-        number = self._scheduler.number_of(caller, id)
-        run = None if number is None else self.latest_run(caller, number)
-        if run is not None:
-            return self.of_run(caller, run)
-        schedule = self._scheduler.find(caller, id, KIND)
-        return None if schedule is None else Message(schedule, None)
-
-    def living(self, caller: Caller, id: str) -> Message | None:
-        found = self.message(caller, id)
-        return found if found is not None and found.is_living else None
-
-    def failed(self, caller: Caller, dlq: str) -> Failure | None:
-        number = failed_run(dlq)
-        run = None if number is None else self._scheduler.run(caller, number)
-        return None if run is None or run.kind != KIND else self.failure(caller, run)
-
-    def failure(self, caller: Caller, run: Run) -> Failure | None:
-        """Return the failure of a run, or None if it has not failed or was dismissed."""
-        found = None if run.status != RunStatus.FAILED or run.stop else self.of_run(caller, run)
-        return None if found is None else Failure(found.schedule, run)
-
-    def of_run(self, caller: Caller, run: Run) -> Message | None:
-        """Return the message of a run, even if its schedule was deleted, because the history outlives it."""
-        schedule = self._scheduler.schedule_of(caller, run, deleted=True)
-        if schedule is None or schedule.definition.payload == NO_PAYLOAD:  # deleted by a version that kept nothing
-            return None
-        return Message(schedule, run)
-
-    def latest_run(self, caller: Caller, schedule: ScheduleId) -> Run | None:
-        runs = self.runs(caller, schedule=schedule, limit=1).items
-        return runs[0] if runs else None
-
-    def runs(self, caller: Caller, **more: Any) -> Page[Run]:
-        return unwrap(self._scheduler.runs(caller, RunQuery(kind=KIND, **{"limit": PAGE, **more})))
-
-    def schedules(self, caller: Caller, status: str, cursor: str | None = None, limit: int = PAGE) -> Page[Schedule]:
-        query = ScheduleQuery(kind=KIND, status=status, newest_first=True, limit=limit, cursor=cursor)
-        return unwrap(self._scheduler.search(caller, query))
-
-    def all_schedules(self, caller: Caller, status: str) -> list[Schedule]:
-        return _all(lambda cursor: self.schedules(caller, status, cursor))
-
-    def all_runs(self, caller: Caller, status: str) -> list[Run]:
-        return _all(lambda cursor: self.runs(caller, status=status, cursor=cursor))
+def find_message(asking: Asking, id: str) -> Message | None:
+    scheduler, caller = asking.scheduler, asking.caller
+    made_by = schedule_and_run(id)
+    if made_by is not None:
+        schedule_id, run_id = made_by
+        run = scheduler.run(caller, run_id)
+        found = None if run is None or run.kind != KIND else message_of(asking, run)
+        return found if found is not None and found.schedule.definition.public_id == schedule_id else None
+    if not id.startswith(ONCE):
+        return None
+    number = scheduler.number_of(caller, id)
+    run = None if number is None else latest_run(asking, number)
+    if run is not None:
+        return message_of(asking, run)
+    schedule = scheduler.find(caller, id, KIND)
+    return None if schedule is None else Message(schedule, None)
 
 
-def _all(page_from: Callable[[str | None], Page[T]]) -> list[T]:
-    page = page_from(None)
-    found = page.items
-    while page.cursor is not None:
-        page = page_from(page.cursor)
-        found += page.items
-    return found
+def find_living(asking: Asking, id: str) -> Message | None:
+    """Return an unfinished message; delivered, failed and cancelled ones are only in the logs and the DLQ."""
+    found = find_message(asking, id)
+    return found if found is not None and found.is_living else None
+
+
+def find_failure(asking: Asking, dlq: str) -> Failure | None:
+    number = failed_run(dlq)
+    run = None if number is None else asking.scheduler.run(asking.caller, number)
+    return None if run is None or run.kind != KIND else failure_of(asking, run)
+
+
+def failure_of(asking: Asking, run: Run) -> Failure | None:
+    """Return the failure of a run, or None if it has not failed or was dismissed."""
+    found = None if run.status != RunStatus.FAILED or run.stop else message_of(asking, run)
+    return None if found is None else Failure(found.schedule, run)
+
+
+def message_of(asking: Asking, run: Run) -> Message | None:
+    """Return the message of a run, even if its schedule was deleted, because the history outlives it."""
+    schedule = asking.scheduler.schedule_of(asking.caller, run, deleted=True)
+    if schedule is None or schedule.definition.payload == NO_PAYLOAD:  # deleted by a version that kept nothing
+        return None
+    return Message(schedule, run)
+
+
+def latest_run(asking: Asking, schedule: ScheduleId) -> Run | None:
+    runs = find_runs(asking, schedule=schedule, limit=1).items
+    return runs[0] if runs else None
+
+
+def find_runs(asking: Asking, **query: Any) -> Page[Run]:
+    return unwrap(asking.scheduler.runs(asking.caller, RunQuery(kind=KIND, **query)))
+
+
+def find_schedules(asking: Asking, status: str, cursor: str | None, limit: int) -> Page[Schedule]:
+    query = ScheduleQuery(kind=KIND, status=status, newest_first=True, limit=limit, cursor=cursor)
+    return unwrap(asking.scheduler.search(asking.caller, query))
+
+
+def living_schedules(asking: Asking, prefix: str) -> list[Schedule]:
+    """Return all one-offs or all recurring schedules that are not over, by the prefix of their ids."""
+    query = ScheduleQuery(kind=KIND, status="living", newest_first=True, limit=PAGE)
+    found = every(partial(asking.scheduler.search, asking.caller), query)
+    return [each for each in found if each.definition.public_id.startswith(prefix)]
+
+
+def living_runs(asking: Asking) -> list[Run]:
+    runs = partial(asking.scheduler.runs, asking.caller)
+    return [run for status in sorted(LIVE) for run in every(runs, RunQuery(kind=KIND, status=status, limit=PAGE))]

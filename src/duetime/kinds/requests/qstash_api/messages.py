@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from duetime.engine.clock import MINUTE, Instant
-from duetime.engine.errors import InvalidInput, InvalidTrigger
+from duetime.engine.errors import DuetimeError, InvalidInput, InvalidTrigger
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Schedule, ScheduleState
-from duetime.engine.result import Err
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Created
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.requests.qstash_api.call import (
     PREFIX,
-    ApiError,
     ApiResponse,
     Asking,
     Request,
@@ -30,146 +29,147 @@ from duetime.kinds.requests.qstash_api.call import (
     read_moment,
     read_request,
 )
-from duetime.kinds.requests.qstash_api.lookup import Filter, Finder, Message
+from duetime.kinds.requests.qstash_api.lookup import (
+    Filter,
+    Message,
+    find_living,
+    latest_run,
+    living_runs,
+    living_schedules,
+    message_of,
+)
 from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view
 from duetime.kinds.requests.wire import KIND, ONCE, RECURRING
-from duetime.service.errors import unwrap
+from duetime.service.errors import err_of, refuse, unwrap
 
 WINDOW = 10 * MINUTE
 """How long a further message with the same deduplication id counts as a duplicate."""
 MOST_AT_ONCE = 1000
 
 
-class Publish(NamedTuple):
-    """A message to create; its time is read from the headers when it is created."""
-
-    request: Request
-    headers: Mapping[str, str]
-    digest: str | None
-    """Digest of its deduplication id or its content; None if it is not deduplicated."""
+def publish(asking: Asking) -> ApiResponse:
+    [made] = _create(asking, [_read(asking, asking.destination, asking.headers, asking.body)])
+    return ApiResponse(made, 202 if "deduplicated" in made else 200)
 
 
-class Messages:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler, self._finder = scheduler, Finder(scheduler)
-
-    # -- publishing -----------------------------------------------------------------------------------------------
-
-    def publish(self, asking: Asking) -> ApiResponse:
-        [made] = self._made(asking.caller, [self._read(asking, asking.destination, asking.headers, asking.body)])
-        return ApiResponse(made, 202 if "deduplicated" in made else 200)
-
-    def batch(self, asking: Asking) -> ApiResponse:
-        """Create all messages or none."""
-        given = asking.json()
-        if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
-            raise ApiError(400, f"the body must be a list of at most {MOST_AT_ONCE} messages")
-        wanted = []
-        for number, each in enumerate(given):
-            try:
-                wanted.append(self._read_one(asking, each))
-            except (ApiError, InvalidInput) as error:
-                status = error.status if isinstance(error, ApiError) else 400
-                raise ApiError(status, f"message {number}: {error.message}") from None
-        return ApiResponse(self._made(asking.caller, wanted))
-
-    def _read_one(self, asking: Asking, given: Any) -> Publish:
-        if not isinstance(given, dict) or not isinstance(given.get("destination"), str):
-            raise ApiError(400, "must be an object with a destination")
-        if given.get("queue") is not None:
-            raise not_offered("queues are")
-        headers, body = given.get("headers"), given.get("body")
-        headers = {} if headers is None else headers
-        if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-            raise ApiError(400, "headers: must be a table of texts")
-        if not isinstance(body, str | None):
-            raise ApiError(400, "body: must be a text")
-        encoded = (body or "").encode("utf-8", "surrogatepass")
-        return self._read(asking, given["destination"], joined(headers.items()), encoded)
-
-    def _read(self, asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Publish:
-        request = read_request(self._scheduler, asking.caller, destination, headers, body)
-        read_moment(headers, self._scheduler.clock.now())  # so that an error in it is reported for this message
-        return Publish(request, headers, _digest(request, headers))
-
-    def _made(self, caller: Caller, wanted: list[Publish], tries: int = 2) -> list[dict[str, Any]]:
-        now = self._scheduler.clock.now()
-        before = [self._made_before(caller, each.digest, now) for each in wanted]
-        fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
-        made = self._scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
-        if isinstance(made, Err) and tries > 1 and made.code == InvalidTrigger.code:
-            return self._made(caller, wanted, tries - 1)  # the time may just have passed: then send it now
-        return _answers(before, unwrap(made))
-
-    def _made_before(self, caller: Caller, digest: str | None, now: Instant) -> Schedule | None:
-        """Return a duplicate from the previous window, which has another key; the store finds those in this window."""
-        if digest is None:
-            return None
-        before = self._scheduler.find_by_key(caller, _key(digest, Instant(now - WINDOW)), KIND)
-        return before if before is not None and now - before.definition.created < WINDOW else None
-
-    # -- looking up and cancelling -----------------------------------------------------------------------------------
-
-    def get(self, asking: Asking) -> ApiResponse:
-        return ApiResponse(message_view(*self._living(asking), asking.caller.depth))
-
-    def cancel(self, asking: Asking) -> ApiResponse:
-        self._cancel(asking.caller, self._living(asking))
-        return ApiResponse({"cancelled": 1}, 202)
-
-    def _living(self, asking: Asking) -> Message:
-        """Return an unfinished message; delivered, failed and cancelled ones are only in the logs and the DLQ."""
-        id: str = asking.path["message_id"]
-        found = self._finder.living(asking.caller, id)
-        if found is None:
-            raise not_found("message", id)
-        return found
-
-    def cancel_many(self, asking: Asking) -> ApiResponse:
-        """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
-        ids = asking.ids("messageIds")
-        if ids is not None:
-            found = [each for id in dict.fromkeys(ids) if (each := self._finder.living(asking.caller, id)) is not None]
-        else:
-            wanted = Filter(asking.filters("messageIds")).must_be_known()
-            found = [each for each in self._all(asking.caller) if wanted.fits(message_view(*each, asking.caller.depth))]
-        return ApiResponse({"cancelled": sum(self._cancel(asking.caller, each) for each in found[:MOST_AT_ONCE])}, 202)
-
-    def _all(self, caller: Caller) -> list[Message]:
-        living = self._finder.all_schedules(caller, "living")
-        once = [Message(each, None) for each in living if each.definition.public_id.startswith(ONCE)]
-        runs = [run for status in sorted(LIVE) for run in self._finder.all_runs(caller, status)]
-        recurring = [self._finder.of_run(caller, run) for run in runs]
-        return once + [each for each in recurring if each is not None and not each.is_once]
-
-    def _cancel(self, caller: Caller, message: Message) -> bool:
-        """Cancel a message. Return False if it ended before it could be cancelled."""
-        if message.is_once:
-            done = self._scheduler.cancel(caller, message.schedule.definition.public_id, KIND)
-        else:
-            done = self._scheduler.cancel_run(caller, 0 if message.run is None else message.run.id)
-        return not isinstance(done, Err)
+def publish_batch(asking: Asking) -> ApiResponse:
+    """Create all messages or none."""
+    given = asking.json()
+    if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
+        raise InvalidInput(f"the body must be a list of at most {MOST_AT_ONCE} messages")
+    wanted = []
+    for number, each in enumerate(given):
+        try:
+            wanted.append(_read_one(asking, each))
+        except DuetimeError as error:
+            err = err_of(error)
+            raise refuse(err.code, f"message {number}: {err.message}") from None
+    return ApiResponse(_create(asking, wanted))
 
 
-def _digest(request: Request, headers: Mapping[str, str]) -> str | None:
-    given = headers.get(f"{PREFIX}deduplication-id")
+def _read_one(asking: Asking, given: Any) -> Request:
+    if not isinstance(given, dict) or not isinstance(given.get("destination"), str):
+        raise InvalidInput("must be an object with a destination")
+    if given.get("queue") is not None:
+        raise not_offered("queues are")
+    headers, body = given.get("headers"), given.get("body")
+    headers = {} if headers is None else headers
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise InvalidInput("headers: must be a table of texts")
+    if not isinstance(body, str | None):
+        raise InvalidInput("body: must be a text")
+    encoded = (body or "").encode("utf-8", "surrogatepass")
+    return _read(asking, given["destination"], joined(headers.items()), encoded)
+
+
+def _read(asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Request:
+    request = read_request(asking, destination, headers, body)
+    read_moment(headers, asking.scheduler.clock.now())  # so that an error in it is reported for this message
+    return request
+
+
+def _create(asking: Asking, wanted: list[Request], tries: int = 2) -> list[dict[str, Any]]:
+    scheduler, caller = asking.scheduler, asking.caller
+    now = scheduler.clock.now()
+    before = [_made_before(asking, each, now) for each in wanted]
+    fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
+    made = scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
+    if isinstance(made, Err) and tries > 1 and made.code == InvalidTrigger.code:
+        return _create(asking, wanted, tries - 1)  # the time may just have passed: then send it now
+    return _answers(before, unwrap(made))
+
+
+def _made_before(asking: Asking, wanted: Request, now: Instant) -> Schedule | None:
+    """Return a duplicate from the previous window, which has another key; the store finds those in this window."""
+    key = _key(wanted, Instant(now - WINDOW))
+    before = None if key is None else asking.scheduler.find_by_key(asking.caller, key, KIND)
+    return before if before is not None and now - before.definition.created < WINDOW else None
+
+
+def get_message(asking: Asking) -> ApiResponse:
+    return ApiResponse(message_view(*_living(asking), asking.caller.depth))
+
+
+def cancel_message(asking: Asking) -> ApiResponse:
+    _cancel(asking, _living(asking))
+    return ApiResponse({"cancelled": 1}, 202)
+
+
+def _living(asking: Asking) -> Message:
+    id: str = asking.path["message_id"]
+    found = find_living(asking, id)
+    if found is None:
+        raise not_found("message", id)
+    return found
+
+
+def cancel_messages(asking: Asking) -> ApiResponse:
+    """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
+    ids = asking.ids("messageIds")
+    if ids is not None:
+        found = [each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None]
+    else:
+        wanted = Filter(asking.filters("messageIds")).must_be_known()
+        found = [each for each in _all(asking) if wanted.fits(message_view(*each, asking.caller.depth))]
+    return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in found[:MOST_AT_ONCE])}, 202)
+
+
+def _all(asking: Asking) -> list[Message]:
+    once = [Message(each, None) for each in living_schedules(asking, ONCE)]
+    recurring = [message_of(asking, run) for run in living_runs(asking)]
+    return once + [each for each in recurring if each is not None and not each.is_once]
+
+
+def _cancel(asking: Asking, message: Message) -> bool:
+    """Cancel a message. Return False if it ended before it could be cancelled."""
+    if message.is_once:
+        done = asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND)
+    else:
+        done = asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id)
+    return not isinstance(done, Err)
+
+
+def _key(request: Request, now: Instant) -> str | None:
+    """Return the key of its deduplication id or of its content in a window; None if it is not deduplicated."""
+    given = request.headers.get(f"{PREFIX}deduplication-id")
     if given is not None:
-        return hashlib.sha256(f"id:{given}".encode("utf-8", "surrogatepass")).hexdigest()[:40]
-    if headers.get(f"{PREFIX}content-based-deduplication", "").strip().lower() != "true":
+        said = f"id:{given}"
+    elif request.headers.get(f"{PREFIX}content-based-deduplication", "").strip().lower() == "true":
+        parts = ("url", "headers", "body", "body_base64")
+        said = f"content:{json.dumps([request.payload.get(name) for name in parts], sort_keys=True)}"
+    else:
         return None
-    parts = ("url", "headers", "body", "body_base64")
-    content = json.dumps([request.payload.get(name) for name in parts], sort_keys=True)
-    return hashlib.sha256(f"content:{content}".encode()).hexdigest()[:40]
+    return f"qstash:message:{_digest(said)}:{now // WINDOW}"
 
 
-def _key(digest: str, now: Instant) -> str:
-    return f"qstash:message:{digest}:{now // WINDOW}"
+def _digest(text: str) -> str:
+    """Return a digest of what a client gave, because a key cannot be any text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def _new(wanted: Publish, now: Instant) -> NewSchedule:
-    when = read_moment(wanted.headers, now)
-    key = None if wanted.digest is None else _key(wanted.digest, now)
-    request = wanted.request
+def _new(request: Request, now: Instant) -> NewSchedule:
+    when = read_moment(request.headers, now)
+    key = _key(request, now)
     return NewSchedule(KIND, request.name, *when[:2], request.payload, request.policy, when.timezone, key)
 
 
@@ -191,82 +191,76 @@ def _answers(before: Sequence[Schedule | None], made: list[Created]) -> list[dic
 _OVER = frozenset({ScheduleState.CANCELLED, ScheduleState.ENDED})
 
 
-class Schedules:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler, self._finder = scheduler, Finder(scheduler)
+def create_schedule(asking: Asking) -> ApiResponse:
+    cron, when = read_cron(asking.headers)
+    request = read_request(asking, asking.destination, asking.headers, asking.body)
+    given = asking.headers.get(f"{PREFIX}schedule-id")
+    more: dict[str, Any] = {"cron": cron, "delay": delay_of_schedule(asking.headers), "id": given}
+    payload = request.payload | {name: value for name, value in more.items() if value is not None}
+    new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
+    if given is None:
+        made = unwrap(asking.scheduler.create(asking.caller, new))
+        return ApiResponse({"scheduleId": made.definition.public_id})
+    _upsert(asking.scheduler, asking.caller, replace(new, idempotency_key=_schedule_key(given)))
+    return ApiResponse({"scheduleId": given})
 
-    def create(self, asking: Asking) -> ApiResponse:
-        cron, when = read_cron(asking.headers)
-        request = read_request(self._scheduler, asking.caller, asking.destination, asking.headers, asking.body)
-        given = asking.headers.get(f"{PREFIX}schedule-id")
-        more: dict[str, Any] = {"cron": cron, "delay": delay_of_schedule(asking.headers), "id": given}
-        payload = request.payload | {name: value for name, value in more.items() if value is not None}
-        new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
-        if given is None:
-            made = unwrap(self._scheduler.create(asking.caller, new))
-            return ApiResponse({"scheduleId": made.definition.public_id})
-        self._upsert(asking.caller, replace(new, idempotency_key=_schedule_key(given)))
-        return ApiResponse({"scheduleId": given})
 
-    def _upsert(self, caller: Caller, new: NewSchedule) -> None:
-        """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
-        found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
-        if found is not None and found.progress.state in _OVER:
-            unwrap(self._scheduler.delete(caller, found.definition.public_id, KIND))
-            found = None
-        if found is None:
-            made = self._scheduler.create(caller, new)
-            if not isinstance(made, Err) or made.code != "key_reused":
-                unwrap(made)
-                return
-            found = self._scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
-        if found is not None:
-            # Allowed during runs, as a schedule is often changed because its messages fail.
-            changes = Changes(
-                name=new.name,
-                trigger_type=new.trigger_type,
-                trigger_config=new.trigger_config,
-                payload=new.payload,
-                policy=new.policy,
-                timezone=new.timezone,
-                amid_runs=True,
-            )
-            unwrap(self._scheduler.edit(caller, found.definition.public_id, changes, KIND))
+def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
+    """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
+    found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
+    if found is not None and found.progress.state in _OVER:
+        unwrap(scheduler.delete(caller, found.definition.public_id, KIND))
+        found = None
+    if found is None:
+        made = scheduler.create(caller, new)
+        if not isinstance(made, Err) or made.code != "key_reused":
+            unwrap(made)
+            return
+        found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
+    if found is not None:
+        # Allowed during runs, as a schedule is often changed because its messages fail.
+        changes = Changes(
+            name=new.name,
+            trigger_type=new.trigger_type,
+            trigger_config=new.trigger_config,
+            payload=new.payload,
+            policy=new.policy,
+            timezone=new.timezone,
+            amid_runs=True,
+        )
+        unwrap(scheduler.edit(caller, found.definition.public_id, changes, KIND))
 
-    def listed(self, asking: Asking) -> ApiResponse:
-        found = self._finder.all_schedules(asking.caller, "living")
-        recurring = [each for each in found if each.definition.public_id.startswith(RECURRING)]
-        return ApiResponse([schedule_view(each, asking.caller.depth) for each in recurring])
 
-    def get(self, asking: Asking) -> ApiResponse:
-        schedule = self._find(asking)
-        latest = self._finder.latest_run(asking.caller, schedule.definition.id)
-        states = last_states(schedule, latest)
-        view = schedule_view(schedule, asking.caller.depth)
-        return ApiResponse({**view, **({"lastScheduleStates": states} if states else {})})
+def list_schedules(asking: Asking) -> ApiResponse:
+    return ApiResponse([schedule_view(each, asking.caller.depth) for each in living_schedules(asking, RECURRING)])
 
-    def delete(self, asking: Asking) -> ApiResponse:
-        unwrap(self._scheduler.delete(asking.caller, self._find(asking).definition.public_id, KIND))
+
+def get_schedule(asking: Asking) -> ApiResponse:
+    schedule = _schedule(asking)
+    states = last_states(schedule, latest_run(asking, schedule.definition.id))
+    view = schedule_view(schedule, asking.caller.depth)
+    return ApiResponse({**view, **({"lastScheduleStates": states} if states else {})})
+
+
+def change_schedule(change: Callable[[Scheduler, Caller, str, str], Result[Any]]) -> Callable[[Asking], ApiResponse]:
+    """Return the work of a route that deletes, pauses or resumes a schedule."""
+
+    def changed(asking: Asking) -> ApiResponse:
+        unwrap(change(asking.scheduler, asking.caller, _schedule(asking).definition.public_id, KIND))
         return ApiResponse()
 
-    def pause(self, asking: Asking) -> ApiResponse:
-        unwrap(self._scheduler.pause(asking.caller, self._find(asking).definition.public_id, KIND))
-        return ApiResponse()
+    return changed
 
-    def resume(self, asking: Asking) -> ApiResponse:
-        unwrap(self._scheduler.resume(asking.caller, self._find(asking).definition.public_id, KIND))
-        return ApiResponse()
 
-    def _find(self, asking: Asking) -> Schedule:
-        id: str = asking.path["schedule_id"]
-        found = self._scheduler.find_by_key(asking.caller, _schedule_key(id), KIND)
-        if found is None and id.startswith(RECURRING):
-            found = self._scheduler.find(asking.caller, id, KIND)
-        if found is None or found.progress.state in _OVER:
-            raise not_found("schedule", id)
-        return found
+def _schedule(asking: Asking) -> Schedule:
+    id: str = asking.path["schedule_id"]
+    found = asking.scheduler.find_by_key(asking.caller, _schedule_key(id), KIND)
+    if found is None and id.startswith(RECURRING):
+        found = asking.scheduler.find(asking.caller, id, KIND)
+    if found is None or found.progress.state in _OVER:
+        raise not_found("schedule", id)
+    return found
 
 
 def _schedule_key(given: str) -> str:
-    """Return the key for an id, hashed because the id may be any text."""
-    return f"qstash:schedule:{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
+    return f"qstash:schedule:{_digest(given)}"

@@ -13,20 +13,19 @@ from starlette.routing import BaseRoute, Route
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
-from duetime.kinds.requests.build import SigningKeys, TooManyRotations
+from duetime.kinds.requests.build import SigningKeys
 from duetime.kinds.requests.kind import RequestKind
+from duetime.kinds.requests.qstash_api import logs, messages
 from duetime.kinds.requests.qstash_api.call import (
-    ApiError,
     ApiResponse,
     Asking,
-    api_error,
     as_text,
+    error_response,
     joined,
     not_offered,
     raw_destination,
 )
-from duetime.kinds.requests.qstash_api.logs import DeadLetters, Events
-from duetime.kinds.requests.qstash_api.messages import Messages, Schedules
+from duetime.service.errors import refuse
 from duetime.service.services import Call, Services
 
 
@@ -70,35 +69,33 @@ def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: Si
     """Return the routes. `identify` returns the caller of the current request."""
 
     def serve(path: str, work: Work, *methods: str) -> Route:
-        return Route(path, _handler(work, identify), methods=list(methods))
+        return Route(path, _handler(work, scheduler, identify), methods=list(methods))
 
-    schedules, messages = Schedules(scheduler), Messages(scheduler)
-    letters, events = DeadLetters(scheduler), Events(scheduler)
     absent = [
         serve(f"/v2/{name}{rest}", _absent(what), *_ANY)
         for name, what in _ABSENT.items()
         for rest in ("", "/{rest:anything}")
     ]
     return [
-        serve("/v2/schedules", schedules.listed, "GET"),
-        serve("/v2/schedules/{schedule_id}/pause", schedules.pause, "PATCH", "POST"),
-        serve("/v2/schedules/{schedule_id}/resume", schedules.resume, "PATCH", "POST"),
-        serve("/v2/schedules/{schedule_id}", schedules.get, "GET"),
-        serve("/v2/schedules/{schedule_id}", schedules.delete, "DELETE"),
-        serve(SCHEDULES + "{destination:anything}", schedules.create, "POST"),
+        serve("/v2/schedules", messages.list_schedules, "GET"),
+        serve("/v2/schedules/{schedule_id}/pause", messages.change_schedule(Scheduler.pause), "PATCH", "POST"),
+        serve("/v2/schedules/{schedule_id}/resume", messages.change_schedule(Scheduler.resume), "PATCH", "POST"),
+        serve("/v2/schedules/{schedule_id}", messages.get_schedule, "GET"),
+        serve("/v2/schedules/{schedule_id}", messages.change_schedule(Scheduler.delete), "DELETE"),
+        serve(SCHEDULES + "{destination:anything}", messages.create_schedule, "POST"),
         serve(PUBLISH + "{destination:anything}", messages.publish, *_ANY),
-        serve("/v2/batch", messages.batch, "POST"),
-        serve("/v2/messages", messages.cancel_many, "DELETE"),
-        serve("/v2/messages/{message_id}", messages.get, "GET"),
-        serve("/v2/messages/{message_id}", messages.cancel, "DELETE"),
-        serve("/v2/dlq", letters.listed, "GET"),
-        serve("/v2/dlq", letters.delete_many, "DELETE"),
-        serve("/v2/dlq/retry", letters.retry_many, "POST"),
-        serve("/v2/dlq/retry/{dlq_id}", letters.retry, "POST"),
-        serve("/v2/dlq/{dlq_id}", letters.get, "GET"),
-        serve("/v2/dlq/{dlq_id}", letters.delete, "DELETE"),
-        serve("/v2/events", events.listed, "GET"),
-        serve("/v2/logs", events.listed, "GET"),
+        serve("/v2/batch", messages.publish_batch, "POST"),
+        serve("/v2/messages", messages.cancel_messages, "DELETE"),
+        serve("/v2/messages/{message_id}", messages.get_message, "GET"),
+        serve("/v2/messages/{message_id}", messages.cancel_message, "DELETE"),
+        serve("/v2/dlq", logs.list_failures, "GET"),
+        serve("/v2/dlq", logs.delete_failures, "DELETE"),
+        serve("/v2/dlq/retry", logs.retry_failures, "POST"),
+        serve("/v2/dlq/retry/{dlq_id}", logs.retry_failure, "POST"),
+        serve("/v2/dlq/{dlq_id}", logs.get_failure, "GET"),
+        serve("/v2/dlq/{dlq_id}", logs.delete_failure, "DELETE"),
+        serve("/v2/events", logs.list_events, "GET"),
+        serve("/v2/logs", logs.list_events, "GET"),
         serve("/v2/keys", _keys(keys, rotated=False), "GET"),
         serve("/v2/keys/rotate", _keys(keys, rotated=True), "POST"),
         *absent,
@@ -107,7 +104,7 @@ def qstash_routes(scheduler: Scheduler, identify: Callable[[], Caller], keys: Si
     ]
 
 
-def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
+def _handler(work: Work, scheduler: Scheduler, identify: Callable[[], Caller]) -> Handler:
     async def handle(request: Request) -> Response:
         # Operators are ordinary users of this API: they list and cancel only what they own.
         caller = identify()._replace(operator=False)
@@ -115,6 +112,7 @@ def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
         route = PUBLISH if request.url.path.startswith(PUBLISH) else SCHEDULES
         raw = request.scope.get("raw_path") or request.scope["path"].encode()
         asking = Asking(
+            scheduler=scheduler,
             caller=caller,
             headers=joined((name, as_text(value)) for name, value in request.headers.items()),
             query={name: query.getlist(name) for name in query},
@@ -133,10 +131,8 @@ def _handler(work: Work, identify: Callable[[], Caller]) -> Handler:
 def _answered(work: Work, asking: Asking) -> ApiResponse:
     try:
         return work(asking)
-    except ApiError as refused:
-        return refused.answer
     except DuetimeError as error:
-        return api_error(error).answer
+        return error_response(error)
 
 
 def _absent(what: str) -> Work:
@@ -147,18 +143,15 @@ def _absent(what: str) -> Work:
 
 
 def _nowhere(_asking: Asking) -> ApiResponse:
-    raise ApiError(404, "there is no such route, or not with this method")
+    raise refuse("not_found", "there is no such route, or not with this method")
 
 
 def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
     def show(asking: Asking) -> ApiResponse:
         if asking.caller.depth:
-            raise ApiError(403, "a run of an agent is not shown the keys that prove its owner's requests")
+            raise refuse("depth", "a run of an agent is not shown the keys that prove its owner's requests")
         if rotated:
-            try:
-                keys.rotate(asking.caller.owner)
-            except TooManyRotations as error:
-                raise ApiError(429, error.message) from None
+            keys.rotate(asking.caller.owner)
         current, following = keys.both(asking.caller.owner)
         return ApiResponse({"current": current, "next": following})
 
