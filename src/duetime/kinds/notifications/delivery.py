@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Outcome
@@ -32,40 +32,32 @@ class OutgoingMessage(NamedTuple):
     """The message's owner: channels that are set up for other owners do not exist for it."""
 
 
-class Delivery(Protocol):
+class Delivery:
+    """Delivers messages. This one delivers all of them to the built-in inbox; `channels.router` has the other."""
+
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         """Make one attempt, in a thread of the pool. Completed means that the receiver accepted the message; its result
         has `channel` and, if known, the receiver's id as `receipt`. Never raises for network or receiver errors."""
-
-    def channel_of(self, topic: str, owner: str = LOCAL) -> str:
-        """Return the name of the channel for an owner's messages on a topic, such as `ntfy` or `inbox`."""
-
-    def address_of(self, topic: str, owner: str = LOCAL) -> str:
-        """Return what an owner subscribes to in order to hear a topic, if that is not the topic itself; else empty."""
-
-    def problems(self) -> list[str]:
-        """Return configuration problems, safe to show. May take a second, because it looks for installed packages."""
-
-    def close(self) -> None: ...
-
-
-class Inbox:
-    """Accepts every message: once recorded, a message has arrived, and `duetime inbox` shows it."""
-
-    def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         return Completed(json.dumps({"channel": INBOX}))
 
     def channel_of(self, topic: str, owner: str = LOCAL) -> str:
+        """Return the name of the channel for an owner's messages on a topic, such as `ntfy` or `inbox`."""
         return INBOX
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
+        """Return what an owner subscribes to in order to hear a topic, if that is not the topic itself; else empty."""
         return ""
 
     def problems(self) -> list[str]:
+        """Return configuration problems, safe to show. May take a second, because it looks for installed packages."""
         return []
 
     def close(self) -> None:
-        """Do nothing: the inbox is the store, so nothing is open."""
+        """Close connections. The inbox has none, because it is the store."""
+
+
+class Inbox(Delivery):
+    """Accepts every message: once recorded, a message has arrived, and `duetime inbox` shows it."""
 
 
 def _payload(message: Message) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
@@ -143,11 +144,7 @@ def _shortened(text: str, largest: int) -> str:
 
 def _receipt(answer: Answer, cut: bool) -> dict[str, Any]:
     """Return the result of a delivery, with ntfy's own id of the message if the response can be read."""
-    try:
-        said = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        said = None
-    receipt = said.get("id") if isinstance(said, dict) else None
+    receipt = (json_object(answer.body) or {}).get("id")
     told: dict[str, Any] = {"channel": NTFY}
     if isinstance(receipt, str):
         told["receipt"] = receipt[:200]

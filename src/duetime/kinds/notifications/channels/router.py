@@ -14,7 +14,7 @@ from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel
-from duetime.kinds.notifications.delivery import Inbox, OutgoingMessage
+from duetime.kinds.notifications.delivery import Delivery, Inbox, OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.settings.sections import INBOX, ChannelSettings
@@ -39,7 +39,7 @@ def problem_of_name(name: str) -> str | None:
     return None
 
 
-class ChannelRouter:
+class ChannelRouter(Delivery):
     def __init__(
         self,
         clock: Clock,

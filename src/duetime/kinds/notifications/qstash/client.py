@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
 from duetime.engine.store_interfaces import Remote, RemoteKind
@@ -29,66 +30,40 @@ if TYPE_CHECKING:  # the SDK may not be installed, which `problem_with` reports
 AGAIN = "try again in a moment"
 
 
-class QStashRefused(Exception):
-    """Raised if QStash refused a request."""
+class QStashError(Exception):
+    """Raised if QStash refused a request, or if it is unknown whether a request succeeded."""
 
-    def __init__(self, reason: str, *, missing: bool = False, repeated: bool = False) -> None:
+    def __init__(self, reason: str, *, unheard: bool = False, missing: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.unheard = unheard
+        """There was no usable response, so that the request may have succeeded."""
         self.missing = missing
         """What was requested does not exist."""
-        self.repeated = repeated
+        self.repeated = False
         """An earlier attempt got no response, and may have succeeded."""
 
 
-class NoResponse(Exception):
-    """Raised if it is unknown whether a request succeeded."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Declined(Exception):
-    """Raised for a response that is not a success."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.status)
-        self.status = answer.status
-        self._headers = answer.headers
-        self._said = _error_of(answer.body)
-
-    @property
-    def is_passing(self) -> bool:
-        return self.status >= 500 or self.status == 408
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether QStash itself reports something missing, and not another server at a mistyped address."""
-        return self._said is not None and (self.status == 404 or "not found" in self._said.lower())
-
-    @property
-    def reason(self) -> str:
-        if self.is_passing:
-            return f"QStash answered {self.status}; {AGAIN}"
-        if self.status in (401, 403):
-            return f"QStash did not accept the token ({self.status}); check notifications.qstash_token"
-        if self.status == 429 and "ratelimit-limit" in self._headers:
-            return "QStash's messages of this day are used up (429); try again tomorrow, or with a larger plan"
-        if self.status == 429:
-            return f"QStash is being asked too often (429); {AGAIN}"
-        if self._said is None:
-            return f"QStash answered {self.status}, and not in its own words; check notifications.qstash_url"
-        return f"QStash answered {self.status}: {self._said}"
-
-
-def _error_of(body: bytes) -> str | None:
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    error = said.get("error") if isinstance(said, dict) else None
-    return " ".join(error[:300].split()) if isinstance(error, str) else None
+def _error_of(answer: Answer) -> QStashError:
+    """Return the error of a response that is not a success."""
+    status = answer.status
+    if status >= 500 or status == 408:
+        return QStashError(f"QStash answered {status}; {AGAIN}", unheard=True)
+    error = (json_object(answer.body) or {}).get("error")
+    said = " ".join(error[:300].split()) if isinstance(error, str) else None
+    if status in (401, 403):
+        reason = f"QStash did not accept the token ({status}); check notifications.qstash_token"
+    elif status == 429 and "ratelimit-limit" in answer.headers:
+        reason = "QStash's messages of this day are used up (429); try again tomorrow, or with a larger plan"
+    elif status == 429:
+        reason = f"QStash is being asked too often (429); {AGAIN}"
+    elif said is None:
+        reason = f"QStash answered {status}, and not in its own words; check notifications.qstash_url"
+    else:
+        reason = f"QStash answered {status}: {said}"
+    # Without an error in its own form, another server at a mistyped address may have answered.
+    missing = said is not None and (status == 404 or "not found" in said.lower())
+    return QStashError(reason, missing=missing)
 
 
 class Account(NamedTuple):
@@ -151,23 +126,22 @@ class QStashClient:
         self._sdk.http._client = httpx.Client(transport=httpx.MockTransport(self._send))
 
     def ask(self, question: Callable[[QStash], T]) -> T:
-        """Make a request. Raise QStashRefused or NoResponse, and nothing else."""
-        unheard = None
+        """Make a request. Raise QStashError, and nothing else."""
+        unheard: QStashError | None = None
         for _ in range(ATTEMPTS):
             try:
                 return question(self._sdk)
-            except Declined as declined:
-                reason = self._shown(declined.reason)
-                if not declined.is_passing:
-                    raise QStashRefused(reason, missing=declined.is_missing, repeated=unheard is not None) from None
-                unheard = NoResponse(reason)
-            except CallFailed as failed:
-                if failed.permanent:
-                    raise QStashRefused(self._shown(f"QStash cannot be called: {failed.reason}")) from None
-                unheard = NoResponse(self._shown(f"{failed.reason}; {AGAIN}"))
+            except QStashError as error:
+                found = error
             except Exception as error:  # the SDK fails on responses of an unexpected shape
                 log.warning("QStash's SDK failed on an answer: %s", type(error).__name__)
-                unheard = NoResponse("QStash's answer could not be understood; check notifications.qstash_url")
+                reason = "QStash's answer could not be understood; check notifications.qstash_url"
+                found = QStashError(reason, unheard=True)
+            found.reason = self._shown(found.reason)
+            found.repeated = unheard is not None
+            if not found.unheard:
+                raise found
+            unheard = found
         assert unheard is not None
         raise unheard
 
@@ -181,11 +155,16 @@ class QStashClient:
         import httpx
 
         headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
-        answer = self._http.send(Call(request.method, str(request.url), headers, request.read(), self._patience))
+        try:
+            answer = self._http.send(Call(request.method, str(request.url), headers, request.read(), self._patience))
+        except CallFailed as failed:
+            if failed.permanent:
+                raise QStashError(f"QStash cannot be called: {failed.reason}") from None
+            raise QStashError(f"{failed.reason}; {AGAIN}", unheard=True) from None
         if not 200 <= answer.status < 300:
-            raise Declined(answer)
+            raise _error_of(answer)
         if answer.cut:
-            raise CallFailed("QStash's answer broke off, or is too long")
+            raise QStashError(f"QStash's answer broke off, or is too long; {AGAIN}", unheard=True)
         return httpx.Response(answer.status, content=answer.body)
 
 

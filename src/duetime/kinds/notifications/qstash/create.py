@@ -17,9 +17,8 @@ from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import NewSchedule, fingerprint
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
-    NoResponse,
     QStashClient,
-    QStashRefused,
+    QStashError,
     Request,
     publishing,
     scheduling,
@@ -155,15 +154,12 @@ class Maker:
         """Make the request and record its result. `again`: an earlier request for it got no response."""
         try:
             name, at = client.ask(request)
-        except QStashRefused as refused:
-            if again or refused.repeated:
+        except QStashError as error:
+            if again or error.unheard or error.repeated:
                 self.keep(remote, RemoteState.UNSURE)
             else:
                 self._store.forget_remote(remote.id)
-            return Err("api_error", refused.reason, {"id": remote.id})
-        except NoResponse as unheard:
-            self.keep(remote, RemoteState.UNSURE)
-            return Err("api_error", f"{unheard.reason}. {_PERHAPS}", {"id": remote.id})
+            return Err("api_error", f"{error.reason}. {_PERHAPS}" if error.unheard else error.reason, {"id": remote.id})
         return Ok(self.keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
 
     def keep(self, remote: Remote, state: RemoteState) -> Remote:

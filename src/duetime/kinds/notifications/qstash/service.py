@@ -21,9 +21,8 @@ from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
 from duetime.kinds.notifications.qstash.client import (
     Account,
-    NoResponse,
     QStashClient,
-    QStashRefused,
+    QStashError,
     changing,
     logged,
     problem_with,
@@ -68,7 +67,7 @@ def _ready(
             return Err("api_error", self.problem)
         try:
             result = told(method)(self, *args, **kwargs)
-        except (QStashRefused, NoResponse) as error:
+        except QStashError as error:
             result = Err("api_error", error.reason)
         if isinstance(result, Err):
             return Err(result.code, without_secrets(result.message), result.details)
@@ -199,10 +198,10 @@ class QStashNotifications:
                 return _NOT_FOUND
         try:
             self._client(UNHURRIED / 2).ask(changing(remote, action))
-        except QStashRefused as refused:
-            if not refused.missing:
+        except QStashError as error:
+            if not error.missing:
                 raise
-            if action != "delete" or not refused.repeated:  # else an attempt whose response was lost deleted it
+            if action != "delete" or not error.repeated:  # else an attempt whose response was lost deleted it
                 return _NOT_FOUND
         if action == "delete":
             self._store.forget_remote(remote.id)
