@@ -64,10 +64,10 @@ class Looks(NamedFields):
 
     title: Annotated[str | None, option("--title TEXT", "Above the message.")] = None
     priority: Annotated[int | None, option("--priority N", "1 (lowest) to 5 (highest); 3 is usual.")] = None
-    tag: Annotated[list[str] | None, option("--tag TAG", "A word, or the name of an emoji. Repeatable.")] = None
+    tags: Annotated[list[str] | None, option("--tag TAG", "A word, or the name of an emoji. Repeatable.")] = None
     markdown: Annotated[bool, option("--markdown", "The message is Markdown.")] = False
     click: Annotated[str | None, option("--click URL", "Opened by a tap on it.")] = None
-    action: Annotated[
+    actions: Annotated[
         list[str] | None,
         option(
             "--action JSON", 'A button, at most 3: {"action": "view", "label": "Open", "url": "https://example.org"}.'
@@ -79,10 +79,10 @@ class Looks(NamedFields):
     label: Annotated[str | None, option("--label NAME", "What people call it in lists: weekly-report.")] = None
 
     def fields(self) -> dict[str, Any]:
-        given = self.given()
-        tags, actions = given.pop("tag", None), given.pop("action", None)
-        given |= {"tags": list(tags)} if tags else {}
-        return given | ({"actions": [_action(text) for text in actions]} if actions else {})
+        given = {name: value for name, value in self.given().items() if value != []}
+        if self.actions:
+            given["actions"] = [_action(text) for text in self.actions]
+        return given
 
 
 def _action(text: str) -> Any:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from duetime.engine.policy.options import TOPIC as TOPIC_PATTERN
 from duetime.kinds.notifications.delivery import ATTEMPTS
-from duetime.mcp.definitions import Schema, number, text
-from duetime.mcp.schemas import KEY, POLICY
-from duetime.mcp.schemas import WARNINGS as ANY_WARNINGS
+from duetime.mcp.definitions import Schema, number, result_schema, text
+from duetime.mcp.schemas import KEY, POLICY, WARNINGS
 
 TOPIC = text(
     "Where it goes: the topic that the person's phone listens to, such as home-alerts (lowercase letters and digits "
@@ -109,44 +106,53 @@ LOOKS: dict[str, Schema] = {
     "filename": text("Name of the attached file, such as report.pdf."),
 }
 
-SUCCESS: Schema = {"type": "boolean", "description": "Whether it worked."}
-CONFIRMATION: Schema = {"type": "string", "description": "What was done, for the user to read (success only)."}
-ERROR: Schema = {"type": "string", "description": "Why not, and what to do about it (failure only)."}
-WARNINGS: Schema = {**ANY_WARNINGS, "description": "Why it might not fire, or not reach a phone. Tell the user."}
-ID: Schema = {"type": "string"}
+
+def _item(properties: dict[str, Schema]) -> Schema:
+    return {"type": "object", "properties": properties}
+
+
+_STRING: Schema = {"type": "string"}
+_BOOLEAN: Schema = {"type": "boolean"}
 _TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset, in the caller's zone."}
-SCHEDULES: Schema = {
-    "type": "array",
-    "description": "Notifications that recur.",
-    "items": {
-        "type": "object",
-        "properties": {
-            "schedule_id": ID,
-            "cron_expression": {"type": ["string", "null"]},
-            "timezone": {"type": "string", "description": "The zone that the cron expression is read in."},
-            "notification_topic": {"type": "string"},
-            "label": {"type": ["string", "null"]},
-            "paused": {"type": "boolean"},
-            "next_occurrence": {**_TIME, "description": "Null while it is paused."},
-            "last_occurrence": _TIME,
-            "notification_body": {"type": "string"},
-        },
-    },
+_SCHEDULE: dict[str, Schema] = {
+    "schedule_id": _STRING,
+    "cron_expression": {"type": ["string", "null"]},
+    "timezone": text("The zone that the cron expression is read in."),
+    "notification_topic": _STRING,
+    "label": {"type": ["string", "null"]},
+    "paused": _BOOLEAN,
+    "next_occurrence": {**_TIME, "description": "Null while it is paused."},
+    "last_occurrence": _TIME,
+    "notification_body": _STRING,
 }
-MESSAGES: Schema = {
-    "type": "array",
-    "description": "One-off notifications that have not gone out, by time.",
-    "items": {
-        "type": "object",
-        "properties": {
-            "message_id": ID,
-            "scheduled_time": {"type": "string"},
-            "notification_topic": {"type": "string"},
-            "notification_body": {"type": "string"},
-        },
+_MESSAGE = dict.fromkeys(("message_id", "scheduled_time", "notification_topic", "notification_body"), _STRING)
+_RESULTS: dict[str, Schema] = {
+    "success": {"type": "boolean", "description": "Whether it worked."},
+    "message_id": _STRING,
+    "schedule_id": _STRING,
+    "scheduled_time": text("When datetime or time was given."),
+    "delay": text("When delay was given."),
+    "cron": text("CRON_TZ=<zone> <cron>"),
+    "paused": _BOOLEAN,
+    "confirmation": text("What was done, for the user to read (success only)."),
+    "error": text("Why not, and what to do about it (failure only)."),
+    "warnings": {**WARNINGS, "description": "Why it might not fire, or not reach a phone. Tell the user."},
+    "schedules": {"type": "array", "description": "Notifications that recur.", "items": _item(_SCHEDULE)},
+    "count": number("Number of schedules."),
+    "messages": {
+        "type": "array",
+        "description": "One-off notifications that have not gone out, by time.",
+        "items": _item(_MESSAGE),
     },
+    "datetime": text("ISO 8601 with offset."),
+    "date": text("YYYY-MM-DD"),
+    "time": text("HH:MM:SS"),
+    "timezone": _STRING,
+    "timestamp_ms": number("Milliseconds since 1970-01-01T00:00:00Z."),
 }
 
 
-def changed(**more: Any) -> dict[str, Schema]:
-    return {"success": SUCCESS, "schedule_id": ID, **more, "confirmation": CONFIRMATION, "error": ERROR}
+def result(*required: str, optional: tuple[str, ...] = ()) -> Schema:
+    """Return the schema of a result with these fields, in the order in which all tools have them."""
+    shown = {name: schema for name, schema in _RESULTS.items() if name in (*required, *optional)}
+    return result_schema(shown, required)
