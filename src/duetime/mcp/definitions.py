@@ -58,7 +58,7 @@ def tool(
 ) -> Tool:
     """Return the tool that a function answers. It has the name of the function, whose docstring describes it to agents.
     `required` are the arguments that must be given, `always` the parts that every result has."""
-    description = " ".join((answer.__doc__ or "").split())
+    description = "\n\n".join(" ".join(part.split()) for part in (answer.__doc__ or "").split("\n\n"))
     schemas = object_schema(input, required), result_schema(output, always)
     return Tool(answer.__name__, title, description, *schemas, answer, **hints)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.engine.policy.options import TOPIC as TOPIC_PATTERN
 from duetime.kinds.notifications.delivery import ATTEMPTS
-from duetime.mcp.definitions import Schema, number, result_schema, text
+from duetime.mcp.definitions import Schema, number, text
 from duetime.mcp.schemas import KEY, POLICY, WARNINGS
 
 TOPIC = text(
@@ -19,15 +19,19 @@ DELETED_ID = text(
     "The schedule ID to delete. This ID is returned when creating a cron schedule. "
     "The message_id of a one-off notification that has not gone out is taken as well."
 )
-CRON = text(
-    "Cron expression of 5 fields: minute hour day-of-month month day-of-week, such as '0 9 * * 1-5' for 09:00 on "
-    "weekdays. It is read in timezone; no seconds, no CRON_TZ prefix. The resource cron://examples has more."
-)
-CRON_ZONE = text(
-    "IANA time zone in which the cron expression is read, such as Europe/Berlin. Use the user's zone: from the "
-    "conversation or your environment, else ask. The resource timezones://valid lists all."
-)
-LABEL = text("A name to find the schedule by, such as weekly-report: letters, digits, dots, underscores, hyphens.")
+CRON: dict[str, Schema] = {
+    "cron": text(
+        "Cron expression of 5 fields: minute hour day-of-month month day-of-week, such as '0 9 * * 1-5' for 09:00 on "
+        "weekdays. It is read in timezone; no seconds, no CRON_TZ prefix. The resource cron://examples has more."
+    ),
+    "timezone": text(
+        "IANA time zone in which the cron expression is read, such as Europe/Berlin. Use the user's zone: from the "
+        "conversation or your environment, else ask. The resource timezones://valid lists all."
+    ),
+    "label": text(
+        "A name to find the schedule by, such as weekly-report: letters, digits, dots, underscores, hyphens."
+    ),
+}
 TIMES: dict[str, Schema] = {
     "datetime": text(
         "ISO 8601 with offset, such as 2026-02-10T15:00:00+01:00. Use it when you know the exact instant."
@@ -152,7 +156,5 @@ _RESULTS: dict[str, Schema] = {
 }
 
 
-def result(*required: str, optional: tuple[str, ...] = ()) -> Schema:
-    """Return the schema of a result with these fields, in the order in which all tools have them."""
-    shown = {name: schema for name, schema in _RESULTS.items() if name in (*required, *optional)}
-    return result_schema(shown, required)
+def results(*names: str) -> dict[str, Schema]:
+    return {name: _RESULTS[name] for name in names}
