@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput
@@ -58,6 +58,28 @@ def checked_payload(model: type[Any], payload: Mapping[str, Any]) -> dict[str, A
         if field.name in payload:
             field.type.check(field.name, payload[field.name])
     return {field.name: payload.get(field.name, field.default) for field in fields.values()}
+
+
+Check: TypeAlias = Callable[[str, Any], Any]
+"""Returns the value of a field, or raises InvalidInput that names the field."""
+
+
+def rule(fits: Callable[[Any], bool], problem: str) -> Check:
+    """Return a check with one condition. `problem` says what would be valid."""
+
+    def check(field: str, value: Any) -> Any:
+        if not fits(value):
+            raise InvalidInput(field=field, problem=problem)
+        return value
+
+    return check
+
+
+def whole_number(least: int, most: int) -> Check:
+    def fits(value: Any) -> bool:
+        return type(value) is int and least <= value <= most
+
+    return rule(fits, f"must be a whole number from {least} to {most}")
 
 
 class ModelKind(KindHooks):

@@ -338,6 +338,12 @@ def test_a_callback_tells_what_became_of_its_message(kind: RequestKind, requeste
     }
 
 
+def test_a_callback_of_a_lost_run_names_no_message_of_the_dlq() -> None:
+    told = json.loads(body_of({"about": about(status="lost", result=None, error="its worker died")}))
+    assert "dlqId" not in told
+    assert base64.b64decode(told["body"]) == b"its worker died"
+
+
 def test_a_callback_of_a_failure_names_it_and_says_why() -> None:
     told = json.loads(body_of({"about": about(status="failed", result=None, error="nobody answered")}))
     assert told["dlqId"] == "dlq_7"

@@ -308,3 +308,10 @@ def test_a_callback_that_fails_calls_nobody_back(desk: Counter) -> None:
     assert {each["url"] for each in dead} == {HOOK, "https://b.example", "https://c.example"}
     told = next(json.loads(each["body"]) for each in dead if each["url"] == "https://b.example")
     assert told["sourceMessageId"] == desk.sent[0].id
+
+
+@pytest.mark.parametrize("header", ["Upstash-Delay", "Upstash-Callback-Delay", "Upstash-Failure-Callback-Delay"])
+def test_a_delay_that_cannot_be_read_is_named_by_its_header(desk: Counter, header: str) -> None:
+    callbacks = {"Upstash_Callback": HOOK, "Upstash_Failure_Callback": HOOK}
+    answer = desk.ask("POST", f"/v2/publish/{HOOK}", status=400, **callbacks, **{header: "soon"})
+    assert answer["error"].startswith(f"{header}: ")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
+from duetime.service.payload_model import Check, rule
 
 MOST_ACTIONS = 3
 _MOST_TAGS = 20
@@ -19,7 +20,7 @@ _LABEL = re.compile(r"[A-Za-z0-9._-]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 # A phone opens whatever link it is given: these would run code or show data of the reader's own device.
 _UNSAFE_SCHEMES = frozenset({"javascript", "vbscript", "data", "file", "blob"})
-_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 def _refused(field: str, rule: str) -> InvalidInput:
@@ -64,18 +65,6 @@ def _link(field: str, value: Any) -> str:
     return text
 
 
-def _priority(field: str, value: Any) -> int:
-    if type(value) is not int or not 1 <= value <= 5:
-        raise _refused(field, "must be a whole number from 1 (lowest) to 5 (highest), for example 4")
-    return value
-
-
-def _flag(field: str, value: Any) -> bool:
-    if type(value) is not bool:
-        raise _refused(field, "must be true or false, for example true")
-    return value
-
-
 def _tags(field: str, value: Any) -> list[str]:
     if not isinstance(value, list | tuple) or len(value) > _MOST_TAGS:
         raise _refused(field, f'must be a list of at most {_MOST_TAGS} texts, for example ["warning", "backup"]')
@@ -112,15 +101,10 @@ def _string(field: str, value: Any) -> str:
     return value if value == "" else _text(field, value, '"close the door"')
 
 
-def _method(field: str, value: Any) -> str:
-    if value not in _METHODS:
-        raise _refused(field, f"method must be one of {', '.join(sorted(_METHODS))}, for example POST")
-    return str(value)
-
-
-_Check = Callable[[str, Any], Any]
-_SHARED: dict[str, _Check] = {"label": lambda field, value: _text(field, value, "Open"), "clear": _flag}
-_ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, _Check]]] = {
+_flag = rule(lambda value: type(value) is bool, "must be true or false, for example true")
+_method = rule(lambda value: value in _METHODS, f"method must be one of {', '.join(_METHODS)}, for example POST")
+_SHARED: dict[str, Check] = {"label": lambda field, value: _text(field, value, "Open"), "clear": _flag}
+_ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, Check]]] = {
     "view": (("label", "url"), {**_SHARED, "url": _link}),
     "http": (
         ("label", "url"),
@@ -152,9 +136,12 @@ def _action(field: str, value: Any) -> dict[str, Any]:
     return {"action": does, **given}
 
 
-_FIELDS: dict[str, _Check] = {
+_FIELDS: dict[str, Check] = {
     "title": lambda field, value: _text(field, value, "Backup failed"),
-    "priority": _priority,
+    "priority": rule(
+        lambda value: type(value) is int and 1 <= value <= 5,
+        "must be a whole number from 1 (lowest) to 5 (highest), for example 4",
+    ),
     "tags": _tags,
     "markdown": _flag,
     "click": _link,

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from duetime.kinds.requests.wire import (
 from duetime.net.client import OURS, is_header_name, is_header_value
 from duetime.net.urls import BadAddress, read_url
 from duetime.service.kind_spec import KindHooks
+from duetime.service.payload_model import Check, rule, whole_number
 
 if TYPE_CHECKING:
     from duetime.kinds.requests.build import SigningKeys
@@ -77,12 +78,6 @@ def _url(name: str, value: Any) -> str:
     return value
 
 
-def _method(name: str, value: Any) -> str:
-    if value not in METHODS:
-        raise _refused(name, f"must be one of {', '.join(METHODS)}")
-    return str(value)
-
-
 def _checked_headers(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > _MOST_HEADERS:
         raise _refused(name, f"must be a table of at most {_MOST_HEADERS} names and values")
@@ -98,41 +93,6 @@ def _checked_headers(name: str, value: Any) -> dict[str, str]:
     return dict(value)
 
 
-def _body(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not is_text(value):
-        raise _refused(name, "must be a text; what is none goes into body_base64")
-    return value
-
-
-def _base64(name: str, value: Any) -> str:
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        raise _refused(name, "must be a text in base64") from None
-    return str(value)
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_TEXT or not value.isprintable():
-        raise _refused(name, f"must be a text of 1 to {_LONGEST_TEXT} characters that can be printed")
-    return value
-
-
-def _id(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise _refused(name, "must be 1 to 100 letters, digits, hyphens, periods and underscores")
-    return value
-
-
-def _number(least: int, most: int) -> Callable[[str, Any], int]:
-    def checked(name: str, value: Any) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise _refused(name, f"must be a whole number from {least} to {most}")
-        return value
-
-    return checked
-
-
 def _formula(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise _refused(name, "must be a text such as 1000 * (1 + retried)")
@@ -140,35 +100,52 @@ def _formula(name: str, value: Any) -> str:
     return value
 
 
-def _redacted(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) and _is_redaction(each) for each in value):
-        raise _refused(name, "holds body, headers and header[Name]")
-    return value
+def _is_base64(value: Any) -> bool:
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return False
+    return isinstance(value, str)
 
 
-def _is_redaction(text: str) -> bool:
+def _is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_TEXT and value.isprintable()
+
+
+def _is_redaction(text: Any) -> bool:
+    if not isinstance(text, str):
+        return False
     within = text.removeprefix("header[").removesuffix("]")
     return text in ("body", "headers") or (text == f"header[{within}]" and is_header_name(within))
 
 
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "method": _method,
+_TEXT = rule(_is_short_text, f"must be a text of 1 to {_LONGEST_TEXT} characters that can be printed")
+_CHECKS: dict[str, Check] = {
+    "method": rule(lambda value: value in METHODS, f"must be one of {', '.join(METHODS)}"),
     "url": _url,
     "headers": _checked_headers,
-    "body": _body,
-    "body_base64": _base64,
-    "label": _text,
-    "retries": _number(0, MOST_RETRIES),
+    "body": rule(
+        lambda value: isinstance(value, str) and is_text(value), "must be a text; what is none goes into body_base64"
+    ),
+    "body_base64": rule(_is_base64, "must be a text in base64"),
+    "label": _TEXT,
+    "retries": whole_number(0, MOST_RETRIES),
     "retry_delay": _formula,
-    "timeout": _number(1, LONGEST_PATIENCE),
-    "delay": _number(0, LONGEST_DELAY),
-    "cron": _text,
-    "id": _id,
+    "timeout": whole_number(1, LONGEST_PATIENCE),
+    "delay": whole_number(0, LONGEST_DELAY),
+    "cron": _TEXT,
+    "id": rule(
+        lambda value: isinstance(value, str) and _ID.fullmatch(value) is not None,
+        "must be 1 to 100 letters, digits, hyphens, periods and underscores",
+    ),
     "callback": _url,
     "failure_callback": _url,
     "callback_headers": _checked_headers,
     "failure_callback_headers": _checked_headers,
-    "redact": _redacted,
+    "redact": rule(
+        lambda value: isinstance(value, list) and all(map(_is_redaction, value)),
+        "holds body, headers and header[Name]",
+    ),
 }
 
 

@@ -96,14 +96,13 @@ def callback_body(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the report on a request. Without any answer the status is 0, and the body gives the reason."""
     source = json.loads(about["payload"])
     answer = json.loads(about["result"] or "null") or {}
-    failed = about["status"] != "completed"
     body = {
         "status": answer.get("status", 0),
         "header": answer.get("header", {}),
         "body": answer.get("body", _encoded((about["error"] or "").encode())),
         "retried": max(0, about["attempt"] - 1),
         "maxRetries": source.get("retries", RETRIES),
-        "dlqId": dlq_id(about["run"]) if failed else None,
+        "dlqId": dlq_id(about["run"]) if about["status"] == "failed" else None,  # the DLQ has no other runs
         "sourceMessageId": message_id(about["schedule"], about["run"]),
         "url": source["url"],
         "method": source["method"],
