@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
 from duetime.dashboard.request import Form
@@ -13,6 +12,7 @@ from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.scheduler import Scheduler
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
+from duetime.service.when import When
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _UNIT_SECONDS: Final = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
@@ -48,37 +48,27 @@ def read(form: Form, kind: str) -> Values:
     return {name: form.get(name) for name in names}
 
 
-class Timing(NamedTuple):
-    type: str
-    config: dict[str, Any]
-
-
-def timing(values: Values) -> Timing:
-    kind = values["when"]
-    make = _TIMINGS.get(kind)
-    if make is None:
-        raise InvalidInput(field="when", problem="choose one of once, every, cron and rule")
-    shared: dict[str, Any] = {name: values[name] for name in ("start", "end") if values[name].strip()}
-    if values["jitter"].strip():
-        shared["jitter"] = number_of(values, "jitter")
-    return Timing(kind, make(values) | shared)
-
-
-def _interval(values: Values) -> dict[str, Any]:
-    unit = values["unit"] if values["unit"] in UNITS else "minutes"
-    return {unit: number_of(values, "every")} | _given(values, "anchor")
-
-
-_TIMINGS: Final[dict[str, Callable[[Values], dict[str, Any]]]] = {
-    "once": lambda values: {"run_at": values["run_at"]},
-    "interval": _interval,
-    "cron": lambda values: {"expression": values["expression"]} | _given(values, "dst"),
-    "rrule": lambda values: {"rrule": values["rrule"]} | _given(values, "dtstart"),
+_PARTS: Final = {
+    "once": (("run_at",), ()),
+    "interval": ((), ("anchor",)),
+    "cron": (("expression",), ("dst",)),
+    "rrule": (("rrule",), ("dtstart",)),
 }
+"""Fields of each type of trigger: those that it needs, and those that may be empty."""
 
 
-def _given(values: Values, name: str) -> dict[str, Any]:
-    return {name: values[name]} if values[name].strip() else {}
+def timing(values: Values) -> When:
+    type_ = values["when"]
+    if type_ not in _PARTS:
+        raise InvalidInput(field="when", problem="choose one of once, every, cron and rule")
+    needed, further = _PARTS[type_]
+    given = [name for name in (*further, "start", "end") if values[name].strip()]
+    config: dict[str, Any] = {name: values[name] for name in (*needed, *given)}
+    if type_ == "interval":
+        config[values["unit"] if values["unit"] in UNITS else "minutes"] = number_of(values, "every")
+    if values["jitter"].strip():
+        config["jitter"] = number_of(values, "jitter")
+    return When(type_, config, values["timezone"].strip() or None)
 
 
 def timing_values(trigger: str) -> Values:

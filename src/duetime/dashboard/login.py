@@ -15,13 +15,11 @@ from duetime.dashboard.request import Form, PageRequest, form_of
 from duetime.dashboard.templates import is_https, render
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.http.browser_sessions import Browsers, cookie_name, is_own, is_page
-from duetime.http.sessions import SESSION_LIFE, Sessions
+from duetime.http.sessions import SESSION_LIFE
 from duetime.security.claims import InvalidToken
 from duetime.service.errors import STORE_MESSAGE
 
 LONGEST = 4096
-
-SessionFor = Callable[[str], str]
 
 
 def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
@@ -73,9 +71,9 @@ class SignIn:
             return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
         goal = _goal(form.get("goal"))
         given = form.get("token").strip().removeprefix("Bearer ").strip()
-        return await run_in_threadpool(self._enter, request, _any(sessions), given, goal)
+        return await run_in_threadpool(self._enter, request, sessions.by_either, given, goal)
 
-    def _enter(self, request: Request, session_for: SessionFor, given: str, goal: str) -> Response:
+    def _enter(self, request: Request, session_for: Callable[[str], str], given: str, goal: str) -> Response:
         try:
             token = session_for(given[:LONGEST])
         except InvalidToken as problem:
@@ -93,15 +91,6 @@ class SignIn:
             secure=is_https(request.scope),
         )
         return answer
-
-
-def _any(sessions: Sessions) -> SessionFor:
-    """Accept a bearer token or the token of a sign-in link, since people may paste either."""
-
-    def session_for(given: str) -> str:
-        return sessions.by_link(given) if given.count(".") == 2 and len(given) < 80 else sessions.by_token(given)
-
-    return session_for
 
 
 def sign_out(request: PageRequest, _form: Form) -> Response:

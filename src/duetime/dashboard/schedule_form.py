@@ -78,7 +78,7 @@ def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedu
         trigger_config=timing.config,
         payload=form_of(kind).payload(kind, values, {}),
         policy=form_fields.policy(values),
-        timezone=values["timezone"].strip() or request.zone,
+        timezone=timing.timezone or request.zone,
     )
     return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
 
@@ -122,8 +122,7 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
         given["name"] = values["name"].strip()
     if form_fields.differing(before, values, ("timezone", *form_fields.TRIGGER)):
         timing = form_fields.timing(values)
-        zone = values["timezone"].strip() or None
-        given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": zone}
+        given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": timing.timezone}
     if form_fields.differing(before, values, form_of(kind).fields):
         given["payload"] = form_of(kind).payload(kind, values, json.loads(schedule.definition.payload))
     if changed := form_fields.differing(before, values, form_fields.POLICY):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from starlette.datastructures import Headers
@@ -88,30 +88,26 @@ TYPES = {"duetime.css": "text/css", "duetime.js": "text/javascript", "icon.svg":
 FOREVER = "public, max-age=31536000, immutable"
 
 
-class StaticFile(NamedTuple):
-    body: bytes
-    version: str
-
-
 @lru_cache(maxsize=len(TYPES))
-def read_static(name: str) -> StaticFile:
+def read_static(name: str) -> tuple[bytes, str]:
+    """Return the content of a file, and the version of that content."""
     body = (STATIC_FOLDER / name).read_bytes()
-    return StaticFile(body, hashlib.sha256(body).hexdigest()[:12])
+    return body, hashlib.sha256(body).hexdigest()[:12]
 
 
 def static_address(name: str) -> str:
     """Return the URL with the version of the file, so that browsers may cache it forever."""
-    return f"/static/{name}?v={read_static(name).version}"
+    return f"/static/{name}?v={read_static(name)[1]}"
 
 
 async def serve_static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in TYPES:
         return Response("There is no such file.", 404, media_type="text/plain")
-    kept = FOREVER if request.query_params.get("v") == read_static(name).version else "no-cache"
+    body, version = read_static(name)
     headers = {
-        "Cache-Control": kept,
+        "Cache-Control": FOREVER if request.query_params.get("v") == version else "no-cache",
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'",
     }
-    return Response(read_static(name).body, media_type=TYPES[name], headers=headers)
+    return Response(body, media_type=TYPES[name], headers=headers)

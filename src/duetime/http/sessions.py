@@ -64,6 +64,10 @@ class Sessions:
             parent=grant.id,
         )
 
+    def by_either(self, given: str) -> str:
+        """Accept a bearer token or the code of a sign-in link, since people may paste either."""
+        return self.by_link(given) if given.count(".") == 2 and len(given) < 80 else self.by_token(given)
+
     def _proof(self, words: str) -> str:
         return self._tokens.proof("link", words)[:32]
 

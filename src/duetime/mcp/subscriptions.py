@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError
@@ -43,9 +43,8 @@ class Watch:
     call: Call
     resource: Resource
     value: str
-    notify: Callable[[], Any]
+    notify: Callable[[], Awaitable[None]]
     last: object = None
-    asynchronous: bool = True
     is_sending: bool = False
     """Whether a notification is being sent; the client may be slow to read it."""
 
@@ -94,18 +93,15 @@ class Watcher:
         if watch.is_sending:
             return
         watch.last = digest
-        if watch.asynchronous:
-            watch.is_sending = True
-            group.start_soon(_send, watch)
-        else:
-            watch.notify()
+        watch.is_sending = True
+        group.start_soon(_send, watch)
 
-    async def _watch(self, key: object, call: Call, uri: str, notify: Callable[[], Any], *, asynchronous: bool) -> None:
+    async def _watch(self, key: object, call: Call, uri: str, notify: Callable[[], Awaitable[None]]) -> None:
         """Start a watch. A resource that cannot be watched or does not exist is accepted silently."""
         for resource in self._resources:
             value = resource.match(uri)
             if value is not None and resource.digest is not None:
-                watch = Watch(call, resource, value, notify, asynchronous=asynchronous)
+                watch = Watch(call, resource, value, notify)
                 # If the store is unavailable, the digest is unknown and the first successful poll counts as a change.
                 watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_polls)
                 self._watches[key] = watch
@@ -135,7 +131,7 @@ class Watcher:
         self._check_limits(call, (name,), len(watched) + 1)
         watched.add(name)
         notify = partial(connection.send_resource_updated, uri)
-        await self._watch((id(connection), name), call, uri, notify, asynchronous=True)
+        await self._watch((id(connection), name), call, uri, notify)
         if name not in watched:  # unsubscribed meanwhile, or the connection ended
             self._watches.pop((id(connection), name), None)
 
@@ -162,15 +158,14 @@ class Watcher:
         self, ctx: Any, call: Call, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Serve a listen request. Each stream has its own bus, which receives only what this caller may see."""
-        bus = _Bus()
+        bus = InMemorySubscriptionBus()
         asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
         self._check_limits(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
         with self._stream_of(call.caller.owner):
             try:
                 for uri in uris:
-                    notify = partial(bus.send, ResourceUpdated(uri=uri))
-                    await self._watch((bus, uri), call, uri, notify, asynchronous=False)
+                    await self._watch((bus, uri), call, uri, partial(bus.publish, ResourceUpdated(uri=uri)))
                 return await ListenHandler(bus)(ctx, params)
             finally:
                 for uri in uris:
@@ -216,21 +211,3 @@ async def _send(watch: Watch) -> None:
         log.debug("a subscriber went away", exc_info=True)
     finally:
         watch.is_sending = False
-
-
-class _Bus:
-    """Implements the SDK's interface between a publisher and one listen stream."""
-
-    def __init__(self) -> None:
-        self._listener: Callable[[ServerEvent], None] | None = None
-
-    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        self._listener = listener
-        return lambda: setattr(self, "_listener", None)
-
-    def send(self, event: ServerEvent) -> None:
-        if self._listener is not None:
-            self._listener(event)
-
-    async def publish(self, event: ServerEvent) -> None:
-        self.send(event)

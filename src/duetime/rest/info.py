@@ -32,8 +32,7 @@ def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response
     """What fires next, in time order; of a schedule that repeats, at most its next three times."""
     zone = zone_of(call, asked.timezone)
     until = time_of(asked.until, "until", zone, call.scheduler.clock.now(), last=True)
-    owner_of(call, asked.owner)
-    found = call.services.upcoming(call.caller, until, asked.count, zone, owner=asked.owner)
+    found = call.services.upcoming(call.caller, until, asked.count, zone, owner=owner_of(call, asked.owner))
     answer = {"upcoming": found.rows, "count": len(found.rows), "timezone": zone}
     return JSONResponse({**answer, "warnings": found.warnings} if found.warnings else answer)
 

@@ -216,8 +216,11 @@ class Owned(Paged):
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 
-class SchedulesAsked(Owned):
+class DeadAsked(Owned):
     kind: Key | None = Field(default=None, description=OF_KIND)
+
+
+class SchedulesAsked(DeadAsked):
     status: ScheduleStatus | None = Field(
         default=None, description="As it stands now; a recurring one whose latest run failed is among the failed too."
     )
@@ -229,18 +232,13 @@ class SchedulesAsked(Owned):
     )
 
 
-class RunsAsked(Owned):
-    kind: Key | None = Field(default=None, description=OF_KIND)
+class RunsAsked(DeadAsked):
     status: RunStatus | None = Field(
         default=None, description="How it stands; missed and skipped: it was due and did not run, and why is told."
     )
     schedule: Name | None = Field(default=None, description="The id of a schedule; one that was deleted too.")
     from_: Time | None = Field(default=None, alias="from", description="Due at or after.")
     to: Time | None = Field(default=None, description="Due until then; a day without a time counts as a whole.")
-
-
-class DeadAsked(Owned):
-    kind: Key | None = Field(default=None, description=OF_KIND)
 
 
 class NextAsked(Asked):
@@ -264,10 +262,10 @@ def zone_of(call: Call, given: str | None) -> str:
 
 
 def owner_of(call: Call, given: str | None) -> str | None:
-    """Return the owner to filter by, or None for all. Non-operators must not learn what other owners have."""
+    """Return the owner to filter by, or None for all that the caller may see: operators alone may name another."""
     if given is not None and not call.caller.operator and given != call.caller.owner:
         raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
-    return given if call.caller.operator else call.caller.owner
+    return given
 
 
 def time_of(text: str | None, field: str, zone: str, now: Instant, *, last: bool = False) -> Instant | None:

@@ -136,12 +136,8 @@ def _first_problem(error: ValueError) -> str:
 
 
 def _describe_value(value: Any) -> str:
-    if isinstance(value, str):
-        return "a text"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float):
         return f"the number {value}"[:60]
-    if isinstance(value, list):
-        return "a list"
-    return "an object" if isinstance(value, dict) else type(value).__name__
+    return next((name for name, fits in TYPES.values() if fits(value)), type(value).__name__)

@@ -19,7 +19,7 @@ from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
-from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, KindSpec, ScheduleWarning, known_specs
+from duetime.service.kind_spec import KindHooks, KindSpec, ScheduleWarning, known_specs
 from duetime.service.presenters import Idle, coming, coming_shape, idleness
 
 K = TypeVar("K", bound=Kind)
@@ -157,18 +157,12 @@ class Services:
         found = coming(self.scheduler, caller, until, count, owner)
         rows = [(at, {**coming_shape(at, each, zone), "owner": each.definition.owner}) for at, each in found]
         warnings: list[str] = []
-        for there in self._elsewhere(caller, until, count, zone, owner):
+        # Another service lists the schedules of one owner, so it is asked only for the caller's own.
+        for hooks in self._hooks_of() if owner in (None, caller.owner) else ():
+            there = hooks.upcoming_elsewhere(caller, until, count, zone)
             rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
             warnings += there.warnings
         return Upcoming([row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]], warnings)
-
-    def _elsewhere(
-        self, caller: Caller, until: Instant | None, count: int, zone: str, owner: str | None
-    ) -> list[Elsewhere]:
-        """Return what other services keep, only for the caller's own: such a service lists one owner's schedules."""
-        if owner not in (None, caller.owner):
-            return [NOWHERE]
-        return [hooks.upcoming_elsewhere(caller, until, count, zone) for hooks in self._hooks_of()]
 
 
 _IDLE = {
