@@ -24,7 +24,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Json, program
 from duetime.terminal.output import clean
 from duetime.terminal.questions import agreed, somebody_there
-from duetime.terminal.typer_ext import PlainCommand, option, single
+from duetime.terminal.typer_ext import PlainCommand, bundled, option, single
 
 HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
 
@@ -32,20 +32,9 @@ commands = single()
 
 
 @commands.command(cls=PlainCommand)
+@bundled
 def init(
-    inbox: Annotated[bool, option("--inbox", "Notifications go to the built-in inbox.")] = False,
-    ntfy: Annotated[str | None, option("--ntfy URL", "Notifications go to this ntfy server: https://ntfy.sh.")] = None,
-    prefix: Annotated[
-        str | None, option("--prefix TEXT", "Before every topic. For ntfy.sh an unguessable one is made.")
-    ] = None,
-    token: Annotated[str | None, option("--token TOKEN", "Of the ntfy server; - reads it from standard input.")] = None,
-    channel: Annotated[
-        str | None, option("--channel NAME=URL", "Another place, by an Apprise URL; the topic NAME goes there.")
-    ] = None,
-    timezone: Annotated[str | None, option("--timezone --tz ZONE", "An IANA zone; otherwise the machine's.")] = None,
-    agent: Annotated[
-        str | None, option("--agent NAME", "Woken by prompts: inbox, claude, codex, gemini, goose, opencode.")
-    ] = None,
+    flags: init_choices.Choices,
     user: Annotated[bool, option("--user", "Write your own settings file, which serves in every folder.")] = False,
     yes: Annotated[bool, option("--yes", "Do not ask: flags say it, and what they leave out stays.")] = False,
     json_: Json = False,
@@ -55,13 +44,10 @@ def init(
     path = _place(user)
     before = _read(path)
     settings = load_settings(environment=_only(path)) if before else Settings()
-    flagged = inbox or any(each is not None for each in (ntfy, prefix, token, channel, timezone, agent))
-    if yes or json_ or flagged:
-        token = sys.stdin.read().strip() if token == "-" else token  # noqa: S105 - a dash, not a password
-        choices = init_choices.from_flags(
-            settings,
-            inbox=inbox, server=ntfy, prefix=prefix, token=token, channel=channel, zone=timezone, agent=agent,
-        )  # fmt: skip
+    if yes or json_ or flags != init_choices.Choices():
+        if flags.token == "-":  # noqa: S105 - a dash, not a password
+            flags = replace(flags, token=sys.stdin.read().strip())
+        choices = flags.checked(settings)
     else:
         if not somebody_there():
             raise InvalidInput("there is nobody here to ask; say --yes, with the flags that duetime init --help shows")
@@ -106,20 +92,12 @@ def _read(path: Path) -> str:
 
 def _may_replace(path: Path, before: str, changes: dict[init_choices.Key, Any], json_: bool) -> bool:
     """Ask before replacing values in the file; additions need no confirmation."""
-    replaced = [".".join(name) for name in changes if _is_set(tomllib.loads(before), name)]
+    replaced = [".".join(name) for name in changes if init_choices.value_at(tomllib.loads(before), name) is not None]
     if not replaced:
         return True
     if json_:
         raise refuse("not_possible", f"{path} says otherwise for {', '.join(replaced)}; --yes replaces it")
     return agreed(f"\n{clean(path)} says otherwise for {clean(', '.join(replaced))}. Replace it?")
-
-
-def _is_set(document: Any, path: init_choices.Key) -> bool:
-    for name in path:
-        if not isinstance(document, dict) or name not in document:
-            return False
-        document = document[name]
-    return True
 
 
 def _changed(path: Path, before: str, changes: dict[init_choices.Key, Any]) -> str:

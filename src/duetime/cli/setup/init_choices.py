@@ -6,7 +6,8 @@ import secrets
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import DuetimeError, InvalidInput
@@ -16,6 +17,7 @@ from duetime.kinds.prompts.agents.presets import PRESETS
 from duetime.settings import Settings, local_zone
 from duetime.settings.sections import INBOX
 from duetime.terminal.questions import ask, ask_secret, choose
+from duetime.terminal.typer_ext import option
 
 if TYPE_CHECKING:
     from tomlkit.container import Container
@@ -29,35 +31,67 @@ _LENGTH = 12
 """Characters, out of 31: too many combinations to try on a server with rate limits, yet easy to type on a phone."""
 
 
-class Choices(NamedTuple):
-    """New values of settings; None leaves a setting as it is."""
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """New values of settings, by flags or by answers; None leaves a setting as it is."""
 
-    server: str | None = None
-    prefix: str | None = None
-    token: str | None = None
-    channel: tuple[str, str] | None = None
-    zone: str | None = None
-    agent: str | None = None
+    inbox: Annotated[bool, option("--inbox", "Notifications go to the built-in inbox.")] = False
+    ntfy: Annotated[str | None, option("--ntfy URL", "Notifications go to this ntfy server: https://ntfy.sh.")] = None
+    prefix: Annotated[
+        str | None, option("--prefix TEXT", "Before every topic. For ntfy.sh an unguessable one is made.")
+    ] = None
+    token: Annotated[str | None, option("--token TOKEN", "Of the ntfy server; - reads it from standard input.")] = None
+    channel: Annotated[
+        str | None, option("--channel NAME=URL", "Another place, by an Apprise URL; the topic NAME goes there.")
+    ] = None
+    timezone: Annotated[str | None, option("--timezone --tz ZONE", "An IANA zone; otherwise the machine's.")] = None
+    agent: Annotated[
+        str | None, option("--agent NAME", "Woken by prompts: inbox, claude, codex, gemini, goose, opencode.")
+    ] = None
 
     def changes(self, settings: Settings) -> dict[Key, Any]:
         """Return the values that differ from the present settings, by the names of the settings."""
-        wanted: dict[Key, Any] = {}
-        if self.zone is not None and self.zone != settings.timezone:
-            wanted["timezone",] = self.zone
-        if self.agent is not None and self.agent != settings.agent:
-            wanted["agent",] = self.agent
-        now = settings.notifications
-        token = "" if self.token is None and self.server and _elsewhere(self.server, now.server) else self.token
-        for name, value in (("server", self.server), ("prefix", self.prefix), ("token", token)):
-            if value is not None and value != getattr(now, name):
-                wanted["notifications", name] = value
+        server, token = "" if self.inbox else self.ntfy, self.token
+        if token is None and server and _elsewhere(server, settings.notifications.server):
+            token = ""
+        wanted: dict[Key, Any] = {("timezone",): self.timezone, ("agent",): self.agent}
+        notifications = {"server": server, "prefix": self.prefix, "token": token}
+        wanted |= {("notifications", name): value for name, value in notifications.items()}
         if self.channel is not None:
-            name, url = self.channel
-            if name not in settings.channels or settings.channels[name].url != url:
-                wanted["channels", name, "url"] = url
+            name, url = self._name_and_url()
+            wanted["channels", name, "url"] = url
         if self.agent is not None and self.agent in PRESETS and self.agent not in settings.agents:
             wanted["agents", self.agent, "preset"] = self.agent
-        return wanted
+        return {path: value for path, value in wanted.items() if value not in (None, value_at(settings, path))}
+
+    def checked(self, settings: Settings) -> Choices:
+        """Refuse flags that cannot be used. Add an unguessable prefix on a public server, and the machine's zone."""
+        if self.inbox and self.ntfy:
+            raise InvalidInput("--inbox: and --ntfy exclude each other; leave one of them out")
+        prefix = self.prefix
+        if self.ntfy and prefix is None and is_public(self.ntfy) and not settings.notifications.prefix:
+            prefix = unguessable_prefix()
+        _refuse("--ntfy", self.ntfy and _server_problem(self.ntfy, prefix or "", self.token or ""))
+        _refuse("--timezone", self.timezone and _zone_problem(self.timezone))
+        _refuse("--agent", self.agent and _agent_problem(self.agent, settings))
+        if self.channel is not None:
+            name, url = self._name_and_url()
+            if not url:
+                raise InvalidInput("--channel: write it as NAME=URL, such as phone=tgram://bottoken/ChatID")
+            _refuse("--channel", _name_problem(name))
+        zone = local_zone(settings) if self.timezone is None and not settings.timezone else self.timezone
+        return replace(self, prefix=prefix, timezone=zone)
+
+    def _name_and_url(self) -> tuple[str, str]:
+        name, _, url = (self.channel or "").partition("=")
+        return name.strip(), url.strip()
+
+
+def value_at(source: Any, path: Key) -> Any:
+    """Return a value of the settings, or of the document that they are read from; None if there is none."""
+    for name in path:
+        source = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+    return source
 
 
 def _elsewhere(server: str, before: str) -> bool:
@@ -74,36 +108,6 @@ def is_public(server: str) -> bool:
     return urlsplit(server).hostname == urlsplit(PUBLIC).hostname
 
 
-def from_flags(
-    settings: Settings,
-    *,
-    inbox: bool,
-    server: str | None,
-    prefix: str | None,
-    token: str | None,
-    channel: str | None,
-    zone: str | None,
-    agent: str | None,
-) -> Choices:
-    if inbox and server:
-        raise InvalidInput("--inbox: and --ntfy exclude each other; leave one of them out")
-    if inbox:
-        server = ""
-    if server and prefix is None and is_public(server) and not settings.notifications.prefix:
-        prefix = unguessable_prefix()
-    _refuse("--ntfy", server and _server_problem(server, prefix or "", token or ""))
-    _refuse("--timezone", zone and _zone_problem(zone))
-    _refuse("--agent", agent and _agent_problem(agent, settings))
-    missing = local_zone(settings) if zone is None and not settings.timezone else zone
-    if channel is None:
-        return Choices(server, prefix, token, None, missing, agent)
-    name, _, url = (part.strip() for part in channel.partition("="))
-    if not url:
-        raise InvalidInput("--channel: write it as NAME=URL, such as phone=tgram://bottoken/ChatID")
-    _refuse("--channel", _name_problem(name))
-    return Choices(server, prefix, token, (name, url), missing, agent)
-
-
 def _refuse(option: str, problem: str | None) -> None:
     if problem:
         raise InvalidInput(f"{option}: {problem}")
@@ -112,7 +116,7 @@ def _refuse(option: str, problem: str | None) -> None:
 def from_questions(settings: Settings) -> Choices:
     choices = _where(settings)
     zone = ask("\nTime zone in which times are read and shown", local_zone(settings), _zone_problem)
-    return choices._replace(zone=zone, agent=_which_agent(settings))
+    return replace(choices, timezone=zone, agent=_which_agent(settings))
 
 
 def _where(settings: Settings) -> Choices:
@@ -131,14 +135,14 @@ def _where(settings: Settings) -> Choices:
             own = "" if is_public(now.server) else now.server
             server = ask("Its address, such as https://ntfy.example.org", own, _server_problem)
             token = ask_secret("Its token, if it asks for one (it is not shown)")
-            return _with_prefix(settings, server)._replace(token=token or None)
+            return replace(_with_prefix(settings, server), token=token or None)
         case "apprise":
             name = ask("A name for it, which is the topic that goes there", "phone", _name_problem)
             url = ask_secret("The Apprise URL (it is not shown)")
             _refuse("the Apprise URL", None if url else "is empty")
-            return Choices(channel=(name, url))
+            return Choices(channel=f"{name}={url}")
         case _:
-            return Choices(server="" if now.server else None)
+            return Choices(inbox=True)
 
 
 def _with_prefix(settings: Settings, server: str) -> Choices:
@@ -147,7 +151,7 @@ def _with_prefix(settings: Settings, server: str) -> Choices:
         print("\nWhoever guesses a topic of a public server can read it, so yours begin with letters nobody guesses.")
         proposed = proposed or unguessable_prefix()
     prefix = ask("They begin with", proposed, lambda text: _server_problem(server, text))
-    return Choices(server=server, prefix=prefix if prefix or settings.notifications.prefix else None)
+    return Choices(ntfy=server, prefix=prefix if prefix or settings.notifications.prefix else None)
 
 
 def _which_agent(settings: Settings) -> str | None:
