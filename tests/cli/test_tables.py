@@ -17,8 +17,7 @@ from duetime.kinds.jobs.cli import JOB
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
-from duetime.terminal.schedules.kind_view import KindView
-from duetime.terminal.schedules.tables import outcome_text, print_runs, print_schedules
+from duetime.terminal.schedules.kind_view import KindView, outcome_text, print_runs, print_schedules
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, runs_of
 from tests.support.jobs import make_work

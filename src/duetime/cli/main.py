@@ -19,11 +19,9 @@ from duetime.kinds import load_specs
 from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, shown
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
-from duetime.terminal.application import Application, register_builder
-from duetime.terminal.context import Json
+from duetime.terminal.context import Application, Json, config_named, register_builder, take_config
 from duetime.terminal.errors import worded
 from duetime.terminal.output import clean
-from duetime.terminal.settings import Named, take_config
 from duetime.terminal.typer_ext import PlainCommand, PlainGroup, argument, single
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot encode must not fail
     try:
         own, config = take_config(own)
-        with Named(config):
+        with config_named(config):
             code = _call(own)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:

@@ -1,27 +1,119 @@
-"""Helpers that all commands share: common options, opening the store, parsing values, and command lines to suggest."""
+"""What all commands share: the application and the settings of one command, common options, values and command lines.
+
+`cli.main` registers how the application is built: commands lie in a lower layer.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import without_password
 from duetime.service.services import WORKER_WARNINGS
 from duetime.terminal import output
-from duetime.terminal.application import build
-from duetime.terminal.settings import settings_for
+from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import option
 
 if TYPE_CHECKING:
+    from duetime.engine.clock import Clock
+    from duetime.engine.scheduler import Scheduler
+    from duetime.engine.store import Store
     from duetime.service.kind_spec import ScheduleWarning
-    from duetime.terminal.application import Application
+    from duetime.service.services import Services
+    from duetime.settings import Settings
+
+
+class Application(Protocol):
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def scheduler(self) -> Scheduler: ...
+
+    @property
+    def services(self) -> Services: ...
+
+    def close(self) -> None: ...
+
+
+_builders: list[Callable[..., Application]] = []
+
+
+def register_builder(build: Callable[..., Application]) -> None:
+    """Set the function that opens the store and assembles the application."""
+    _builders[:] = [build]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check of `duetime doctor`."""
+
+    status: Literal["ok", "warn", "fail"]
+    subject: str
+    message: str
+
+
+# Settings of one command: `--config`, and a warning on standard error about a settings file that is ignored.
+
+OPTION = "--config"
+VARIABLE = "DUETIME_CONFIG"
+
+
+def settings_for(flags: Mapping[str, Any] | None = None) -> Settings:
+    """Load the settings from the command line, the environment and the settings file."""
+    from duetime.settings import load_settings
+
+    settings = load_settings(flags)
+    if settings.origin.ignored:
+        print(f"duetime: {clean(settings.origin.ignored)}", file=sys.stderr)
+    return settings
+
+
+def take_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the other arguments, and the file that `--config FILE` names anywhere before `--`."""
+    own = list(arguments)
+    end = own.index("--") if "--" in own else len(own)
+    for place, word in enumerate(own[:end]):
+        name, equals, file = word.partition("=")
+        if name == OPTION:
+            following = place + 1 if equals else place + 2
+            file = file if equals else "".join(own[place + 1 : end][:1])
+            if not file:
+                raise InvalidInput(f"{OPTION}: name a settings file after it")
+            return [*own[:place], *own[following:]], str(Path(file).expanduser().absolute())
+    return own, None
+
+
+@contextmanager
+def config_named(file: str | None) -> Iterator[None]:
+    """Make a command and the processes that it starts read the named file, by a variable that is restored on exit."""
+    before = os.environ.get(VARIABLE)
+    if file is not None:
+        os.environ[VARIABLE] = file
+    try:
+        yield
+    finally:
+        if file is not None:
+            os.environ.pop(VARIABLE, None)
+            os.environ |= {} if before is None else {VARIABLE: before}
+
+
+# Common options, opening the store, parsing values, and command lines to suggest.
 
 Tools = Annotated[str | None, option("--tools FAMILIES", "Which tools: jobs,prompts,notifications; otherwise all.")]
 
@@ -45,6 +137,7 @@ def opened(
     `load_tasks` is for commands that check or call tasks. `making` is for those that add: they may create the store.
     """
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
+    [build] = _builders
     app = build(settings, tasks=load_tasks, must_exist=db is not None and not making)
     try:
         yield app

@@ -19,10 +19,8 @@ from duetime.kinds.jobs.build import PRUNE_BATCH
 from duetime.service.errors import FAILED, refuse
 from duetime.service.when import duration
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, opened, program, store_file
+from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file
 from duetime.terminal.output import clean, plural, span
-from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option, single
 
 commands = group("The store: its state, its schema, its history.")

@@ -22,8 +22,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import OPERATOR, pages_of
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.kind_view import PAGE
 from duetime.terminal.typer_ext import PlainCommand, option, single

@@ -23,8 +23,18 @@ from duetime.service.errors import REFUSED
 from duetime.service.services import OPERATOR
 from duetime.settings import load_settings
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import MEMORY, Db, Json, Tasks, Zone, again, opened, print_warnings, store_file
+from duetime.terminal.context import (
+    MEMORY,
+    Application,
+    Db,
+    Json,
+    Tasks,
+    Zone,
+    again,
+    opened,
+    print_warnings,
+    store_file,
+)
 from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import DeliveryOptions, PolicyOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option

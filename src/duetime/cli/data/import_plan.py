@@ -15,7 +15,7 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.presenters import instant_view, reads_as, trigger_shape
 from duetime.terminal import output
-from duetime.terminal.application import Application
+from duetime.terminal.context import Application
 from duetime.terminal.errors import in_a_file
 from duetime.terminal.output import ahead, plural
 

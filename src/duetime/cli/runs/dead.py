@@ -17,8 +17,7 @@ from duetime.service.errors import REFUSED, unwrap
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened, print_warnings
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 

@@ -15,9 +15,8 @@ from duetime.service.presenters import instant_view, preview_view
 from duetime.service.when import duration
 from duetime.settings import local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Json, Zone
+from duetime.terminal.context import Json, Zone, settings_for
 from duetime.terminal.output import clean, coming, plural, relative
-from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'

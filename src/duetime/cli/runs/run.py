@@ -14,10 +14,9 @@ from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Cursor, Db, Json, Limit, again, opened
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.tables import outcome_text, print_runs
+from duetime.terminal.schedules.kind_view import outcome_text, print_runs
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.

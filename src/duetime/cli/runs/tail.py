@@ -15,8 +15,7 @@ from duetime.service.change_feed import BATCH, RunFollower
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.typer_ext import PlainCommand, option, single
 

@@ -14,8 +14,7 @@ from duetime.service.errors import unwrap
 from duetime.service.presenters import coming_shape, instant_view, is_alive, reads_as, worker_shape
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import ahead, clean, clock_time, plural, relative, run_document, shortened, span
 from duetime.terminal.typer_ext import PlainCommand, option, single
 

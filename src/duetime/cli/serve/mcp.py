@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from duetime.service.errors import OK
-from duetime.terminal.context import Db, Tasks, Tools
-from duetime.terminal.settings import settings_for
+from duetime.terminal.context import Db, Tasks, Tools, settings_for
 from duetime.terminal.typer_ext import PlainCommand, single
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.settings import Settings
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, Tasks, Tools, program
-from duetime.terminal.settings import settings_for
+from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from duetime.service.errors import FAILED, OK
 from duetime.service.presenters import schedule_view
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, Tasks, program, version
+from duetime.terminal.context import Db, Json, Tasks, program, settings_for, version
 from duetime.terminal.output import clean, coming, plural
-from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:

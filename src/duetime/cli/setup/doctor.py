@@ -21,8 +21,7 @@ from duetime.security.private_files import FILE, VARIABLE
 from duetime.service.errors import FAILED
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
-from duetime.terminal.application import Check
-from duetime.terminal.context import Db, Json, Tasks
+from duetime.terminal.context import Check, Db, Json, Tasks
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, single
 

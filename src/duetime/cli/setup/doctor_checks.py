@@ -30,8 +30,7 @@ from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import is_alive
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings, local_zone
-from duetime.terminal.application import Check
-from duetime.terminal.context import program, store_file
+from duetime.terminal.context import Check, program, store_file
 from duetime.terminal.output import clean, plural, relative, span
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")

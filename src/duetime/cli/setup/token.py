@@ -23,9 +23,8 @@ from duetime.service.errors import REFUSED, refuse
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Json
+from duetime.terminal.context import Json, settings_for
 from duetime.terminal.output import READABLE, clean
-from duetime.terminal.settings import settings_for
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PROGRAM = "program"

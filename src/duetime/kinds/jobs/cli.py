@@ -10,8 +10,7 @@ from duetime.engine.model import Definition
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
 from duetime.service.errors import Refused, refuse
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, Tasks, opened, pair_of, value_of
+from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled

@@ -23,7 +23,7 @@ from duetime.service.kind_spec import BuildContext
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX, QSTASH
-from duetime.terminal.application import Check
+from duetime.terminal.context import Check
 from duetime.terminal.output import clean
 
 log = logging.getLogger("duetime.delivery")

@@ -25,8 +25,7 @@ from duetime.service.services import OPERATOR
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, given_text, opened, print_warnings
+from duetime.terminal.context import Application, Db, Json, given_text, opened, print_warnings
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule, time_notes

@@ -21,8 +21,7 @@ from duetime.kinds.prompts.chat_terminal import Terminal
 from duetime.security.private_files import make_private, read_private, replace_private
 from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, Tasks
-from duetime.terminal.settings import settings_for
+from duetime.terminal.context import Db, Json, Tasks, settings_for
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import AgentSettings, Settings, data_folder
-from duetime.terminal.application import Check
+from duetime.terminal.context import Check
 from duetime.terminal.output import clean
 
 SUBJECT = "agents"

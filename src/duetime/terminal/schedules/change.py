@@ -19,8 +19,7 @@ from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.services import OPERATOR
 from duetime.service.when import When
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Db, Json, again, opened, print_warnings
+from duetime.terminal.context import Application, Db, Json, again, opened, print_warnings
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.kind_view import KindView, found, found_here
 from duetime.terminal.schedules.options import TriggerOptions

@@ -16,11 +16,9 @@ from duetime.service.kind_spec import ExternalSchedule
 from duetime.service.presenters import attempt_view, instant_view, next_instants
 from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal import output
-from duetime.terminal.application import Application
-from duetime.terminal.context import Cursor, Db, Json, Limit, opened, program
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here
-from duetime.terminal.schedules.tables import print_runs, print_schedule, print_schedules
+from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here, print_runs, print_schedule, print_schedules
 from duetime.terminal.typer_ext import PlainCommand, argument, option
 
 Id = Annotated[str, argument("ID", "As `list` shows it, or a name that only one has.")]
