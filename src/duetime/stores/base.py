@@ -15,8 +15,10 @@ from duetime.engine.model import (
     LEASE,
     Attempt,
     Cap,
+    Definition,
     DueEntry,
     Left,
+    Progress,
     Run,
     RunId,
     Schedule,
@@ -46,6 +48,7 @@ from duetime.stores.byte_limits import (
     run_bytes,
     schedule_bytes,
 )
+from duetime.stores.create import Additions, CreateRequest, NotAtOnce, add_revived, additions_of, over_limit
 from duetime.stores.record_and_claim import (
     apply,
     charge,
@@ -54,7 +57,6 @@ from duetime.stores.record_and_claim import (
     key_of,
     known_by_key,
     not_beyond,
-    over_limit,
     refuse_nul,
     settle,
     take,
@@ -70,10 +72,12 @@ from duetime.stores.search import (
     schedule_count,
     schedule_page,
 )
+from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import Taken, Transaction, held_of, schedule_of
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
+NewRows = tuple[Definition, Progress, DueEntry]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -92,12 +96,22 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
+def _created(rows: NewRows) -> Created:
+    return Created(Schedule(rows[0], rows[1]), fresh=True)
+
+
 class BaseStore(RecordsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
         self._listeners: list[Callable[[], None]] = []
+        self._creates = SharedCommit(self._create_together)
+
+    @abstractmethod
+    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+        """Add to the totals and insert the drafts in one commit, without looking anything up. Raise NotAtOnce if a
+        total would exceed its limit or was counted too long ago, and Taken for a known key: nothing is inserted."""
 
     @abstractmethod
     def _texts(self, values: Sequence[str]) -> str:
@@ -114,6 +128,23 @@ class BaseStore(RecordsMixin, Store, ABC):
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
     ) -> Result[list[Created]]:
+        request = CreateRequest(drafts, limits, most_bytes)
+        try:
+            return Ok(self._creates.write(request) if request.may_share else self._create_together([request])[0])
+        except (NotAtOnce, Taken):
+            return self._create_in_steps(request)
+
+    def _create_together(self, requests: Sequence[CreateRequest]) -> list[list[Created]]:
+        """Create what all requests ask for in one commit, if nothing needs a closer look."""
+        additions = additions_of(requests)
+        drafts = [draft for request in requests for draft in request.drafts]
+        rows = iter(self._insert_at_once(drafts, additions))
+        self._announce()
+        return [[_created(next(rows)) for _ in request.drafts] for request in requests]
+
+    def _create_in_steps(self, request: CreateRequest) -> Result[list[Created]]:
+        """Look up keys and count, then create."""
+        drafts, limits, most_bytes = request
         now = drafts[0].definition.created if drafts else Instant(0)
         try:
             return self._counting(now, lambda: self._create(drafts, limits, most_bytes))
@@ -158,8 +189,7 @@ class BaseStore(RecordsMixin, Store, ABC):
             rows = [begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)]
             tx.insert_schedules(rows)
             tx.announce()
-        for definition, progress, _ in rows:
-            created[definition.owner, definition.key] = Created(Schedule(definition, progress), fresh=True)
+        created |= {(row[0].owner, row[0].key): _created(row) for row in rows}
         self._announce()
         return Ok([created[key_of(draft)] for draft in drafts])
 
@@ -170,7 +200,7 @@ class BaseStore(RecordsMixin, Store, ABC):
             found = tx.lock_schedule(schedule)
             if found is None:
                 return Err("not_found")
-            result = self._carry_out(tx, decide(Change(found, now, tx, tx.new_run_id)), now)
+            result = self._carry_out(tx, found, decide(Change(found, now, tx, tx.new_run_id)), now)
         return self._told(result)
 
     @within_transaction
@@ -182,15 +212,16 @@ class BaseStore(RecordsMixin, Store, ABC):
             current = None if schedule is None else tx.run(run)
             if schedule is None or current is None:
                 return Err("not_found")
-            result = self._carry_out(tx, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
+            result = self._carry_out(tx, schedule, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
         return self._told(result)
 
-    def _carry_out(self, tx: Transaction, decision: Decision, now: Instant) -> Result[Any]:
+    def _carry_out(self, tx: Transaction, before: Schedule, decision: Decision, now: Instant) -> Result[Any]:
         if isinstance(decision, Err):
             return decision
         writes, value = decision.value
         if tx.insert_runs(writes.new_runs):
             return Err("conflict", "this occurrence has a run already")
+        add_revived(tx, before, writes)
         apply(tx, writes, now, self.messenger)
         tx.announce()
         return Ok(value)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
-from duetime.engine.model import Run, Schedule
+from duetime.engine.model import Definition, Run, Schedule
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
@@ -16,7 +16,7 @@ from duetime.stores.transaction import Transaction
 
 _EACH: Final = 500
 """Approximate bytes of a schedule besides its payload."""
-_STALE: Final = HOUR
+FRESH: Final = HOUR
 """Age after which a total is recounted, to include the results of later runs and deletions."""
 _STALE_WHEN_FULL: Final = MINUTE
 """The same for an owner over the limit, so that deleting something takes effect soon."""
@@ -38,18 +38,22 @@ class StorageFull(Exception):
         self.refusal = refusal
 
 
+def size_of(definition: Definition) -> int:
+    return len(definition.payload.encode("utf-8", "surrogatepass")) + _EACH
+
+
 def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
     for owner, limit in sorted(most.items()):
         own = [draft.definition for draft in drafts if draft.definition.owner == owner]
         if own:
-            number = sum(len(definition.payload.encode()) + _EACH for definition in own)
+            number = sum(map(size_of, own))
             add_bytes(tx, owner, number, limit, own[0].created)
 
 
 def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant) -> None:
     """Add to an owner's total. Raise StorageFull, or NeedsCount: then the transaction is retried after a recount."""
     [(total, counted)] = tx.rows("add_stored_bytes", owner, number)
-    if now - counted > (_STALE_WHEN_FULL if total > limit else _STALE):
+    if now - counted > (_STALE_WHEN_FULL if total > limit else FRESH):
         raise NeedsCount(owner)
     if total > limit:
         message = (

@@ -14,8 +14,7 @@ from duetime.engine.policy.fair_share import Budget, Head, Turns, deal, deal_res
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
-from duetime.engine.policy.rows import Draft, Writes, begin, quota_reached
-from duetime.engine.result import Err
+from duetime.engine.policy.rows import Draft, Writes, begin
 from duetime.engine.store import ClaimRequest, Created
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction
 
@@ -43,14 +42,6 @@ def refuse_nul(drafts: Sequence[Draft]) -> None:
     """Refuse NUL characters: only one of the databases can store them, and input must not depend on that."""
     if any("\0" in value for draft in drafts for value in draft.definition if isinstance(value, str)):
         raise InvalidInput("text with NUL characters cannot be stored")
-
-
-def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int]) -> Err | None:
-    for owner, limit in limits.items():
-        wanted = sum(1 for draft in fresh if draft.definition.owner == owner)
-        if wanted and tx.count_living(owner, limit + 1) + wanted > limit:
-            return quota_reached(limit)
-    return None
 
 
 def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:

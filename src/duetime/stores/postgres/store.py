@@ -11,10 +11,13 @@ from typing import Any
 
 from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.engine.model import WorkerId
+from duetime.engine.model import ScheduleId, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
+from duetime.engine.policy.rows import Draft, begin
 from duetime.engine.store import Health
-from duetime.stores.base import BaseStore
+from duetime.engine.triggers import trigger_from_json
+from duetime.stores.base import BaseStore, NewRows
+from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.postgres.connections import (
     SETTINGS,
     WRITER_SETTINGS,
@@ -24,7 +27,7 @@ from duetime.stores.postgres.connections import (
     psycopg,
     translated,
 )
-from duetime.stores.postgres.transaction import SQL, PostgresTransaction, texts
+from duetime.stores.postgres.transaction import SQL, PostgresTransaction, creation, texts
 from duetime.stores.search import load_migrations
 from duetime.stores.transaction import Taken
 
@@ -186,6 +189,22 @@ class PostgresStore(BaseStore):
                 if isinstance(error, psycopg.errors.UniqueViolation):
                     raise Taken from error
                 raise
+
+    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+        """Send one statement, which is a transaction by itself. The server draws the ids, unless jitter needs them."""
+        given: Sequence[int | None] = [None] * len(drafts)
+        if any(trigger_from_json(draft.definition.trigger).jitter for draft in drafts):
+            given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
+        entries = [begin(draft, ScheduleId(id or 0))[2] for draft, id in zip(drafts, given, strict=True)]
+        values = creation(drafts, given, entries, additions)
+        with translated(), self._writers.lend() as connection:
+            try:
+                found = connection.cursor(binary=True).execute(SQL["create_at_once"], values, prepare=True).fetchall()
+            except psycopg.errors.UniqueViolation as error:
+                raise Taken from error
+        if not found:
+            raise NotAtOnce
+        return [begin(draft, row[0]) for draft, row in zip(drafts, found, strict=True)]
 
     def _texts(self, values: Sequence[str]) -> str:
         return texts(values)

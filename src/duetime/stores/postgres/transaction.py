@@ -25,8 +25,9 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Writes
+from duetime.engine.policy.rows import Draft, Writes
 from duetime.engine.store import ClaimRequest
+from duetime.stores.create import Additions
 from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
@@ -79,6 +80,28 @@ _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
 _DEFINITION_UPDATES = "tttttt" + "nnnn"
 _ATTEMPTS = "nnnntt"
 _DUE = "tnnnt"
+
+
+def creation(
+    drafts: Sequence[Draft], given: Sequence[int | None], entries: Sequence[DueEntry], additions: Additions
+) -> list[Any]:
+    """Return the parameters of `create_at_once`; `given` are the ids, None where the server draws them."""
+    rows = [
+        (id, *definition[1:], first, entry.lane, entry.at)
+        for (definition, first), id, entry in zip(drafts, given, entries, strict=True)
+    ]
+    soon = min([entry.at for entry in entries]) - additions.now <= SOON
+    return [
+        *columns("tnn", additions.living),
+        *additions.living_counted,
+        *columns("tnn", additions.stored),
+        additions.stored_counted,
+        len(additions.living),
+        *columns(_DEFINITIONS + "ntn", rows),
+        len(additions.living),
+        len(additions.stored),
+        soon,
+    ]
 
 
 class PostgresTransaction(Transaction):

@@ -159,3 +159,16 @@ DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
 -- By the indexes of owners; the length of a large text is known without reading it.
 SELECT (SELECT coalesce(sum(octet_length(payload) + 500), 0) FROM schedules WHERE owner = ?)
   + (SELECT coalesce(sum(coalesce(octet_length(result), 0) + 300), 0) FROM runs WHERE owner = ?)
+
+-- name: lock_living
+-- Creates of one owner take turns from here on; what they count is read by a later statement.
+INSERT INTO living_counts (owner, living, counted) VALUES (?, 0, 0)
+ON CONFLICT (owner) DO UPDATE SET living = living_counts.living
+
+-- name: set_living
+UPDATE living_counts SET living = ?, counted = ? WHERE owner = ?
+
+-- name: add_living
+-- A row that is new says nothing about the schedules before it: it is as good as counted long ago.
+INSERT INTO living_counts (owner, living, counted) VALUES (?, ?, 0)
+ON CONFLICT (owner) DO UPDATE SET living = living_counts.living + excluded.living

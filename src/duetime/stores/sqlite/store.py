@@ -21,8 +21,10 @@ from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
+from duetime.engine.policy.rows import Draft, begin
 from duetime.engine.store import Health
-from duetime.stores.base import BaseStore
+from duetime.stores.base import BaseStore, NewRows
+from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.transaction import SqliteTransaction
 from duetime.stores.transaction import Transaction
@@ -208,6 +210,17 @@ class SqliteStore(BaseStore):
     def _rollback(self) -> None:
         if not self._writer.getautocommit():
             self._writer.execute("ROLLBACK")
+
+    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+        with self._write() as tx:
+            counted, within = additions.living_counted, additions.stored_counted
+            if not all(tx.rows("add_living_within", *each, *counted) for each in additions.living):
+                raise NotAtOnce
+            if not all(tx.rows("add_stored_bytes_within", *each, within) for each in additions.stored):
+                raise NotAtOnce
+            rows = [begin(draft, id) for draft, id in zip(drafts, tx.new_schedule_ids(len(drafts)), strict=True)]
+            tx.insert_schedules(rows)
+            return rows
 
     def _texts(self, values: Sequence[str]) -> str:
         return json.dumps(values)

@@ -26,6 +26,41 @@ SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::bigint[], 
 INSERT INTO due (lane, at, schedule, run, owner)
 SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[])
 
+-- name: create_at_once
+-- A whole create in one statement and so in one commit. Nothing is inserted unless every owner stays within its limits.
+-- Otherwise the first totals may have grown: they are bounds, and what refuses a create counts again.
+-- Rows are inserted after the counters were updated: whoever creates for one owner at once waits there, and only there.
+WITH counted AS (
+  UPDATE living_counts c SET living = c.living + u.number
+  FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS u (owner, number, most)
+  WHERE c.owner = u.owner AND c.living + u.number <= u.most AND c.counted BETWEEN ? AND ?
+  RETURNING 1
+), stored AS (
+  UPDATE stored_bytes b SET bytes = b.bytes + u.number
+  FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS u (owner, number, most)
+  WHERE b.owner = u.owner AND b.bytes + u.number <= u.most AND b.counted >= ?
+    AND (SELECT count(*) FROM counted) = ?
+  RETURNING 1
+), n AS MATERIALIZED (
+  SELECT coalesce(u.given, nextval('schedule_ids')) AS id, u.*
+  FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
+    ?::integer[], ?::bigint[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::bigint[])
+  WITH ORDINALITY AS u (given, public_id, kind, owner, name, subject, trigger, payload, policy,
+    depth, version, key, fingerprint, created, updated, first, lane, at, place)
+  WHERE (SELECT count(*) FROM counted) = ? AND (SELECT count(*) FROM stored) = ?
+), made AS (
+  INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
+    fingerprint, created, updated)
+  SELECT id, replace(public_id, '{id}', id::text), kind, owner, name, subject, trigger, payload, policy, depth,
+    version, key, fingerprint, created, updated FROM n
+), begun AS (
+  INSERT INTO progress (schedule, owner, kind, state, next, run_count, active, queued, failures)
+  SELECT id, owner, kind, 'active', first, 0, 0, 0, 0 FROM n
+), queued AS (
+  INSERT INTO due (lane, at, schedule, run, owner) SELECT lane, at, id, 0, owner FROM n
+)
+SELECT id, CASE WHEN ? AND place = 1 THEN pg_notify('duetime', '') END FROM n ORDER BY place
+
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
   policy = u.policy, key = u.key, depth = u.depth, version = u.version, updated = u.updated

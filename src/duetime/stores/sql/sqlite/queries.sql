@@ -10,6 +10,13 @@ INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, paylo
   fingerprint, created, updated)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: add_living_within
+UPDATE living_counts SET living = living + ?2
+WHERE owner = ?1 AND living + ?2 <= ?3 AND counted BETWEEN ?4 AND ?5 RETURNING 1
+
+-- name: add_stored_bytes_within
+UPDATE stored_bytes SET bytes = bytes + ?2 WHERE owner = ?1 AND bytes + ?2 <= ?3 AND counted >= ?4 RETURNING 1
+
 -- name: update_schedule
 UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, depth = ?, version = ?,
   updated = ?

@@ -1,0 +1,113 @@
+"""Creating schedules. The usual create is one short commit: nothing is looked up or counted before it writes its rows.
+
+An owner's living schedules are bounded instead of counted: `living_counts` holds a number that is never too low.
+Creates add to it, and so does what makes an ended schedule live again; endings do not subtract, so that workers never
+write it. While the bound is within the limit, so is the number. Otherwise, and once a minute, the schedules are
+counted, so a refusal is exact. The row of an owner stays locked until the commit: two creates at once cannot both take
+the last place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.policy.rows import Draft, Writes, quota_reached
+from duetime.engine.result import Err
+from duetime.stores.byte_limits import FRESH, size_of
+from duetime.stores.transaction import Transaction
+
+COUNTED_FOR: Final = MINUTE
+"""Age after which a bound is counted again, to include what workers and older versions of Duetime created."""
+_LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
+_MOST_TOGETHER: Final = 50
+"""A caller with more drafts than this has a commit of its own."""
+
+
+class NotAtOnce(Exception):
+    """A create needs to look something up or to count. Nothing of it was written."""
+
+
+class CreateRequest(NamedTuple):
+    drafts: Sequence[Draft]
+    limits: Mapping[str, int]
+    most_bytes: Mapping[str, int]
+
+    @property
+    def may_share(self) -> bool:
+        return len(self.drafts) <= _MOST_TOGETHER
+
+
+class Addition(NamedTuple):
+    """What is added to a total of an owner, which must not exceed `most` then."""
+
+    owner: str
+    number: int
+    most: int
+
+
+class Additions(NamedTuple):
+    """What a create adds to the totals of its owners, in a fixed order, so that no two creates can deadlock."""
+
+    living: list[Addition]
+    stored: list[Addition]
+    now: Instant
+
+    @property
+    def living_counted(self) -> tuple[int, int]:
+        """When the bounds must have been counted. The clock may have been set back since."""
+        return self.now - COUNTED_FOR, self.now + COUNTED_FOR
+
+    @property
+    def stored_counted(self) -> int:
+        return self.now - FRESH
+
+
+def additions_of(requests: Sequence[CreateRequest]) -> Additions:
+    """Add up what the requests create. Raise NotAtOnce if the totals or keys have to be looked at one by one."""
+    keys, living, stored = set(), Counter[str](), Counter[str]()
+    most: dict[str, int] = {}
+    most_bytes: dict[str, int] = {}
+    for drafts, limits, byte_limits in requests:
+        for definition, _ in drafts:
+            owner = definition.owner
+            if owner not in limits or any("\0" in text for text in definition if type(text) is str):
+                raise NotAtOnce
+            keys.add((owner, definition.key))
+            living[owner] += 1
+            most[owner] = min(limits[owner], most.get(owner, limits[owner]))
+            if owner in byte_limits:
+                stored[owner] += size_of(definition)
+                most_bytes[owner] = min(byte_limits[owner], most_bytes.get(owner, byte_limits[owner]))
+    if len(keys) < living.total() or not keys:
+        raise NotAtOnce
+    return Additions(
+        [Addition(owner, living[owner], most[owner]) for owner in sorted(living)],
+        [Addition(owner, stored[owner], most_bytes[owner]) for owner in sorted(stored)],
+        requests[0].drafts[0].definition.created,
+    )
+
+
+def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int]) -> Err | None:
+    """Count the living schedules of each owner and set its bound; return a refusal if there would be too many."""
+    wanted = Counter(draft.definition.owner for draft in fresh)
+    for owner in sorted(wanted):
+        if owner not in limits:
+            tx.send("add_living", owner, wanted[owner])
+            continue
+        tx.send("lock_living", owner)
+        total = tx.count_living(owner, limits[owner] + 1) + wanted[owner]
+        if total > limits[owner]:
+            return quota_reached(limits[owner])
+        tx.send("set_living", total, fresh[0].definition.created, owner)
+    return None
+
+
+def add_revived(tx: Transaction, before: Schedule, writes: Writes) -> None:
+    """Add a schedule to its owner's bound if a change makes it live again, such as a retry after its end."""
+    after = writes.progress.get(before.definition.id)
+    if after is not None and after.state in _LIVING and before.progress.state not in _LIVING:
+        tx.send("add_living", before.definition.owner, 1)

@@ -1,0 +1,92 @@
+"""Callers that wait at the same time share one commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MOST_CALLERS = 200
+"""Callers that share one commit at most, so that a transaction stays short."""
+
+
+class _Turn(Generic[T, R]):
+    """One caller's item and what became of it. `signal` is released when the caller has to go on."""
+
+    __slots__ = ("done", "error", "item", "leads", "result", "signal")
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+        self.signal = threading.Lock()
+        self.signal.acquire()
+        self.leads = False
+        self.done = False
+        self.result: R | None = None
+        self.error: Exception | None = None
+
+
+class SharedCommit(Generic[T, R]):
+    """Writes the items of many callers by `write`, which writes all items of a list in one transaction, or none.
+
+    A caller that finds nobody writing writes at once: there is no timer. Those that come meanwhile wait, and then the
+    first of them writes for all. If items cannot be written together, each caller writes its own, so that every caller
+    gets the result that it would get alone. A caller that is interrupted leaves the others to the next one.
+    """
+
+    def __init__(self, write: Callable[[list[T]], list[R]]) -> None:
+        self._write = write
+        self._lock = threading.Lock()
+        self._waiting: list[_Turn[T, R]] = []
+        self._led = False
+
+    def write(self, item: T) -> R:
+        turn = _Turn[T, R](item)
+        try:
+            with self._lock:
+                self._waiting.append(turn)
+                if not self._led:
+                    self._led = turn.leads = True
+            if not turn.leads:
+                turn.signal.acquire()
+            if turn.leads:
+                self._lead(turn)
+        finally:
+            self._leave(turn)
+        if turn.error is not None:
+            raise turn.error
+        return turn.result if turn.done else self._write([item])[0]  # type: ignore[return-value]
+
+    def _lead(self, own: _Turn[T, R]) -> None:
+        """Write for everybody who waits, and let them go on however it ends."""
+        turns = self._waiting[:MOST_CALLERS]
+        try:
+            with self._lock:
+                turns = self._waiting[:MOST_CALLERS]
+                del self._waiting[: len(turns)]
+            for turn, result in zip(turns, self._write([turn.item for turn in turns]), strict=True):
+                turn.result, turn.done = result, True
+        except Exception as error:
+            if len(turns) == 1 or isinstance(error, StoreUnavailable | StoreUnusable):  # it holds for each of them
+                for turn in turns:
+                    turn.error = error
+        finally:
+            for turn in turns:
+                if turn is not own:
+                    turn.signal.release()
+
+    def _leave(self, turn: _Turn[T, R]) -> None:
+        with self._lock:
+            if turn in self._waiting:  # it was interrupted
+                self._waiting.remove(turn)
+            if not turn.leads:
+                return
+            turn.leads = False
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].leads = True
+                self._waiting[0].signal.release()

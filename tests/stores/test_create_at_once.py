@@ -1,0 +1,349 @@
+"""The usual create is one commit, which callers share; limits, keys and refusals are as exact as one by one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import apsw
+import pytest
+
+from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.errors import InvalidInput, StoreUnavailable
+from duetime.engine.model import Definition, Schedule
+from duetime.engine.policy import changes
+from duetime.engine.policy.rows import Draft
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.store import Created, ScheduleQuery
+from duetime.engine.triggers import IntervalTrigger
+from duetime.stores.base import BaseStore
+from duetime.stores.create import Additions
+from duetime.stores.shared_commit import SharedCommit
+from duetime.stores.sqlite.store import SqliteStore
+from tests.stores.conftest import Opener
+from tests.support.drafts import T0, draft, every, once
+from tests.support.hand import Hand, the, value_of
+
+PATIENCE = 30.0
+ROOM = {"ada": 1000, "bob": 1000}
+
+
+def made(store: BaseStore, *drafts: Draft, limit: int = 1000) -> list[Schedule]:
+    created = value_of(store.create(drafts, dict.fromkeys(["ada", "bob"], limit)))
+    assert all(each.fresh for each in created)
+    return [each.schedule for each in created]
+
+
+def refused(store: BaseStore, *drafts: Draft, limit: int) -> bool:
+    result = store.create(drafts, {"ada": limit})
+    return isinstance(result, Err) and result.code == "quota"
+
+
+def total(store: BaseStore, owner: str = "ada") -> int:
+    return store.search(ScheduleQuery(owner=owner)).total
+
+
+@pytest.fixture
+def counted(store: BaseStore) -> BaseStore:
+    """A store in which the schedules of both owners were counted a moment ago."""
+    made(store, once(), once(owner="bob"))
+    return store
+
+
+@pytest.fixture
+def only_at_once(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> BaseStore:
+    def never(_request: object) -> None:
+        raise AssertionError("this create looked something up or counted")
+
+    monkeypatch.setattr(counted, "_create_in_steps", never)
+    return counted
+
+
+def test_what_is_created_at_once_is_stored_as_it_is_returned(only_at_once: BaseStore) -> None:
+    trigger = IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0, jitter=50 * SECOND)
+    schedules = made(
+        only_at_once,
+        once(T0 + 5, name="Straße ☂", payload='{"a":"\\u0000\'\\"{},\\\\"}', owner="bob"),
+        every(at_most_once=True),
+    ) + made(only_at_once, draft(trigger, T0))
+    for schedule in schedules:
+        definition = schedule.definition
+        assert schedule == only_at_once.get(definition.id) == only_at_once.find(f"job_{definition.id}")
+    assert len({schedule.definition.id for schedule in schedules}) == 3
+    assert schedules == sorted(schedules, key=lambda schedule: schedule.definition.id)
+
+
+def test_what_is_created_at_once_fires(only_at_once: BaseStore, hand: Hand) -> None:
+    (schedule,) = made(only_at_once, once(T0 + 1, name="now"))
+    assert [claim.definition for claim in hand.claim(T0 + 1)][-1] == schedule.definition
+
+
+def test_stored_bytes_are_added_at_once(counted: BaseStore) -> None:
+    limit = {"ada": 20_000}
+    results = [counted.create([once(payload="x" * 4_500)], ROOM, limit) for _ in range(5)]
+    assert [isinstance(result, Ok) for result in results] == [True] * 3 + [False] * 2
+    assert isinstance(counted.create([once(payload="x" * 1_000)], ROOM, limit), Ok)
+
+
+def test_a_quota_that_many_race_for_is_met_exactly(opener: Opener, counted: BaseStore) -> None:
+    stores = [opener(), opener()]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda store: store.create([once()], {"ada": 30}), stores * 30))
+    assert sum(isinstance(result, Ok) for result in results) == 29
+    assert total(counted) == 30
+
+
+def test_what_ended_makes_place_at_once(counted: BaseStore, hand: Hand) -> None:
+    first, second = made(counted, every(), every(), limit=3)
+    assert refused(counted, once(), limit=3)
+    value_of(counted.change(first.definition.id, T0, changes.cancel))
+    made(counted, once(T0 + 10), limit=3)
+    value_of(counted.change(second.definition.id, T0, changes.delete))
+    made(counted, once(T0 + 10), limit=3)
+    assert refused(counted, once(), limit=3)
+    hand.record(hand.claim(T0), T0)
+    made(counted, once(T0 + 10), limit=3)
+    assert refused(counted, once(), limit=3)
+
+
+def test_what_lives_again_takes_a_place(counted: BaseStore, hand: Hand) -> None:
+    hand.record(hand.claim(T0), T0)
+    made(counted, *[once(T0 + 10) for _ in range(2)], limit=3)
+    ended = next(s for s in counted.search(ScheduleQuery(owner="ada")).items if s.progress.next is None)
+    value_of(counted.change(ended.definition.id, T0, changes.fire))
+    assert refused(counted, once(), limit=3)
+    hand.record(hand.claim(T0 + 1), T0 + 1)
+    made(counted, once(T0 + 10), limit=3)
+
+
+def test_what_others_created_counts_within_a_minute(counted: BaseStore) -> None:
+    """Such as the messages that workers create, and an older version of Duetime beside this one."""
+    with counted._write() as tx:
+        tx.send("set_living", 1, T0, "ada")
+    value_of(counted.create([once() for _ in range(5)]))  # without a limit
+    with counted._write() as tx:
+        tx.send("set_living", 1, T0, "ada")  # as if nobody had added them
+    made(counted, once(), limit=3)
+    assert refused(counted, once(created=Instant(T0 + MINUTE + 1)), limit=3)
+    assert refused(counted, once(created=Instant(T0 - MINUTE - 1)), limit=3), "the clock was set back"
+
+
+def test_a_smaller_limit_elsewhere_does_not_mislead_a_larger_one(counted: BaseStore) -> None:
+    made(counted, *[once() for _ in range(9)], limit=20)
+    assert refused(counted, once(), limit=2)
+    made(counted, *[once() for _ in range(10)], limit=20)
+    assert refused(counted, once(), limit=20)
+
+
+# -- callers that share a commit --------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Holds the first commit back until everybody else waits, so that they share the next one."""
+
+    def __init__(self, store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._store = store
+        self._insert = store._insert_at_once
+        self._began, self._open = threading.Event(), threading.Event()
+        self.sizes: list[int] = []
+        self._monkeypatch = monkeypatch
+
+    def _held(self, drafts: Sequence[Draft], additions: Additions) -> Any:
+        self.sizes.append(len(drafts))
+        if len(self.sizes) == 1:
+            self._began.set()
+            assert self._open.wait(PATIENCE)
+        return self._insert(drafts, additions)
+
+    def together(self, *calls: Callable[[], Any]) -> list[Any]:
+        self._monkeypatch.setattr(self._store, "_insert_at_once", self._held)
+        with ThreadPoolExecutor(len(calls) + 1) as pool:
+            first = pool.submit(self._store.create, [once()], ROOM)
+            assert self._began.wait(PATIENCE)
+            futures = [pool.submit(call) for call in calls]
+            while len(self._store._creates._waiting) < len(calls):
+                assert not any(future.done() for future in futures)
+            self._open.set()
+            assert isinstance(first.result(PATIENCE), Ok)
+            return [future.exception(PATIENCE) or future.result() for future in futures]
+
+
+@pytest.fixture
+def gate(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(counted, monkeypatch)
+
+
+def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Result[list[Created]]]:
+    return lambda: store.create(drafts, ROOM | limits)
+
+
+def test_callers_that_wait_share_one_commit(counted: BaseStore, gate: Gate) -> None:
+    names = [f"task {number}" for number in range(16)]
+    results = gate.together(*[creating(counted, once(name=name), once(owner="bob", name=name)) for name in names])
+    assert gate.sizes == [1, 32]
+    for name, result in zip(names, results, strict=True):
+        assert [(each.schedule.definition.owner, each.schedule.definition.name) for each in value_of(result)] == [
+            ("ada", name),
+            ("bob", name),
+        ]
+        assert all(the(counted, each.schedule.definition.id) == each.schedule for each in value_of(result))
+
+
+def test_one_key_twice_among_them_makes_one(counted: BaseStore, gate: Gate) -> None:
+    same = [once(T0 + number, key="same", fingerprint=f"{number}") for number in range(3)]
+    *results, other = gate.together(*[creating(counted, each) for each in [*same, once(name="other")]])
+    assert sum(value_of(result)[0].fresh for result in results) == 1
+    assert len({value_of(result)[0].schedule for result in results}) == 1
+    assert value_of(other)[0].fresh
+
+
+def test_a_known_key_among_them_returns_the_first(counted: BaseStore, gate: Gate) -> None:
+    (first,) = made(counted, once(key="known", fingerprint="a"))
+    known, other = gate.together(creating(counted, once(key="known", fingerprint="b")), creating(counted, once()))
+    assert value_of(known) == [Created(first, fresh=False)]
+    assert value_of(other)[0].fresh
+
+
+def test_a_refused_one_among_them_leaves_no_trace(counted: BaseStore, gate: Gate) -> None:
+    full, other, taken = gate.together(
+        creating(counted, once(), once(), ada=2),
+        creating(counted, once(owner="bob")),
+        creating(counted, once(owner="bob", public_id=f"job_{counted.search(ScheduleQuery()).items[0].definition.id}")),
+    )
+    assert (full.code, full.details) == ("quota", {"limit": 2})
+    assert taken.code == "conflict"
+    assert value_of(other)[0].fresh
+    assert (total(counted), total(counted, "bob")) == (2, 2)
+
+
+def test_text_that_cannot_be_stored_hurts_nobody_else(counted: BaseStore, gate: Gate) -> None:
+    nul, lone, other = gate.together(
+        creating(counted, once(name="a\0b")), creating(counted, once(name="a\ud800b")), creating(counted, once())
+    )
+    assert isinstance(nul, InvalidInput)
+    assert isinstance(lone, InvalidInput)
+    assert value_of(other)[0].fresh
+    assert total(counted) == 3
+
+
+def test_a_place_that_several_of_them_want_goes_to_as_many_as_there_are(counted: BaseStore, gate: Gate) -> None:
+    results = gate.together(*[creating(counted, once(), ada=5) for _ in range(8)])
+    assert sum(isinstance(result, Ok) for result in results) == 3  # and two were there before
+    assert total(counted) == 5
+
+
+def test_a_lost_store_is_told_to_everybody_once() -> None:
+    tried: list[int] = []
+
+    def write(items: list[int]) -> list[int]:
+        tried.append(len(items))
+        raise StoreUnavailable("gone")
+
+    shared = SharedCommit[int, int](write)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="gone"):
+            shared.write(1)
+    assert tried == [1, 1]
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_a_caller_that_is_interrupted_blocks_nobody() -> None:
+    """Neither the one who writes for others, nor one who waits and would have to write next."""
+    writing, go_on = threading.Event(), threading.Event()
+    interrupt = {1, 2}
+
+    def write(items: list[int]) -> list[int]:
+        if 0 in items:
+            writing.set()
+            assert go_on.wait(PATIENCE)
+        if interrupt & set(items) and len(items) > 1:
+            raise Interrupted
+        return [item * 10 for item in items]
+
+    shared = SharedCommit[int, int](write)
+    with ThreadPoolExecutor(5) as pool:
+        futures = [pool.submit(shared.write, 0)]
+        assert writing.wait(PATIENCE)
+        for number in range(1, 5):
+            futures.append(pool.submit(shared.write, number))
+            while len(shared._waiting) < number:
+                assert not futures[-1].done()
+        go_on.set()
+        results = [future.exception(PATIENCE) or future.result() for future in futures]
+    assert isinstance(results[1], Interrupted)
+    assert [results[0], *results[2:]] == [0, 20, 30, 40]
+    assert shared.write(7) == 70
+
+
+# -- the cost of a create does not depend on what is stored -----------------------------------------------------------
+
+
+def statements_of(store: BaseStore, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> int:
+    seen: list[str] = []
+
+    def note(_cursor: object, text: str, _values: object) -> bool:
+        seen.append(text)
+        return True
+
+    if isinstance(store, SqliteStore):
+        store._writer.exec_trace = note
+        call()
+        store._writer.exec_trace = None
+        return len(seen)
+    import psycopg
+
+    execute = psycopg.Cursor.execute
+
+    def traced(cursor: Any, text: Any, *args: Any, **given: Any) -> Any:
+        seen.append(text)
+        return execute(cursor, text, *args, **given)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", traced)
+    call()
+    monkeypatch.undo()
+    return len(seen)
+
+
+def test_a_create_takes_few_statements(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(counted, once())  # prepares what is prepared once
+    number = statements_of(counted, monkeypatch, lambda: made(counted, once()))
+    assert number == (7 if isinstance(counted, SqliteStore) else 1)
+
+
+def test_a_create_does_as_much_work_among_many_as_among_few() -> None:
+    """Counted in steps of SQLite's virtual machine."""
+    store = SqliteStore(":memory:")
+    store.migrate()
+    steps = []
+    for others in (100, 5_000):
+        made(store, *[once(T0 + number * SECOND) for number in range(others)], limit=10**6)
+        made(store, once(), limit=10**6)
+        steps.append(_steps(store._writer, lambda: made(store, once(), limit=10**6)))
+    store.close()
+    assert steps[1] <= 1.1 * steps[0]
+
+
+def _steps(connection: apsw.Connection, call: Callable[[], object]) -> int:
+    count = 0
+
+    def step() -> bool:
+        nonlocal count
+        count += 1
+        return False
+
+    connection.set_progress_handler(step, 1)
+    call()
+    connection.set_progress_handler(None)
+    return count
+
+
+def test_every_column_of_a_definition_is_written(only_at_once: BaseStore) -> None:
+    (schedule,) = made(only_at_once, once(subject="s", fingerprint="f", key="k", created=Instant(T0 + 1)))
+    definition = the(only_at_once, schedule.definition.id).definition
+    assert definition._fields == Definition._fields
+    assert (definition.subject, definition.fingerprint, definition.key, definition.created) == ("s", "f", "k", T0 + 1)
