@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -75,8 +75,11 @@ evaluate: $(VENV)/.dev ## a model answers evaluation/evaluation.xml with the too
 full: $(VENV)/.dev ## every test at its full size: all zones to 2037, both stores, fuzzing and all hostile text
 	$(call stage,full,DUETIME_FULL=1 $(BIN)/python -m pytest -q $(ARGS))
 
-bench: $(VENV)/.dev ## benchmarks on both stores; ARGS are passed on
-	@$(BIN)/python -m bench $(ARGS)
+bench: $(VENV)/.dev ## every workload beside its peers, on both stores; ARGS="--only burst --stores sqlite", OTHER=folder
+	@$(BIN)/python -m bench $(if $(OTHER),--other $(OTHER)) $(ARGS)
+
+bench-quick: $(VENV)/.dev ## every workload small, without peers, within a minute
+	@$(BIN)/python -m bench --quick $(ARGS)
 
 bench-compare: $(VENV)/.dev ## bursts and lateness beside another checkout, in alternating runs: OTHER=folder
 	@$(BIN)/python -m bench.compare $(OTHER) $(ARGS)

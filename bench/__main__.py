@@ -1,107 +1,129 @@
-"""`python -m bench`: durable no-op jobs a second on each store, beside ever more other schedules, and lateness."""
+"""`python -m bench`: every workload for Duetime and, where there are any, for its peers, in one run."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bench.burst import Burst, measure_burst
-from bench.lateness import measure_lateness
-from bench.peers import measure_peers
-from bench.scene import Scene
-from tests.support.postgres import empty_database, running_postgres
+from bench.burst import burst, growth, two_processes
+from bench.create import bulk, create, flat
+from bench.cron import cron
+from bench.idle import idle
+from bench.lateness import lateness, wake_up
+from bench.lines import Line
+from bench.mcp import mcp
+from bench.processes import ROOT
+from bench.report import machine, settings_of, text_table, write_json, write_page
+from bench.serve import serve
+from bench.sides import SMALL, Bench, Sizes, say
+from bench.stores import STORES, Stores
 
-BOUNDS = {"sqlite": 1.5, "postgres": 2.5}
-"""Maximum cost of a job beside a million other schedules, as a multiple of its cost beside none."""
+Workload = Callable[[Bench, str], Iterator[Line]]
+WORKLOADS: dict[str, Workload] = {
+    "cron": cron,
+    "mcp": mcp,
+    "burst": burst,
+    "two-processes": two_processes,
+    "create": create,
+    "create-growth": flat,
+    "bulk": bulk,
+    "lateness": lateness,
+    "wake-up": wake_up,
+    "serve": serve,
+    "growth": growth,
+    "idle": idle,
+}
+WITHOUT_STORE = ("cron", "mcp")
 
 
 def main() -> int:
     options = _options()
-    failed = False
-    for store in options.stores:
-        print(f"\n== {store}")
-        with _urls(store) as url_of:
-            bursts = [measure_burst(url_of, options.jobs, others, options.rounds) for others in options.others]
-            failed |= not _print_bursts(store, bursts)
-            _print_owners(url_of, options.jobs, options.owners, options.rounds)
-            _print_lateness(url_of, options.rate, options.seconds)
-    if options.peers:
-        _print_peers(options.jobs)
-    return 1 if failed else 0
+    sizes = _sizes(options)
+    rounds = options.rounds or (1 if options.quick else 3)
+    lines: list[Line] = []
+    began = time.monotonic()
+    with Stores(sizes.filled) as stores:
+        bench = Bench(stores, sizes, rounds, not options.quick and options.peers, options.search, options.other)
+        for store in ("", *options.stores):
+            for name in options.only:
+                if (name in WITHOUT_STORE) == (not store):
+                    lines += WORKLOADS[name](bench, store)
+    if options.quick:
+        lines = [dataclasses.replace(line, goal=None) for line in lines]
+    _report(options, lines, {**machine(), "rounds": rounds})
+    say(f"took {time.monotonic() - began:.0f} s")
+    return _status(lines)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
-    parser.add_argument("--stores", type=_words, default=["sqlite", "postgres"], help="sqlite,postgres")
-    parser.add_argument("--jobs", type=int, default=20_000, help="jobs in a burst")
-    parser.add_argument("--others", type=_numbers, default=[0, 100_000, 1_000_000], help="further schedules")
-    parser.add_argument("--owners", type=_numbers, default=[1, 1000], help="owners among whom a burst is divided")
-    parser.add_argument("--rounds", type=int, default=3, help="bursts per line; the median counts")
-    parser.add_argument("--rate", type=int, default=200, help="starts a second for the lateness")
-    parser.add_argument("--seconds", type=int, default=10, help="how long the lateness is measured")
-    parser.add_argument("--peers", action="store_true", help="also other schedulers, where they are installed")
+    parser.add_argument("--only", type=_workloads, default=list(WORKLOADS), help=f"of {','.join(WORKLOADS)}")
+    parser.add_argument("--stores", type=_stores, default=list(STORES), help="sqlite,postgres")
+    parser.add_argument("--rounds", type=int, default=0, help="of each side; the medians count; 3 unless set")
+    parser.add_argument("--quick", action="store_true", help="Duetime alone, every workload small, nothing is judged")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="Duetime alone")
+    parser.add_argument("--search", type=float, default=60, help="seconds to search for a peer's best settings")
+    parser.add_argument("--other", type=_checkout, help="another checkout, measured beside this one by `serve`")
+    parser.add_argument("--json", type=Path, help="a file for the results")
+    parser.add_argument("--docs", type=Path, help="a folder for performance.md and .svg; docs after a whole run")
+    for field in dataclasses.fields(Sizes):
+        if field.type == "int":
+            parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _words(text: str) -> list[str]:
-    words = text.split(",")
-    if not set(words) <= set(BOUNDS):
-        raise argparse.ArgumentTypeError(f"{text}: choose from {', '.join(BOUNDS)}")
-    return words
+def _workloads(text: str) -> list[str]:
+    return _chosen(text, WORKLOADS)
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(part.replace("_", "")) for part in text.split(",")]
+def _stores(text: str) -> list[str]:
+    return _chosen(text, STORES)
 
 
-@contextmanager
-def _urls(store: str) -> Iterator[Scene]:
-    """Yield a scene that gives every measurement a new, empty store."""
-    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder:
-        if store == "sqlite":
-            yield Scene(lambda number: str(Path(folder) / f"{number}.db"))
-            return
-        with running_postgres() as server, ExitStack() as databases:
-            yield Scene(lambda _: databases.enter_context(empty_database(server)))
+def _chosen(text: str, known: Sequence[str] | dict[str, Workload]) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: choose from {', '.join(known)}")
+    return [name for name in known if name in names]
 
 
-def _print_bursts(store: str, bursts: list[Burst]) -> bool:
-    base = bursts[0]
-    print(f"{'others':>10} {'jobs/s':>9} {'µs/job':>8} {'cost':>7}   create/s of the others")
-    for burst in bursts:
-        ratio = burst.seconds_per_job / base.seconds_per_job
-        made = f"{burst.created_per_second:,.0f}" if burst.others else "-"
-        print(
-            f"{burst.others:>10,} {1 / burst.seconds_per_job:>9,.0f} {burst.seconds_per_job * 1e6:>8.1f}"
-            f" {ratio:>6.2f}x   {made}"
-        )
-    worst = bursts[-1].seconds_per_job / base.seconds_per_job
-    held = worst <= BOUNDS[store]
-    print(f"beside {bursts[-1].others:,} others: {worst:.2f}x, bound {BOUNDS[store]}x: {'held' if held else 'BROKEN'}")
-    return held
+def _checkout(text: str) -> Path | None:
+    if not text:
+        return None
+    path = Path(text)
+    if not (path / "src" / "duetime").is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no checkout of Duetime: it has no src/duetime")
+    return path
 
 
-def _print_owners(scene: Scene, jobs: int, owners: list[int], rounds: int) -> None:
-    base = 0.0
-    for number in owners:
-        cost = measure_burst(scene, jobs, 0, rounds, number).seconds_per_job
-        base = base or cost
-        print(f"{number:>10,} owners {1 / cost:>9,.0f} jobs/s {cost * 1e6:>8.1f} µs/job {cost / base:>6.2f}x")
+def _sizes(options: argparse.Namespace) -> Sizes:
+    given = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(Sizes)}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return dataclasses.replace(SMALL if options.quick else Sizes(), **chosen)
 
 
-def _print_lateness(scene: Scene, rate: int, seconds: int) -> None:
-    late = measure_lateness(scene, rate, seconds)
-    print(f"start minus due at {rate}/s: p50 {late.p50:.2f} ms, p99 {late.p99:.2f} ms, worst {late.worst:.2f} ms")
+def _report(options: argparse.Namespace, lines: Sequence[Line], about: dict[str, object]) -> None:
+    print(text_table(lines))
+    print("\nSettings and durability:")
+    for each in settings_of(lines):
+        print(f"  {each}")
+    if options.json is not None:
+        write_json(options.json, lines, about)
+    whole = not options.quick and options.peers and len(options.only) == len(WORKLOADS) and len(options.stores) == 2
+    folder = options.docs or (ROOT / "docs" if whole else None)
+    if folder is not None:
+        write_page(folder, lines, about)
 
 
-def _print_peers(jobs: int) -> None:
-    print("\n== peers, the same no-op on SQLite, in this run")
-    for peer in measure_peers(min(jobs, 4000)):
-        print(f"{peer.name:>12} {peer.result}")
+def _status(lines: Sequence[Line]) -> int:
+    """Return 1 if Duetime could not be measured or misses a bar."""
+    failed = [line for line in lines if line.ours.median is None]
+    missed = [line for line in lines if line.verdict == "BAR MISSED"]
+    return 1 if failed or missed else 0
 
 
 if __name__ == "__main__":

@@ -1,36 +1,21 @@
 """`python -m bench.compare OTHER`: this checkout beside another one, in alternating runs of the same benchmark.
 
 Absolute figures swing with the machine, so both are measured in turn and their medians are compared. The other checkout
-is a folder, such as one made by `git worktree add ../before v1`; it runs its own `bench` on its own sources.
+is a folder, such as one made by `git worktree add ../before v1`; the benchmark of this one measures its sources.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import statistics
-import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parents[1]
+from bench.processes import ROOT
+from bench.sides import Bench, Side, Sizes
+from bench.stores import Stores
+
 SLOWER_AT_MOST = 1.10
 """The largest ratio, this checkout to the other, that counts as no slower."""
-
-BURST = re.compile(r"^ +0 +[\d,]+ +([\d.]+) ", re.MULTILINE)
-LATENESS = re.compile(r"p50 ([\d.]+) ms, p99 ([\d.]+) ms")
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One run: microseconds per job of a burst, and milliseconds from due to start."""
-
-    burst: float
-    p50: float
-    p99: float
 
 
 def main() -> int:
@@ -38,42 +23,42 @@ def main() -> int:
     parser.add_argument("other", type=Path, help="another checkout of the project")
     parser.add_argument("--runs", type=int, default=5, help="runs of each; the medians are compared")
     parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--rate", type=int, default=200, help="starts a second for the lateness")
+    parser.add_argument("--seconds", type=int, default=10, help="how long the lateness is measured")
     parser.add_argument("--stores", default="sqlite,postgres")
     options = parser.parse_args()
-    held = [_compare(store, options) for store in options.stores.split(",")]
-    return 0 if all(held) else 1
+    checkouts = {"this checkout": ROOT, "the other": options.other.resolve()}
+    held = True
+    with Stores(0) as stores:
+        bench = Bench(stores, Sizes(), options.runs, False, 0)
+        for store in options.stores.split(","):
+            late = {"rate": options.rate, "seconds": options.seconds, "others": 0}
+            for measurement, request, keys in (
+                ("burst", {"jobs": options.jobs}, ("cost",)),
+                ("lateness", late, ("p50", "p99")),
+            ):
+                sides = [_side(bench, name, folder, measurement, store, request) for name, folder in checkouts.items()]
+                bench.measure(f"{measurement} on {store}", sides)
+                held &= _verdicts(store, measurement, keys, sides)
+    return 0 if held else 1
 
 
-def _compare(store: str, options: argparse.Namespace) -> bool:
-    ours: list[Sample] = []
-    theirs: list[Sample] = []
-    for number in range(options.runs):
-        order = ((HERE, ours), (options.other, theirs))
-        for folder, samples in order if number % 2 else reversed(order):
-            samples.append(_sample(folder, store, options.jobs))
-            print(f"  {store} {number + 1}/{options.runs} {folder.name}: {samples[-1]}", flush=True)
-    print(f"\n== {store}: medians of {options.runs}, this checkout beside {options.other}")
-    verdicts = [_verdict(name, ours, theirs) for name in Sample.__dataclass_fields__]
-    return all(verdicts)
+def _side(bench: Bench, name: str, folder: Path, measurement: str, store: str, request: dict[str, int]) -> Side:
+    return Side(name, lambda: bench.run_duetime(measurement, store, folder, **request))
 
 
-def _sample(folder: Path, store: str, jobs: int) -> Sample:
-    command = [sys.executable, "-m", "bench", "--stores", store, "--others", "0", "--rounds", "3", "--jobs", str(jobs)]
-    done = subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, text=True, check=False)
-    burst, late = BURST.search(done.stdout), LATENESS.search(done.stdout)
-    if burst is None or late is None:
-        raise SystemExit(f"the benchmark in {folder} printed no figures:\n{done.stdout}{done.stderr}")
-    return Sample(float(burst[1]), float(late[1]), float(late[2]))
+def _verdicts(store: str, measurement: str, keys: tuple[str, ...], sides: list[Side]) -> bool:
+    return False not in [_verdict(store, measurement, key, sides) for key in keys]
 
 
-def _environment(folder: Path) -> Mapping[str, str]:
-    return {**os.environ, "PYTHONPATH": str(folder / "src")}
-
-
-def _verdict(name: str, ours: list[Sample], theirs: list[Sample]) -> bool:
-    mine, other = (statistics.median(getattr(sample, name) for sample in samples) for samples in (ours, theirs))
-    held: bool = mine <= other * SLOWER_AT_MOST
-    print(f"{name:>6}: {mine:8.2f} beside {other:8.2f}: {mine / other:5.2f}x {'held' if held else 'BROKEN'}")
+def _verdict(store: str, measurement: str, key: str, sides: list[Side]) -> bool:
+    for side in sides:
+        if side.reason:
+            raise SystemExit(f"{side.name} printed no figures: {side.reason}")
+    ours, theirs = (side.figure(key).median or 0.0 for side in sides)
+    held = ours <= theirs * SLOWER_AT_MOST
+    what = f"{store:>8} {measurement:>8} {key:>4}"
+    print(f"{what}: {ours:8.2f} beside {theirs:8.2f}: {ours / theirs:5.2f}x {'held' if held else 'BROKEN'}", flush=True)
     return held
 
 

@@ -19,6 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from bench.lines import Goal, Line
+from bench.sides import Bench, Side, say
+
 ROOT = Path(__file__).parents[1]
 CALL_BOUND = 1.5
 """Maximum cost of `job_status`, as a multiple of a trivial tool."""
@@ -166,6 +169,24 @@ def _started_on_the_processor(command: Sequence[str], folder: Path, era: str) ->
     with _running(command, folder, era) as server:
         server.ask("tools/list")
         return server.processor_seconds()
+
+
+def mcp(bench: Bench, store: str) -> Iterator[Line]:
+    """`job_status` and the first `tools/list` over stdio, beside a bare server of the SDK, in the newest era."""
+    if store:
+        return
+    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder:
+        for what, measure, count, goal in (
+            ("job_status over stdio", measure_calls, bench.sizes.calls, Goal(1.3, 1.15, higher=False)),
+            ("first tools/list over stdio", measure_starts, bench.sizes.starts, Goal(1.2, 1.1, higher=False)),
+        ):
+            sides = [Side("Duetime", dict), Side("bare SDK server", dict)]
+            for number in range(bench.rounds):
+                say(f"{what}, round {number + 1} of {bench.rounds}")
+                pair = measure(Path(folder), ERAS[-1], count)
+                sides[0].results.append({"ms": pair.ours * 1000})
+                sides[1].results.append({"ms": pair.bare * 1000})
+            yield Line(what, "", "ms", sides[0].figure("ms"), sides[1].figure("ms"), goal)
 
 
 def main() -> int:

@@ -1,0 +1,89 @@
+"""What a worker and a server cost that have nothing to do, beside many schedules and beside none. Only on Linux."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.lines import Goal, Line
+from bench.processes import ROOT, environment
+from bench.sides import Bench
+from scorecard.serving import serving
+
+SETTLING = 8.0
+"""Seconds from the start of a process to the measurement."""
+SHARE = {"worker": Goal(0.2, 0.05, higher=False), "serve": Goal(0.5, 0.2, higher=False)}
+MEMORY = Goal(1.2, higher=False)
+
+
+# -- in the process that measures ------------------------------------------------------------------------------------
+
+
+def measure_idle(url: str, command: str, seconds: int, settling: float = SETTLING) -> dict[str, Any]:
+    """Return the share of a core in percent and the resident memory in megabytes."""
+    with _server(url) if command == "serve" else _worker(url) as pid:
+        time.sleep(settling)
+        began, before = time.perf_counter(), _processor_seconds(pid)
+        time.sleep(seconds)
+        share = (_processor_seconds(pid) - before) / (time.perf_counter() - began) * 100
+        return {"share": share, "memory": _resident_megabytes(pid)}
+
+
+@contextmanager
+def _worker(url: str) -> Iterator[int]:
+    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder:
+        own = environment(Path(folder), ROOT / "src")
+        command = [sys.executable, "-m", "duetime", "worker", "--db", url]
+        process = subprocess.Popen(command, cwd=folder, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            yield process.pid
+            assert process.poll() is None, "the worker ended"
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextmanager
+def _server(url: str) -> Iterator[int]:
+    with serving("", "--db", url) as server:
+        yield server.process.pid
+        assert server.alive, server.log
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return the processor time of all threads, which the kernel counts in nanoseconds."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+
+
+def _resident_megabytes(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the kernel reports no VmRSS")
+
+
+# -- the workload ----------------------------------------------------------------------------------------------------
+
+
+def idle(bench: Bench, store: str) -> Iterator[Line]:
+    """The share of a core and the resident memory of an idle worker and server."""
+    many = bench.stores.filled(store)
+    title = f"{bench.sizes.filled:,} schedules"
+    request = {"seconds": bench.sizes.idle_seconds, "settling": min(SETTLING, bench.sizes.idle_seconds)}
+    for command, goal in SHARE.items():
+        with bench.stores.fresh(store) as none:
+            sides = [
+                bench.duetime("idle", store, name=name, url=url, command=command, **request)
+                for name, url in ((title, many), ("none", none))
+            ]
+            bench.measure(f"idle {command} on {store}", sides)
+        share, memory = (tuple(side.figure(key) for side in sides) for key in ("share", "memory"))
+        yield Line(f"idle {command}", store, "% of a core", share[0], None, goal)
+        yield Line(f"idle {command}, memory", store, "MB", memory[0], memory[1], MEMORY)

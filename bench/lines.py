@@ -1,0 +1,68 @@
+"""What a benchmark found: figures of several rounds, compared with another figure or with a goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The samples of one side, or the reason why there are none."""
+
+    name: str
+    samples: tuple[float, ...] = ()
+    settings: str = ""
+    durability: str = ""
+    program: str = ""
+    """What was measured, where the name says under which condition."""
+    reason: str = ""
+
+    @property
+    def median(self) -> float | None:
+        return median(self.samples) if self.samples else None
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What has to be reached (`bar`) and what is wanted (`aim`); `higher` tells which direction is better."""
+
+    bar: float | None
+    aim: float | None = None
+    higher: bool = True
+
+    def verdict(self, value: float | None) -> str:
+        if value is None:
+            return "not measured"
+        if self.aim is not None and self._reaches(value, self.aim):
+            return "aim reached"
+        if self.bar is None:
+            return "aim not reached"
+        return "bar reached" if self._reaches(value, self.bar) else "BAR MISSED"
+
+    def _reaches(self, value: float, goal: float) -> bool:
+        return value >= goal if self.higher else value <= goal
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the table. The goal is for the ratio to what stands beside, or else for the figure itself."""
+
+    workload: str
+    store: str
+    unit: str
+    ours: Figure
+    beside: Figure | None = None
+    goal: Goal | None = None
+    note: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """The ratio to what stands beside, or else the figure itself."""
+        if self.beside is None:
+            return self.ours.median
+        return self.ours.median / self.beside.median if self.ours.median and self.beside.median else None
+
+    @property
+    def verdict(self) -> str:
+        return "" if self.goal is None else self.goal.verdict(self.value)

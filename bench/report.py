@@ -1,0 +1,113 @@
+"""Writes what was measured: a table for the terminal, JSON, and a page with a plot for the documentation."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from bench.lines import Figure, Line
+from bench.plot import plot
+
+HEADINGS = ("workload", "store", "Duetime", "beside", "ratio", "bar", "aim", "verdict")
+PAGE, PLOT = "performance.md", "performance.svg"
+
+
+def rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    return [_row(line) for line in lines]
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    ours = _shown(line.ours, line.unit) if line.ours.name == "Duetime" else _named(line.ours, line.unit)
+    beside = "" if line.beside is None else _named(line.beside, line.unit)
+    ratio = "" if line.beside is None or line.value is None else f"{line.value:.2f}x"
+    verdict = "; ".join(part for part in (line.verdict, line.note) if part)
+    return line.workload, line.store, ours, beside, ratio, _goal(line, "bar"), _goal(line, "aim"), verdict
+
+
+def _named(figure: Figure, unit: str) -> str:
+    return f"{figure.name}: {_shown(figure, unit)}"
+
+
+def _shown(figure: Figure, unit: str) -> str:
+    return f"not measured: {figure.reason}" if figure.median is None else f"{number(figure.median)} {unit}"
+
+
+def _goal(line: Line, which: str) -> str:
+    value = None if line.goal is None else getattr(line.goal, which)
+    if line.goal is None or value is None:
+        return ""
+    sign = "≥" if line.goal.higher else "≤"
+    return f"{sign} {value:g}x" if line.beside is not None else f"{sign} {value:,g}"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def text_table(lines: Sequence[Line]) -> str:
+    table = [HEADINGS, *rows(lines)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(HEADINGS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    )
+
+
+def settings_of(lines: Sequence[Line]) -> list[str]:
+    """Return with which settings and which durability each program was measured, and for which workloads."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        for figure in (line.ours, line.beside):
+            if figure is not None and (figure.settings or figure.durability):
+                how = "; ".join(part for part in (figure.settings, figure.durability) if part)
+                workloads = found.setdefault(f"{figure.program} on {line.store}: {how}", [])
+                if line.workload not in workloads:
+                    workloads.append(line.workload)
+    return [f"{how} ({', '.join(workloads)})" for how, workloads in found.items()]
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "measured": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+    }
+
+
+def write_json(path: Path, lines: Sequence[Line], about: dict[str, Any]) -> None:
+    shown = [asdict(line) | {"value": line.value, "verdict": line.verdict} for line in lines]
+    path.write_text(json.dumps({**about, "lines": shown}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_page(folder: Path, lines: Sequence[Line], about: dict[str, Any]) -> None:
+    """Write the page and its plot into a folder."""
+    (folder / PLOT).write_text(plot(lines), encoding="utf-8")
+    (folder / PAGE).write_text(_page(lines, about), encoding="utf-8")
+
+
+def _page(lines: Sequence[Line], about: dict[str, Any]) -> str:
+    facts = ", ".join(f"{name} {value}" for name, value in about.items())
+    table = [HEADINGS, ("---",) * len(HEADINGS), *rows(lines)]
+    return "\n".join(
+        [
+            "# Performance\n",
+            "<!-- Written by `make bench`. -->\n",
+            "Duetime beside other schedulers, measured in one run on one machine, in alternating rounds; the table",
+            "has the medians. Every side writes durably, and each peer has the fastest of the settings tried.\n",
+            f"![Throughput and lateness beside other schedulers]({PLOT})\n",
+            f"{facts}.\n",
+            *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table),
+            "\n## Settings\n",
+            *(f"- {each}" for each in settings_of(lines)),
+            "",
+        ]
+    )

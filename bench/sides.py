@@ -1,0 +1,152 @@
+"""Measures several sides in alternating rounds, and searches for the fastest settings of each peer."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.environments import Peer, load_peers
+from bench.lines import Figure
+from bench.processes import ROOT, NotMeasured, run_duetime
+from bench.stores import Stores
+
+Measure = Callable[[], dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the programs that a workload compares. `results` contains one result per round."""
+
+    name: str
+    measure: Measure
+    settings: str = ""
+    program: str = "Duetime"
+    results: list[dict[str, Any]] = field(default_factory=list)
+    reason: str = ""
+
+    def figure(self, key: str = "rate") -> Figure:
+        samples = tuple(float(result[key]) for result in self.results)
+        durability = self.results[0].get("durability", "") if self.results else ""
+        return Figure(self.name, samples, self.settings, durability, self.program, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much each workload does."""
+
+    jobs: int = 20_000
+    waits: int = 2_000
+    filled: int = 1_000_000
+    others: int = 100_000
+    rate: int = 200
+    seconds: int = 10
+    creates: int = 2_000
+    present: tuple[int, ...] = (1_000, 10_000, 100_000)
+    bulk: int = 100_000
+    wake_ups: int = 200
+    idle_seconds: int = 30
+    cron_steps: int = 1_000
+    calls: int = 500
+    starts: int = 5
+    serve_seconds: int = 10
+
+
+SMALL = Sizes(
+    jobs=1_000, waits=200, filled=2_000, others=1_000, rate=100, seconds=1, creates=100, present=(100, 1_000),
+    bulk=2_000, wake_ups=5, idle_seconds=1, cron_steps=50, calls=20, starts=1, serve_seconds=1,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every workload needs: stores, sizes, and how sides are measured."""
+
+    stores: Stores
+    sizes: Sizes
+    rounds: int
+    with_peers: bool
+    search_seconds: float
+    other: Path | None = None
+
+    def measure(self, what: str, sides: Sequence[Side]) -> None:
+        """Measure all sides in turn, in every other round in the reverse order."""
+        for number in range(self.rounds):
+            for side in sides if number % 2 == 0 else reversed(sides):
+                if side.reason:
+                    continue
+                say(f"{what}: {side.name}, round {number + 1} of {self.rounds}")
+                try:
+                    side.results.append(side.measure())
+                except NotMeasured as error:
+                    side.reason = str(error)
+                    say(f"{what}: {side.name} not measured: {error}")
+
+    def duetime(self, measurement: str, store: str | None, *, name: str = "Duetime", **request: Any) -> Side:
+        """Return the side of this checkout, with a new store for each round unless the request names one."""
+        return Side(name, lambda: self.run_duetime(measurement, store, ROOT, **request))
+
+    def run_duetime(self, measurement: str, store: str | None, checkout: Path, **request: Any) -> dict[str, Any]:
+        with ExitStack() as stack:
+            if store is not None and "url" not in request:
+                request = {"url": stack.enter_context(self.stores.fresh(store)), **request}
+            return run_duetime(measurement, checkout, **request)
+
+    def peers(
+        self, names: Sequence[str], measurement: str, store: str | None, small: dict[str, Any], **request: Any
+    ) -> list[Side]:
+        """Return the sides of peers with their fastest settings; `small` replaces fields of the request meanwhile."""
+        if not self.with_peers:
+            return []
+        return [self._peer(load_peers()[name], measurement, store, {**request, **small}, request) for name in names]
+
+    def _peer(
+        self, peer: Peer, measurement: str, store: str | None, small: dict[str, Any], request: dict[str, Any]
+    ) -> Side:
+        def run(asked: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+            with ExitStack() as stack:
+                own = {} if store is None else {"url": stack.enter_context(self.stores.fresh(store))}
+                return peer.measure(measurement, **own, **asked, **settings)
+
+        side = Side(peer.title, dict, program=peer.title)
+        try:
+            best = self._best(peer, measurement, lambda settings: run(small, settings))
+        except NotMeasured as error:
+            side.reason = str(error)
+            say(f"{measurement}: {peer.title} not measured: {error}")
+            return side
+        side.settings = ", ".join(f"{name}={value}" for name, value in best.items())
+        side.measure = lambda: run(request, best)
+        return side
+
+    def _best(self, peer: Peer, measurement: str, run: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Return the fastest of the candidates that were tried in time. Fail only if all of them fail."""
+        candidates = peer.candidates[measurement]
+        if len(candidates) == 1:
+            return candidates[0]
+        tried: list[tuple[float, dict[str, Any]]] = []
+        failure = NotMeasured("no settings were tried")
+        deadline = time.monotonic() + self.search_seconds
+        for number, settings in enumerate(candidates):
+            if number and time.monotonic() > deadline:
+                say(f"{measurement}: {peer.title}: the search ends after {number} of {len(candidates)} settings")
+                break
+            try:
+                result = run(settings)
+            except NotMeasured as error:
+                failure = error
+                continue
+            tried.append((result["rate"] if "rate" in result else -result["p50"], settings))
+            say(f"{measurement}: {peer.title}, {settings}: {abs(tried[-1][0]):,.2f}")
+        if not tried:
+            raise failure
+        return max(tried, key=lambda each: each[0])[1]
+
+
+def say(text: str) -> None:
+    """Show progress, on standard error, so that the tables can be redirected."""
+    print(f"  {text}", file=sys.stderr, flush=True)
