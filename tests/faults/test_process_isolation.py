@@ -20,7 +20,7 @@ from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind, _context
 from duetime.kinds.jobs.loading import load_file
-from duetime.kinds.jobs.process_runner import CHILD, ProcessRunner
+from duetime.kinds.jobs.process_runner import CHILD, _request
 from duetime.kinds.jobs.registry import Registry, Task
 from duetime.processes import child
 from duetime.processes.supervisor import ChildLease, GuardedCall
@@ -223,7 +223,7 @@ def test_a_child_that_starts_late_hears_of_later_deadlines_first() -> None:
     task = isolated.registry.get("add")
     assert task is not None
     work, now = make_work("add"), SystemClock().boottime()
-    asked = ProcessRunner()._request(task, [2], {"b": 3}, _context(work), True)
+    asked = _request([(task, [2], {"b": 3})], _context(work), True)
     assert answer_to(asked, now - 0.5, now + 30) == b'{"result": "5"}\n'
     assert answer_to(asked) == b"", "it is too late to begin"
 

@@ -115,10 +115,8 @@ class JobKind(KindHooks):
                 value = self._call(task, args, kwargs, work)
                 continue
             then = [(later, *own.given()) for later, own in plan.stages[1:]] if together else []
-            last = together or index == final
-            text = self._process_runner().run(
-                task, args, kwargs, _context(work), work.stop, lease=work.lease, last=last, then=then
-            )
+            steps, last = [(task, args, kwargs), *then], together or index == final
+            text = self._process_runner().run(steps, _context(work), work.stop, lease=work.lease, last=last)
             if last:
                 return Completed(None if text == "null" else text)
             value = json.loads(text)

@@ -30,7 +30,7 @@ from duetime.mcp.standard_tools import (
     summary,
     summary_schema,
 )
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import instant_view, preview_view, run_view
 from duetime.service.services import Call
 
 
@@ -47,19 +47,12 @@ def detail(schedule: Schedule, zone: str) -> dict[str, Any]:
     }
 
 
+_HISTORY = ("run_id", "due", "started", "finished", "status", "attempt", "error", "last", "occurrences")
+
+
 def history_row(run: Run, zone: str) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "run_id": run.id,
-        "due": instant_view(run.due, zone),
-        "started": instant_view(run.started, zone),
-        "finished": instant_view(run.finished, zone),
-        "status": run.status,
-        "attempt": run.attempt,
-        "error": run.error,
-    }
-    if run.last is not None:
-        row |= {"last": instant_view(run.last, zone), "occurrences": abs(run.number)}
-    return row
+    view = run_view(run, zone)
+    return {name: view[name] for name in _HISTORY if name in view}
 
 
 @errors_as_results
@@ -116,9 +109,7 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     )
     if isinstance(shown, Err):
         return error_result(shown)
-    preview = shown.value
-    instants = [{"utc": instant_view(each, "UTC"), "local": instant_view(each, zone)} for each in preview.instants]
-    return Reply({"reads_as": preview.english, "next": instants, "timezone": zone, "warnings": preview.warnings})
+    return Reply(preview_view(shown.value.english, shown.value.instants, shown.value.warnings, zone))
 
 
 # The tools; the docstrings of the functions describe them to agents.

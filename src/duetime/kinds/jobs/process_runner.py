@@ -27,7 +27,7 @@ _STOP = StopRequest("stopped")
 _NO_ANSWER = "its process answered with something that is no answer"
 
 Call = tuple[Task, Sequence[Any], dict[str, Any]]
-"""A further step in the same process; the previous step's result is inserted as its first argument."""
+"""A step. The result of the previous step in the same process is inserted as its first argument."""
 
 
 class ProcessRunner:
@@ -41,22 +41,19 @@ class ProcessRunner:
 
     def run(
         self,
-        task: Task,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
+        steps: Sequence[Call],
         context: TaskContext,
         stop: StopSignal,
         *,
         lease: Lease | None = None,
         last: bool = True,
-        then: Sequence[Call] = (),
     ) -> str:
-        """Return the result as JSON text: cut to what is stored if this is the `last` step, whole otherwise.
+        """Return the result as JSON text: cut to what is stored if these are the `last` steps, whole otherwise.
 
         Raises Stopped or ProcessFailed.
         """
         messages = _Messages(context.progress)
-        request = self._request(task, args, kwargs, context, last, then)
+        request = _request(steps, context, last)
         process = GuardedCall(CHILD, request, ChildLease(lease, self._patience), messages.receive)
         try:
             stopped = process.watch(lambda: self._stop_request(stop), messages.has_answer)
@@ -77,38 +74,31 @@ class ProcessRunner:
         """Stop all running calls: each notices within a tick and kills its process."""
         self._closed = True
 
-    def _request(
-        self,
-        task: Task,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        context: TaskContext,
-        last: bool,
-        then: Sequence[Call] = (),
-    ) -> bytes:
-        steps = [[list(given), {**named, **step.constants}] for step, given, named in ((task, args, kwargs), *then)]
-        call = encode_whole(steps)
-        if len(call) > MOST_PASSED:
-            raise ProcessFailed(f"{task.name}: its arguments are too large for a process", permanent=True)
-        about = {
-            "path": sys.path,
-            "task": task.name,
-            "functions": [locate(step.function)._asdict() for step in (task, *(each[0] for each in then))],
-            "last": last,
-            "limit": MOST_PASSED,
-            "context": {
-                "due": context.due.isoformat(),
-                **{name: getattr(context, name) for name in ("run_id", "attempt", "name", "job_id", "owner")},
-            },
-        }
-        return f"{json.dumps(about)}\n{call}\n".encode()
-
     def _stop_request(self, stop: StopSignal) -> StopRequest | None:
         if self._closed:
             return _STOP
         if stop.reason is StopReason.CANCELLED:
             return StopRequest("cancelled", self._grace)
         return _STOP if stop.is_set() else None
+
+
+def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
+    name = steps[0][0].name
+    call = encode_whole([[list(args), {**kwargs, **task.constants}] for task, args, kwargs in steps])
+    if len(call) > MOST_PASSED:
+        raise ProcessFailed(f"{name}: its arguments are too large for a process", permanent=True)
+    about = {
+        "path": sys.path,
+        "task": name,
+        "functions": [locate(task.function)._asdict() for task, _, _ in steps],
+        "last": last,
+        "limit": MOST_PASSED,
+        "context": {
+            "due": context.due.isoformat(),
+            **{name: getattr(context, name) for name in ("run_id", "attempt", "name", "job_id", "owner")},
+        },
+    }
+    return f"{json.dumps(about)}\n{call}\n".encode()
 
 
 class _Messages:
