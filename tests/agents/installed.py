@@ -12,6 +12,7 @@ from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.command import CommandAgent
 from tests.support.model_server import ModelServer
 from tests.support.node import Node
+from tests.support.programs import command_agent
 
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that does not exist: whatever is not on this machine cannot be reached."""
@@ -30,7 +31,7 @@ def agent_named(name: str, node: Node, home: Path, model: ModelServer, **more: A
     made = MADE[name](node, home, model)
     around = environment(node, home, model)
     given = {"command": made.command, "model": made.model, "env": GIVEN, "environment": around, **more}
-    return CommandAgent(name, preset=name, **given)
+    return command_agent(name, preset=name, **given)
 
 
 def settings(node: Node, home: Path, model: ModelServer) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -15,7 +15,8 @@ from typing import Any
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.command import CommandAgent
-from duetime.processes.supervisor import Limits
+from duetime.processes.supervisor import LIMITS, Limits
+from duetime.settings import AgentSettings
 from tests.support.waking import agent_request
 from tests.support.workers import eventually
 
@@ -37,8 +38,16 @@ def executable(folder: Path, code: str, name: str) -> str:
     return str(path)
 
 
+def command_agent(
+    name: str, *, environment: Mapping[str, str] | None = None, limits: Limits = LIMITS, **given: Any
+) -> CommandAgent:
+    """An agent with these settings, whose lists may be given as lists."""
+    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return CommandAgent(name, AgentSettings(**settings), environment=environment, limits=limits)
+
+
 def agent(command: list[str], **more: Any) -> CommandAgent:
-    return CommandAgent("test", **{"command": command, "limits": QUICK, **more})
+    return command_agent("test", **{"command": command, "limits": QUICK, **more})
 
 
 class Background:

@@ -16,11 +16,11 @@ import pytest
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import Access, Spent
-from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.processes.supervisor import Limits
 from tests.support.programs import (
     Background,
     agent,
+    command_agent,
     executable,
     program,
     told,
@@ -434,7 +434,7 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
     print({json.dumps(done)!r})
     """
     reports: list[str] = []
-    woken = CommandAgent("test", preset="codex", command=[executable(tmp_path, code, "codex")])
+    woken = command_agent("test", preset="codex", command=[executable(tmp_path, code, "codex")])
     run = Background(woken, agent_request(report=reports.append))
     eventually(lambda: reports, 15, "a report came")
     (tmp_path / "heard").touch()
@@ -458,5 +458,5 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
 )
 def test_settings_that_cannot_be(given: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        CommandAgent("test", **given)
+        command_agent("test", **given)
     assert refused.value.field == field and words in refused.value.message

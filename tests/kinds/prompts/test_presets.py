@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from duetime.kinds.prompts.agent import Access, Reply, Spent
-from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.kinds.prompts.agents.presets import PRESETS, Invocation, PresetInput
 from duetime.kinds.prompts.agents.transcript import EventReader, Transcript, read_answer, to_reply
 from duetime.security.redaction import Secrets
-from tests.support.programs import QUICK, executable, with_environment
+from tests.support.programs import QUICK, command_agent, executable, with_environment
 from tests.support.waking import agent_request, failed, succeeded
 
 HTTP = Access("http://127.0.0.1:8765/mcp", "the-token-of-this-run")
@@ -281,7 +280,7 @@ def played(name: str, folder: Path, events: list[Any], *, code: int = 0, error: 
     told = f"import sys; sys.stdin.read(); print(open({str(folder / 'lines')!r}).read())"
     script = f"{told}; sys.stderr.write({error!r}); sys.exit({code})"
     program = executable(folder, script, name)
-    return CommandAgent(name, preset=name, command=[program], environment=with_environment(), limits=QUICK).wake(
+    return command_agent(name, preset=name, command=[program], environment=with_environment(), limits=QUICK).wake(
         agent_request()
     )
 
@@ -302,7 +301,7 @@ def test_a_stream_becomes_a_reply(name: str, tmp_path: Path) -> None:
 def test_a_program_is_found_by_the_name_of_its_preset(name: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("\n".join(json.dumps(event) for event in STREAMS[name]))
     executable(tmp_path, f"import sys; sys.stdin.read(); print(open({str(tmp_path / 'lines')!r}).read())", name)
-    woken = CommandAgent(name, preset=name, environment={"PATH": str(tmp_path)}, limits=QUICK)
+    woken = command_agent(name, preset=name, environment={"PATH": str(tmp_path)}, limits=QUICK)
     assert succeeded(woken.wake(agent_request())).text == "All is scheduled."
 
 

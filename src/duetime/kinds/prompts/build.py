@@ -80,15 +80,7 @@ def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zo
     if type_ == "command":
         from duetime.kinds.prompts.agents.command import CommandAgent
 
-        return CommandAgent(
-            name,
-            command=given.command,
-            preset=given.preset,
-            prompt=given.prompt,
-            env=given.env,
-            folder=given.folder,
-            model=given.model,
-        )
+        return CommandAgent(name, given)
     if type_ == BUILTIN:
         from duetime.kinds.prompts.agents.builtin import BuiltinAgent
 

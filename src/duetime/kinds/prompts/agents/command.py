@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from duetime.engine.clock import SystemClock
@@ -21,6 +21,7 @@ from duetime.processes.child import ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
 from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, Limits
 from duetime.security.redaction import Secrets
+from duetime.settings import AgentSettings
 
 log = logging.getLogger("duetime.agents")
 _clock = SystemClock()
@@ -43,22 +44,17 @@ class CommandAgent:
     def __init__(
         self,
         name: str,
+        given: AgentSettings,
         *,
-        command: Sequence[str] = (),
-        preset: str = "",
-        prompt: str = STDIN,
-        env: Sequence[str] = (),
-        folder: str = "",
-        model: str = "",
         environment: Mapping[str, str] | None = None,
         limits: Limits = LIMITS,
     ) -> None:
-        """Raises InvalidInput, naming the field. With a preset, `command` is how its program is called, if not by its
-        name. `{mcp_config}` and `{model}` in a command stand for the MCP configuration file and the model."""
+        """Raises InvalidInput, naming the field."""
         self._name = name
+        preset, command, prompt, model = given.preset, given.command, given.prompt, given.model
         self._preset = preset_named(preset) if preset else None
         self._program = preset or Path(command[0] if command else "").name
-        self._command = tuple(command) or ((preset,) if preset else ())
+        self._command = command or ((preset,) if preset else ())
         if not self._command or not all(self._command) or "\0" in "".join(self._command):
             raise InvalidInput(f"agents.{name}: name a preset, or a command as a list of words", field="command")
         if prompt not in (STDIN, ARGUMENT):
@@ -68,8 +64,8 @@ class CommandAgent:
         if not model and any("{model}" in word for word in self._command):
             raise InvalidInput(f"agents.{name}: its command asks for a {{model}}; name one", field="model")
         self._as_argument = prompt == ARGUMENT
-        self._env = tuple(env)
-        self._folder = str(Path(folder).expanduser()) if folder else ""
+        self._env = given.env
+        self._folder = str(Path(given.folder).expanduser()) if given.folder else ""
         self._model = model
         self._environment = os.environ if environment is None else environment
         self._limits = limits

@@ -59,12 +59,17 @@ def headers(access: Access) -> dict[str, str]:
 
 def standard_config(access: Access) -> dict[str, Any]:
     """Return `{"mcpServers": …}`, as Claude Code, Cursor, VS Code and many more read it."""
+    return {"mcpServers": {SERVER: {"type": "stdio" if access.url is None else "http", **server_config(access)}}}
+
+
+def server_config(access: Access, **names: str) -> dict[str, Any]:
+    """Return the server. `names` are those of a program that has others for `url`, `command`, `args` or `env`."""
     if access.url is not None:
-        server: dict[str, Any] = {"type": "http", "url": access.url, "headers": headers(access)}
+        server: dict[str, Any] = {"url": access.url, "headers": headers(access)}
     else:
         program, *arguments = access.command
-        server = {"type": "stdio", "command": program, "args": arguments, "env": dict(access.env)}
-    return {"mcpServers": {SERVER: server}}
+        server = {"command": program, "args": arguments, "env": dict(access.env)}
+    return {names.get(name, name): value for name, value in server.items()}
 
 
 def write_private(path: Path, document: Any) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duetime.kinds.prompts.agents.transcript import Transcript, as_list, lookup, number, read_usage, text_of
+from duetime.kinds.prompts.agent import Spent
+from duetime.kinds.prompts.agents.transcript import Transcript, as_list, lookup, number, read_document, text_of
 
 _GOOSE_TROUBLE = "Ran into this error: "
 """Prefix by which goose reports, in place of the model's answer, that there is none."""
@@ -22,16 +23,8 @@ def read_claude(transcript: Transcript, event: Mapping[str, Any]) -> None:
     """Read `claude --output-format stream-json`; its last event is all that `--output-format json` prints."""
     if event.get("type") == "result":
         transcript.ended = True
-        transcript.text = str(event.get("result") or "")
-        transcript.outcome = event.get("structured_output")
-        transcript.input_tokens = transcript.output_tokens = 0  # each result counts the whole session
-        read_usage(transcript, event.get("usage"))
-        transcript.dollars = number(event.get("total_cost_usd"))
-        for denied in as_list(event.get("permission_denials")):
-            transcript.deny(lookup(denied, "tool_name"))
-        if event.get("is_error") is True:
-            errors = "; ".join(str(error) for error in as_list(event.get("errors")))
-            transcript.error = transcript.text or errors or str(event.get("subtype") or "it says that it failed")
+        transcript.spent = Spent()  # each result counts the whole session
+        read_document(transcript, event)
         return
     for part in as_list(lookup(event, "message", "content")):
         if lookup(part, "type") == "tool_use":

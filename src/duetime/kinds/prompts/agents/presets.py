@@ -22,6 +22,7 @@ from duetime.kinds.prompts.agents.environment import (
     SERVER,
     TOKEN_VARIABLE,
     headers,
+    server_config,
     standard_config,
     write_private,
 )
@@ -144,12 +145,7 @@ _GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
 def _gemini(given: PresetInput) -> Invocation:
     """Give it a home of its own for its settings: it reads no settings file below a folder such as /tmp. Tools that
     need a confirmation are not offered, because nobody can be asked; of the rest, those that `core` names are."""
-    access = given.access
-    if access.url is not None:
-        server: dict[str, Any] = {"httpUrl": access.url, "headers": headers(access)}
-    else:
-        program, *arguments = access.command
-        server = {"command": program, "args": arguments, "env": dict(access.env)}
+    server = server_config(given.access, url="httpUrl")
     uses_key = "GEMINI_API_KEY" in given.env
     settings: dict[str, Any] = {
         "mcpServers": {SERVER: {**server, "trust": True}},
@@ -192,12 +188,8 @@ def _opencode(given: PresetInput) -> Invocation:
 def _goose(given: PresetInput) -> Invocation:
     """Write a recipe, which names the only extensions. It is a template, so braces in the prompt are escaped, to come
     out as they were."""
-    access = given.access
-    if access.url is not None:
-        extension: dict[str, Any] = {"type": "streamable_http", "uri": access.url, "headers": headers(access)}
-    else:
-        program, *arguments = access.command
-        extension = {"type": "stdio", "cmd": program, "args": arguments, "envs": dict(access.env)}
+    type_ = "stdio" if given.access.url is None else "streamable_http"
+    extension = {"type": type_, **server_config(given.access, url="uri", command="cmd", env="envs")}
     named = {"name": SERVER, "description": "Duetime", "timeout": 300}
     recipe: dict[str, Any] = {
         "version": "1.0.0",

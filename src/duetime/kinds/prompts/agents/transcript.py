@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from duetime.kinds.prompts.agent import Reply, Spent
 from duetime.kinds.prompts.agents.environment import SERVER
@@ -38,19 +38,13 @@ class Transcript:
     denied: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     earlier_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    dollars: float = 0.0
+    spent: Spent = field(default_factory=Spent)
     progress: str | None = None
     """The latest progress to report."""
     beginning: str = ""
     """Beginning of what it wrote instead of an answer."""
     unreadable: str | None = None
     """What is wrong with an answer that is not complete."""
-
-    @property
-    def spent(self) -> Spent:
-        return Spent(self.input_tokens, self.output_tokens, self.dollars)
 
     def append_text(self, text: str) -> None:
         self.text = (self.text + text)[:MOST_KEPT]
@@ -80,9 +74,11 @@ class Transcript:
             self.denied.append(name)
 
     def add_usage(self, input_tokens: object = 0, output_tokens: object = 0, dollars: object = 0) -> None:
-        self.input_tokens += int(number(input_tokens))
-        self.output_tokens += int(number(output_tokens))
-        self.dollars += number(dollars)
+        self.spent = Spent(
+            self.spent.input_tokens + int(number(input_tokens)),
+            self.spent.output_tokens + int(number(output_tokens)),
+            self.spent.dollars + number(dollars),
+        )
 
     def view(self) -> list[dict[str, Any]]:
         return [{name: value for name, value in call.items() if name != "id"} for call in self.calls]
@@ -90,16 +86,6 @@ class Transcript:
 
 Read = Callable[[Transcript, Mapping[str, Any]], None]
 """Reads one event of a program's stream."""
-
-
-class Reader(Protocol):
-    """Reads standard output as it comes."""
-
-    transcript: Transcript
-
-    def take(self, data: bytes) -> None: ...
-
-    def finish(self) -> None: ...
 
 
 class AnswerReader:
@@ -140,6 +126,10 @@ class EventReader:
             self.transcript.beginning = line[:_BEGINNING].decode("utf-8", "replace").strip()
 
 
+Reader = AnswerReader | EventReader
+"""Reads standard output as it comes."""
+
+
 def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> None:
     """Read a text, or one JSON object with a `result` or `text` and optional other fields, as `claude --output-format
     json` prints and a webhook may send. `as_json`: it was declared as JSON; an empty answer is valid too."""
@@ -149,7 +139,12 @@ def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> 
         transcript.unreadable = "answered in JSON that cannot be read; it may have been cut off"
     if not isinstance(document, dict) or not {"result", "text", "error"} & document.keys():
         transcript.text = "" if as_json and text.strip() == "null" else text.strip()
-        return
+    else:
+        read_document(transcript, document)
+
+
+def read_document(transcript: Transcript, document: Mapping[str, Any]) -> None:
+    """Read a result: `result` or `text`, and what came of the run, by the names that programs and webhooks use."""
     said = document.get("result", document.get("text"))
     transcript.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
     transcript.outcome = document.get("outcome", document.get("structured_output"))
@@ -166,7 +161,8 @@ def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> 
     if error := document.get("error"):
         transcript.error = str(lookup(error, "message") or error)
     elif document.get("is_error") is True:
-        transcript.error = transcript.text or "it says that it failed"
+        errors = "; ".join(str(each) for each in as_list(document.get("errors")))
+        transcript.error = transcript.text or errors or str(document.get("subtype") or "it says that it failed")
 
 
 def _is_cut_off(text: str) -> bool:
