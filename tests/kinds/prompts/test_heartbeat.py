@@ -23,17 +23,17 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from duetime.engine.validation import Changes
 from duetime.kinds.notifications.delivery import MESSENGER
-from duetime.kinds.prompts.agent import AgentRequest, Reply, Spent
+from duetime.kinds.prompts.agent import AgentRequest, DuePrompt, Reply, Spent
 from duetime.kinds.prompts.agents.heartbeat import (
     BEAT,
     KEY,
     LONGEST,
     NOT_REACHED,
-    DuePrompt,
     HeartbeatAgent,
     beat_text,
     sync_heartbeat,
 )
+from duetime.kinds.prompts.inbox import RunCheckout
 from duetime.settings import HeartbeatSettings, Settings
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.waking import NOWHERE, agent_request, failed, succeeded
@@ -61,7 +61,7 @@ class Inner:
         self.closed = True
 
 
-class Beating:
+class Beating(RunCheckout):
     """A heartbeat, and the holder that its run has."""
 
     def __init__(self, folder: Path, inner: Inner, due: list[DuePrompt]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from duetime.engine.clock import SECOND, Clock
@@ -57,11 +58,16 @@ class RunAccess:
         token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone)
         if self.url is not None:
             return Access(self.url, token)
-        env = _handed_on(self._settings)
-        env |= {RUN_TOKEN: token, RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(self._settings.path_of_db())}
-        if self._settings.origin.file:
-            env[CONFIG] = self._settings.origin.file  # the same file, even if it was changed and not trusted again
-        return Access(None, token, (*_program(), *_options(self._settings)), env)
+        return stdio_access(self._settings, token, _handed_on(self._settings) | {RUN_TOKEN: token})
+
+
+def stdio_access(settings: Settings, token: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Access:
+    """Return access to a stdio server of our own. The store is named in the environment, because everybody can read the
+    command lines of all processes, and a URL may hold a password."""
+    own = {RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(settings.path_of_db())}
+    if settings.origin.file:
+        own[CONFIG] = settings.origin.file  # the same file, even if it was changed and not trusted again
+    return Access(None, token, (*_program(), *_options(settings)), {**env, **own})
 
 
 def _handed_on(settings: Settings) -> dict[str, str]:

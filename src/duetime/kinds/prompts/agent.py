@@ -98,6 +98,20 @@ def answers_later(answer: Reply | Outcome) -> bool:
     return isinstance(answer, Reply) and answer.waiting_until is not None
 
 
+class DuePrompt(NamedTuple):
+    """A prompt that waited for an agent and is now held by a run."""
+
+    task: int
+    run: int
+    owner: str
+    prompt: str
+    due: Instant
+    stored: Instant
+    depth: int = 0
+    hold: str = ""
+    """Identifies this hold, to tell whether the run still has it."""
+
+
 class Agent(Protocol):
     def wake(self, request: AgentRequest) -> Reply | Outcome:
         """Run one attempt, in a thread of the pool. It obeys `request.stop` and `request.patience`, ends what it

@@ -16,7 +16,6 @@ import typer
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.times import format_local, iso_local
-from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.chat_terminal import Terminal
 from duetime.security.private_files import make_private, read_private, replace_private
 from duetime.service.errors import FAILED, INTERRUPTED, OK
@@ -156,10 +155,12 @@ class Chat:
         return OK
 
     def _open(self) -> Conversation:
+        from duetime.kinds.prompts.access import stdio_access
         from duetime.kinds.prompts.agents.builtin import Conversation, messages_from_json
 
         kept = self._sessions.messages(self._name)
-        conversation = Conversation(self._settings.model, _access(self._settings), self._clock, self._zone)
+        access = stdio_access(self._settings)  # a server of our own works whatever else is running
+        conversation = Conversation(self._settings.model, access, self._clock, self._zone)
         try:
             conversation.resume(messages_from_json(kept))
         except ValueError as error:
@@ -175,20 +176,6 @@ class Chat:
             self._sessions.add(self._name, text, messages_to_json(said.turn.messages), self._clock.now())
         terminal.end(said)
         return said
-
-
-def _access(settings: Settings) -> Access:
-    """Return access to a stdio server of our own, which works whatever else is running. The store is named in the
-    environment, because everybody can read the command lines of all processes, and a URL may hold a password."""
-    from duetime.kinds.prompts.access import RUN_FOLDER
-    from duetime.settings import CONFIG, PREFIX
-
-    origin = settings.origin
-    given = () if origin.tasks and origin.tasks == origin.file else settings.tasks
-    tasks = [part for module in given for part in ("--tasks", module)]
-    command = (sys.executable, "-P", "-m", "duetime", "mcp", *tasks)
-    file = {CONFIG: origin.file} if origin.file else {}
-    return Access(None, "", command, {f"{PREFIX}DB": settings.path_of_db(), RUN_FOLDER: str(Path.cwd()), **file})
 
 
 def _list(sessions: Sessions, settings: Settings, json_: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, run_holder
@@ -14,15 +13,11 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
-from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, Reply, answers_later
+from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, answers_later
 from duetime.kinds.prompts.kind import KIND, PromptKind, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
 from duetime.settings.sections import INBOX
-
-if TYPE_CHECKING:
-    from duetime.kinds.prompts.agents.heartbeat import DuePrompt
-
 
 log = logging.getLogger("duetime.agents")
 
@@ -34,14 +29,15 @@ SchedulerOf = Callable[[], Scheduler]
 
 
 class RunCheckout:
+    """Holds waiting prompts on behalf of the request's own run."""
+
     def __init__(self, scheduler_of: SchedulerOf, name: str) -> None:
         """`name`: the agent that gives the answers."""
         self._scheduler_of, self._name = scheduler_of, name
 
     def take(self, request: AgentRequest) -> Sequence[DuePrompt]:
-        """Take the oldest prompts. If the first was left unfinished by its previous holder, take only that one."""
-        from duetime.kinds.prompts.agents.heartbeat import DuePrompt
-
+        """Take the oldest prompts, so that nobody else does them while the request lasts. If the first was left
+        unfinished by its previous holder, take only that one."""
         due: list[DuePrompt] = []
         lease = life_of(request.patience)
         while len(due) < _MOST_DUE:
@@ -67,6 +63,7 @@ class RunCheckout:
         return due
 
     def finish(self, request: AgentRequest, due: DuePrompt, reply: Reply) -> None:
+        """Finish a prompt with the answer to the whole request, unless its agent has finished it already."""
         scheduler, caller = self._scheduler_of(), _caller(request)
         ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), KIND, hold=due.hold)
         if not isinstance(ended, Err):
@@ -76,12 +73,14 @@ class RunCheckout:
             log.warning("the answer of run %s to the prompt of run %s is lost: %s", request.run, due.run, ended.message)
 
     def left(self, request: AgentRequest) -> int:
+        """Return how many are still held."""
         caller = _caller(request)
         query = RunQuery(kind=KIND, holder=caller.holder, oldest_first=True, count_to=0)
         found = self._scheduler_of().runs(caller, query)
         return 0 if isinstance(found, Err) else len(found.value.items)
 
     def give_back(self, request: AgentRequest, reason: str) -> None:
+        """Give back all that are still held. If one given back as LEFT is the first to be taken next, it is alone."""
         given = self._scheduler_of().give_back(_caller(request), KIND, reason)
         if isinstance(given, Err):
             log.warning("what run %s took waits again only when its hold ends: %s", request.run, given.message)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.encoding import is_text
@@ -52,16 +52,6 @@ def prompt_of(definition: Definition) -> str:
     return str(payload_of(definition).get("prompt", ""))
 
 
-class Inboxes(NamedTuple):
-    """Agents whose due prompts wait until one takes them, and the owner whose heartbeat takes them automatically."""
-
-    names: frozenset[str] = frozenset({INBOX})
-    heartbeat_of: str | None = None
-
-    def heartbeat_takes(self, definition: Definition) -> bool:
-        return definition.owner == self.heartbeat_of and definition.subject == INBOX
-
-
 class PromptKind(KindHooks):
     name = KIND
     defaults: Mapping[str, Any] = MappingProxyType({})
@@ -86,15 +76,15 @@ class PromptKind(KindHooks):
         tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `describe_agents` returns
         names and types of an owner's agents."""
         self._waking, self._default, self._owners = waking, default, owners
-        self._inboxes = (*inboxes, INBOX)
+        self.inboxes = (*inboxes, INBOX)
         self._scheduler = scheduler
         self.access = access
-        self.inboxes = Inboxes(frozenset(self._inboxes), heartbeat_of)
+        self._heartbeat_of = heartbeat_of
         self.describe_agents = describe_agents
 
     def agents(self, owner: str) -> list[str]:
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
-        all_agents = dict.fromkeys([self._default, *sorted(self._waking.wakers), *self._inboxes])
+        all_agents = dict.fromkeys([self._default, *sorted(self._waking.wakers), *self.inboxes])
         found = [name for name in all_agents if self._is_there(name, owner)]
         return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
 
@@ -133,7 +123,7 @@ class PromptKind(KindHooks):
             return Completed(json.dumps(told, ensure_ascii=False))
         if not self._is_there(agent, work.claim.definition.owner):
             return _not_there(work, agent)
-        if agent in self._inboxes:
+        if agent in self.inboxes:
             return self._waking.admit(work, agent, _limits(payload))
         if agent not in self._waking.wakers:
             return _not_there(work, agent)
@@ -146,10 +136,13 @@ class PromptKind(KindHooks):
     def close(self) -> None:
         self._waking.close()
 
+    def heartbeat_takes(self, definition: Definition) -> bool:
+        return definition.owner == self._heartbeat_of and definition.subject == INBOX
+
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Warn of a prompt that waits in an inbox. A caller that asked for the inbox by name need not be warned."""
-        waits = made.subject in self.inboxes.names and not payload_of(made).get("remind")
-        if not waits or asked.get("agent") is not None or self.inboxes.heartbeat_takes(made):
+        waits = made.subject in self.inboxes and not payload_of(made).get("remind")
+        if not waits or asked.get("agent") is not None or self.heartbeat_takes(made):
             return []
         return [ScheduleWarning("no_agent", WAITS)]
 

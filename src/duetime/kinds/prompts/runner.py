@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, time, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.engine.encoding import LIMIT, encode, encode_whole, shorten_error
@@ -19,6 +19,7 @@ from duetime.engine.kind import StopReason, Work
 from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, Used, run_holder
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned, Waiting
 from duetime.engine.policy.claim import Claim
+from duetime.engine.store import Store
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import trigger_from_json
@@ -119,28 +120,21 @@ class Waker:
     """Other agents that do the work for it, whose limits apply as well."""
 
 
-class Books(Protocol):
-    """Daily usage, kept in the store so that all workers share the same counts."""
-
-    def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left: ...
-
-    def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None: ...
-
-
 class Waking:
     def __init__(
         self,
         wakers: Mapping[str, Waker],
-        books: Books,
+        store: Store,
         clock: Clock,
         zone: str,
         access: Callable[[Claim, float, int], Access],
         runs_per_day: int = 0,
         inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
-        """`inboxes`: the limits of the inboxes, which wake nobody."""
+        """`store` counts daily usage, for all workers together. `inboxes`: the limits of the inboxes, which wake
+        nobody."""
         self.wakers = wakers
-        self._books, self._clock, self._zone = books, clock, zone
+        self._store, self._clock, self._zone = store, clock, zone
         self._access, self._runs_per_day, self._inboxes = access, runs_per_day, inboxes
 
     def wake(self, work: Work, name: str, prompt: str, limit: Used) -> Outcome:
@@ -172,7 +166,7 @@ class Waking:
     def _reserve(self, definition: Definition, caps: Sequence[Cap], day: Instant) -> Left | Returned:
         """Count the run. At a limit it is given back until the next day, and its owner is alerted once a day."""
         try:
-            left = self._books.reserve(definition.owner, day, caps)
+            left = self._store.reserve(definition.owner, day, caps)
         except StoreUnavailable:  # no agent was woken, so this was no attempt
             return Returned("the store was away when its limits were looked up", AWAY_WAIT)
         if not isinstance(left, str):
@@ -187,7 +181,7 @@ class Waking:
         if not any(used):
             return
         try:
-            self._books.spend(owner, day, caps, used)
+            self._store.spend(owner, day, caps, used)
         except (StoreUnavailable, StoreUnusable) as error:
             log.warning("what an agent of %s used is not counted (%s): %s", owner, used, error)
 

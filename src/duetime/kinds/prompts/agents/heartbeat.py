@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import SECOND
 from duetime.engine.encoding import clean_text, shorten_error
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, StopReason
@@ -22,7 +22,8 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import format_local, read_duration
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, Reply, Spent, answers_later
+from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, Spent, answers_later
+from duetime.kinds.prompts.inbox import RunCheckout
 from duetime.kinds.prompts.kind import KIND
 from duetime.settings.sections import HEARTBEAT
 
@@ -36,46 +37,16 @@ _NO_FAULT = (StopReason.SHUTDOWN, StopReason.LEASE)
 """The worker ended: a beat that was cut short is run again, and so are the prompts that it took."""
 
 
-class DuePrompt(NamedTuple):
-    """A prompt that waited for an agent and is now held by the heartbeat."""
-
-    task: int
-    run: int
-    owner: str
-    prompt: str
-    due: Instant
-    stored: Instant
-    depth: int = 0
-    hold: str = ""
-    """Identifies this hold, to tell whether the heartbeat still has it."""
-
-
 class MissingInstructions(NamedTuple):
     """The reason why there are no standing instructions."""
 
     reason: str
 
 
-class Checkout(Protocol):
-    """Holds waiting prompts on behalf of the request's own run."""
-
-    def take(self, request: AgentRequest) -> Sequence[DuePrompt]:
-        """Take waiting prompts, so that nobody else does them while the request lasts."""
-
-    def finish(self, request: AgentRequest, due: DuePrompt, reply: Reply) -> None:
-        """Finish a prompt with the answer to the whole request, unless its agent has finished it already."""
-
-    def left(self, request: AgentRequest) -> int:
-        """Return how many are still held."""
-
-    def give_back(self, request: AgentRequest, reason: str) -> None:
-        """Give back all that are still held. If one given back as LEFT is the first to be taken next, it is alone."""
-
-
 class HeartbeatAgent:
     """Wakes another agent. It is woken by the heartbeat's schedule, and by any due prompt that names it."""
 
-    def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, checkout: Checkout) -> None:
+    def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, checkout: RunCheckout) -> None:
         self._inner, self._instructions = inner, instructions
         self._owner, self._zone, self._checkout = owner, zone, checkout
 

@@ -86,14 +86,14 @@ def schedule(call: Call, given: Arguments) -> Reply:
 def _doer_of(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
     """Return the agent that is woken, if any, and a note on who does the prompt. What waits in the inbox without having
     been sent there by name has no note, because a warning tells of it."""
-    definition, inboxes = made.definition, call.services.kind(PromptKind).inboxes
+    definition, kind = made.definition, call.services.kind(PromptKind)
     agent = definition.subject
     if payload_of(definition).get("remind"):
         topic = policy_for_ending(definition.policy).deliver_to
         return None, f"a reminder: no agent is woken, its text goes to {topic}"
-    if agent not in inboxes.names:
+    if agent not in kind.inboxes:
         return agent, f"wakes the agent {agent}"
-    if inboxes.heartbeat_takes(definition):
+    if kind.heartbeat_takes(definition):
         return None, "waits in the inbox until the heartbeat, or another agent, takes it"
     return None, "waits in the inbox until an agent takes it with take_prompt" if asked_for else None
 
