@@ -92,41 +92,21 @@ class Resolver:
         return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
-_CLOSED_V4 = tuple(
-    (IPv4Network(network), kind)
-    for network, kind in (
-        ("0.0.0.0/8", "an unspecified address"),
-        ("10.0.0.0/8", "a private address"),
-        ("100.64.0.0/10", "an address inside a provider's network"),
-        ("127.0.0.0/8", "a loopback address"),
-        ("168.63.129.16/32", "a cloud metadata address"),
-        ("169.254.0.0/16", "a link-local address"),
-        ("172.16.0.0/12", "a private address"),
-        ("192.0.0.0/24", "a reserved address"),
-        ("192.0.2.0/24", "an address for documentation"),
-        ("192.88.99.0/24", "a reserved address"),
-        ("192.168.0.0/16", "a private address"),
-        ("198.18.0.0/15", "an address for benchmarks"),
-        ("198.51.100.0/24", "an address for documentation"),
-        ("203.0.113.0/24", "an address for documentation"),
-        ("224.0.0.0/4", "a multicast address"),
-        ("240.0.0.0/4", "a reserved address"),
-    )
-)
-_CLOSED_V6 = tuple(
-    (IPv6Network(network), kind)
-    for network, kind in (
-        ("::/128", "an unspecified address"),
-        ("::1/128", "a loopback address"),
-        ("2001::/23", "a reserved address"),  # Teredo among others: no receivers are there
-        ("2001:db8::/32", "an address for documentation"),
-        ("3fff::/20", "an address for documentation"),
-        ("fc00::/7", "a private address"),
-        ("fe80::/10", "a link-local address"),
-        ("fec0::/10", "a site-local address"),
-        ("ff00::/8", "a multicast address"),
-    )
-)
+_CLOSED = {
+    "an unspecified address": ("0.0.0.0/8", "::/128"),
+    "a private address": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
+    "an address inside a provider's network": ("100.64.0.0/10",),
+    "a loopback address": ("127.0.0.0/8", "::1/128"),
+    "a cloud metadata address": ("168.63.129.16/32",),
+    "a link-local address": ("169.254.0.0/16", "fe80::/10"),
+    "a site-local address": ("fec0::/10",),
+    # Teredo is in 2001::/23 among others: no receivers are there.
+    "a reserved address": ("192.0.0.0/24", "192.88.99.0/24", "240.0.0.0/4", "2001::/23"),
+    "an address for documentation": ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+    "an address for benchmarks": ("198.18.0.0/15",),
+    "a multicast address": ("224.0.0.0/4", "ff00::/8"),
+}
+_NETWORKS = tuple((ip_network(network), kind) for kind, networks in _CLOSED.items() for network in networks)
 _GLOBAL_V6 = IPv6Network("2000::/3")
 """All that has been allocated so far; everything else is refused. `ipaddress.is_global` does not suffice, because it
 accepts several of the embeddings."""
@@ -141,7 +121,7 @@ _ISATAP_GLOBAL = 0x0200_5EFE
 def why_closed(address: str) -> str | None:
     """Return what an address is if it is not reachable from the whole internet, else None."""
     read = ip_address(address)
-    return _why_v4(read) if isinstance(read, IPv4Address) else _why_v6(read)
+    return _kind_of(read) if isinstance(read, IPv4Address) else _why_v6(read)
 
 
 def as_dialled(address: str) -> IPv4Address | IPv6Address:
@@ -152,19 +132,19 @@ def as_dialled(address: str) -> IPv4Address | IPv6Address:
     return read
 
 
-def _why_v4(address: IPv4Address) -> str | None:
-    return next((kind for network, kind in _CLOSED_V4 if address in network), None)
+def _kind_of(address: IPv4Address | IPv6Address) -> str | None:
+    return next((kind for network, kind in _NETWORKS if address in network), None)
 
 
 def _why_v6(address: IPv6Address) -> str | None:
     if address.scope_id is not None:
         return "an address of one network interface"
     for inner in _embedded(address):
-        if why := _why_v4(inner):
+        if why := _kind_of(inner):
             return why
     if address in _MAPPED or address in _NAT64:
         return None  # the embedded address has decided
-    if why := next((kind for network, kind in _CLOSED_V6 if address in network), None):
+    if why := _kind_of(address):
         return why
     return None if address in _GLOBAL_V6 else "a reserved address"
 
