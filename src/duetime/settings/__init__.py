@@ -9,17 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.policy.options import is_topic
 from duetime.engine.times.zones import known_zone
-from duetime.settings.loading import (
-    Source,
-    fitted,
-    names_of,
-    read_file,
-    refuse_unknown_proxies,
-    refuse_what_cannot_wake,
-    refuse_what_nobody_may_use,
-)
+from duetime.settings.loading import Source, fitted, names_of, problems_of, read_file
 from duetime.settings.locations import (
     CONFIG,
     FILE,
@@ -31,15 +22,7 @@ from duetime.settings.locations import (
     user_file,
     with_absolute_paths,
 )
-from duetime.settings.sections import (
-    INBOX,
-    LOCAL,
-    QSTASH,
-    AgentSettings,
-    ChannelSettings,
-    HeartbeatSettings,
-    NotificationSettings,
-)
+from duetime.settings.sections import INBOX, AgentSettings, ChannelSettings, HeartbeatSettings, NotificationSettings
 
 __all__ = [
     "CONFIG",
@@ -213,25 +196,27 @@ def _from_file(found: Found | None, env: Mapping[str, str]) -> dict[str, Any]:
     return with_absolute_paths(values, found.path.parent)
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
-    """Read variables such as `DUETIME_THREADS`, or `DUETIME_NOTIFICATIONS_SERVER` for a table; ignore other names."""
-    named = {name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)}
-    known: dict[str, Any] = {name: named[name] for name in _plain_names() if name in named}
-    for table, of in _TABLES.items():
-        inside = {name: named[f"{table}_{name}"] for name in names_of(of) if f"{table}_{name}" in named}
-        if inside:
-            known[table] = inside
-    return known
+def _variables() -> dict[str, tuple[str, ...]]:
+    """Return the environment variables and the settings that they set: `DUETIME_NOTIFICATIONS_SERVER` for a table."""
+    plain = [(name,) for name in names_of(Settings) if name not in (*_TABLES, *_TABLES_OF_TABLES)]
+    inside = [(table, name) for table, of in _TABLES.items() for name in names_of(of)]
+    return {f"{PREFIX}{'_'.join(path).upper()}": path for path in (*plain, *inside)}
 
 
 def environment_names() -> frozenset[str]:
     """Return the names of the environment variables for settings."""
-    inside = (f"{table}_{name}" for table, of in _TABLES.items() for name in names_of(of))
-    return frozenset(f"{PREFIX}{name.upper()}" for name in (*_plain_names(), *inside))
+    return frozenset(_variables())
 
 
-def _plain_names() -> list[str]:
-    return [name for name in names_of(Settings) if name not in (*_TABLES, *_TABLES_OF_TABLES)]
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    given = {name.upper(): value for name, value in env.items() if name.startswith(PREFIX)}
+    known: dict[str, Any] = {}
+    for variable, (name, *inside) in _variables().items():
+        if variable in given and inside:
+            known.setdefault(name, {})[inside[0]] = given[variable]
+        elif variable in given:
+            known[name] = given[variable]
+    return known
 
 
 _LEAST: dict[str, float] = {
@@ -262,13 +247,7 @@ def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Sett
         value = getattr(made, name)
         if name in values and value < least and not (value == 0 and name == "retention_days"):
             raise InvalidInput(f"{source}: {name} must be at least {least}, not {value}", field=name)
-    if made.notifications.backend not in (LOCAL, QSTASH):
-        raise InvalidInput(f"{source}: notifications.backend must be {LOCAL} or {QSTASH}", field="notifications")
-    if not is_topic(made.notifications.alerts):
-        message = "must be the name of a channel, a topic such as home-alerts, or inbox"
-        raise InvalidInput(f"{source}: notifications.alerts {message}", field="notifications")
-    refuse_unknown_proxies(made.trusted_proxies, source)
-    refuse_what_cannot_wake(made.agents, made.heartbeat, source)
-    refuse_what_nobody_may_use(made.channels, source)
+    for name, problem in problems_of(made):
+        raise InvalidInput(f"{source}: {problem}", field=name)
     tasks = source if "tasks" in values else settings.origin.tasks
     return replace(made, sources=(*settings.sources, source), origin=Origin(tasks=tasks))

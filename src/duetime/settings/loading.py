@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.settings.sections import HEARTBEAT, INBOX, AgentSettings, ChannelSettings, HeartbeatSettings
+from duetime.engine.policy.options import is_topic
+from duetime.settings.sections import HEARTBEAT, INBOX, QSTASH, AgentSettings
+
+if TYPE_CHECKING:
+    from duetime.settings import Settings
 
 T = TypeVar("T")
 Source: TypeAlias = str
@@ -93,30 +97,35 @@ _PER_DAY = ("runs_per_day", "tokens_per_day", "dollars_per_day")
 _OF_PROGRAMS = ("preset", "command", "url", "model")
 
 
-def refuse_what_nobody_may_use(channels: Mapping[str, ChannelSettings], source: Source) -> None:
-    for name, channel in channels.items():
+def problems_of(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the settings that cannot be used, each with the name of its field and what is wrong."""
+    if settings.notifications.backend not in (LOCAL, QSTASH):
+        yield "notifications", f"notifications.backend must be {LOCAL} or {QSTASH}"
+    if not is_topic(settings.notifications.alerts):
+        message = "must be the name of a channel, a topic such as home-alerts, or inbox"
+        yield "notifications", f"notifications.alerts {message}"
+    for proxy in settings.trusted_proxies:
+        if not _is_network(proxy):
+            advice = "is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
+            yield "trusted_proxies", f"trusted_proxies: {proxy!r} {advice}"
+    for name, agent in settings.agents.items():
+        if problem := _problem(name, agent):
+            yield "agents", f"agents.{name}{problem}"
+    if settings.heartbeat.runs_per_day < 0:
+        yield "heartbeat", f"heartbeat{_negative('runs_per_day')}"
+    for name, channel in settings.channels.items():
         if not channel.owners:
-            raise InvalidInput(f"{source}: channels.{name}{_NOBODY}", field="channels")
+            yield "channels", f"channels.{name}{_NOBODY}"
 
 
-def refuse_what_cannot_wake(agents: Mapping[str, AgentSettings], heartbeat: HeartbeatSettings, source: Source) -> None:
-    for name, agent in agents.items():
-        problem = _problem(name, agent)
-        if problem:
-            raise InvalidInput(f"{source}: agents.{name}{problem}", field="agents")
-    if heartbeat.runs_per_day < 0:
-        raise InvalidInput(f"{source}: heartbeat{_negative('runs_per_day')}", field="heartbeat")
-
-
-def refuse_unknown_proxies(proxies: Sequence[str], source: Source) -> None:
+def _is_network(text: str) -> bool:
     import ipaddress
 
-    for proxy in proxies:
-        try:
-            ipaddress.ip_network(proxy, strict=False)
-        except ValueError:
-            message = f"trusted_proxies: {proxy!r} is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
-            raise InvalidInput(f"{source}: {message}", field="trusted_proxies") from None
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _problem(name: str, agent: AgentSettings) -> str:

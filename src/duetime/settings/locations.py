@@ -213,15 +213,15 @@ def file_of(folder: Path) -> tuple[Found | None, Origin]:
 
 def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Resolve relative paths against the folder of the settings file, wherever the command was started."""
-    if folder == Path.cwd():
-        return dict(values)
     fixed = dict(values)
+    if folder == Path.cwd():
+        return fixed
     if isinstance(db := values.get("db"), str) and db != ":memory:" and "://" not in db:
-        fixed["db"] = _joined(folder, db)
+        fixed["db"] = _absolute(folder, db)
+    if "backup_folder" in values:
+        fixed["backup_folder"] = _absolute(folder, values["backup_folder"])
     if isinstance(tasks := values.get("tasks"), list):
-        fixed["tasks"] = [_joined(folder, each) if str(each).endswith(".py") else each for each in tasks]
-    if isinstance(backups := values.get("backup_folder"), str):
-        fixed["backup_folder"] = _joined(folder, backups)
+        fixed["tasks"] = [_absolute(folder, each) if str(each).endswith(".py") else each for each in tasks]
     if isinstance(agents := values.get("agents"), Mapping):
         fixed["agents"] = {name: _with_path(each, "folder", folder) for name, each in agents.items()}
     if isinstance(heartbeat := values.get("heartbeat"), Mapping):
@@ -230,15 +230,12 @@ def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, An
 
 
 def _with_path(table: Any, name: str, folder: Path) -> Any:
-    if not isinstance(table, Mapping) or not isinstance(table.get(name), str):
-        return table
-    return {**table, name: _joined(folder, table[name])}
+    return {**table, name: _absolute(folder, table[name])} if isinstance(table, Mapping) and name in table else table
 
 
-def _joined(folder: Path, path: Any) -> Any:
-    if not isinstance(path, str) or not path:
-        return path
-    return str(folder / Path(path).expanduser())
+def _absolute(folder: Path, path: Any) -> Any:
+    """Return an absolute path. What is no text is refused later, and an empty one means the default."""
+    return str(folder / Path(path).expanduser()) if isinstance(path, str) and path else path
 
 
 def make_folder(folder: Path) -> None:
