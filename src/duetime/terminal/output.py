@@ -60,13 +60,7 @@ LONGEST_NAME = 28
 
 def escaped(document: str) -> str:
     """Escape unsafe characters in JSON text, except the newlines of its layout."""
-    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else _escape(match[0]), document)
-
-
-def _escape(character: str) -> str:
-    """Return the JSON escape of a character: beyond U+FFFF, a surrogate pair."""
-    pair = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{pair[start : start + 4]}" for start in range(0, len(pair), 4))
+    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else json.dumps(match[0])[1:-1], document)
 
 
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 from duetime.cli.data.crontab import Remark
@@ -107,14 +108,9 @@ def carried_out(app: Application, found: Outcome) -> Outcome:
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Yield batches of consecutive rows with the same caller."""
-    batch: list[Row] = []
-    for row in rows:
-        if batch and (len(batch) == BATCH or batch[0].candidate.caller != row.candidate.caller):
+    for _, group in groupby(rows, key=lambda row: row.candidate.caller):
+        while batch := list(islice(group, BATCH)):
             yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def _finished(app: Application, row: Row, made: Schedule) -> Row:

@@ -42,12 +42,24 @@ def _servers(key: str, entry: dict[str, Any], *, wide: bool) -> str:
     return json.dumps({key: {NAME: entry}}, indent=2 if wide else None)
 
 
-def _headed(reach: Reach, entry: dict[str, Any]) -> dict[str, Any]:
-    return {**entry, "headers": reach.headers} if reach.headers else entry
-
-
 def _started(reach: Reach) -> dict[str, Any]:
     return {"command": reach.command[0], "args": list(reach.command[1:])}
+
+
+def _in_json(
+    title: str,
+    where: str,
+    key: str,
+    http: Callable[[str], dict[str, Any]],
+    stdio: Callable[[Reach], dict[str, Any]] = _started,
+) -> Client:
+    """Describe a client whose servers stand in a JSON file below `key`, with their headers."""
+
+    def over_http(reach: Reach) -> str:
+        headers = {"headers": reach.headers} if reach.headers else {}
+        return _servers(key, http(reach.url) | headers, wide=True)
+
+    return Client(title, where, over_http, lambda reach: _servers(key, stdio(reach), wide=False))
 
 
 def _claude_code(reach: Reach) -> str:
@@ -91,17 +103,13 @@ CLIENTS = {
         _claude_desktop,
         lambda reach: _servers("mcpServers", _started(reach), wide=False),
     ),
-    "cursor": Client(
-        "Cursor",
-        "~/.cursor/mcp.json",
-        lambda reach: _servers("mcpServers", _headed(reach, {"url": reach.url}), wide=True),
-        lambda reach: _servers("mcpServers", _started(reach), wide=False),
-    ),
-    "vscode": Client(
+    "cursor": _in_json("Cursor", "~/.cursor/mcp.json", "mcpServers", lambda url: {"url": url}),
+    "vscode": _in_json(
         "VS Code",
         ".vscode/mcp.json",
-        lambda reach: _servers("servers", _headed(reach, {"type": "http", "url": reach.url}), wide=True),
-        lambda reach: _servers("servers", {"type": "stdio", **_started(reach)}, wide=False),
+        "servers",
+        lambda url: {"type": "http", "url": url},
+        lambda reach: {"type": "stdio", **_started(reach)},
     ),
     "codex": Client(
         "Codex",
@@ -109,17 +117,13 @@ CLIENTS = {
         _codex,
         lambda reach: shlex.join(["codex", "mcp", "add", NAME, "--", *reach.command]),
     ),
-    "gemini": Client(
-        "Gemini CLI",
-        "~/.gemini/settings.json",
-        lambda reach: _servers("mcpServers", _headed(reach, {"httpUrl": reach.url}), wide=True),
-        lambda reach: _servers("mcpServers", _started(reach), wide=False),
-    ),
-    "opencode": Client(
+    "gemini": _in_json("Gemini CLI", "~/.gemini/settings.json", "mcpServers", lambda url: {"httpUrl": url}),
+    "opencode": _in_json(
         "opencode",
         "opencode.json",
-        lambda reach: _servers("mcp", _headed(reach, {"type": "remote", "url": reach.url, "enabled": True}), wide=True),
-        lambda reach: _servers("mcp", {"type": "local", "command": list(reach.command), "enabled": True}, wide=False),
+        "mcp",
+        lambda url: {"type": "remote", "url": url, "enabled": True},
+        lambda reach: {"type": "local", "command": list(reach.command), "enabled": True},
     ),
 }
 

@@ -107,15 +107,6 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
             print(f"Run {made.id} of {clean(definition.name)} is due now.")
             print_warnings(app, warnings)
 
-    def pause(id: Id, db: Db = None, json_: Json = False) -> None:
-        _change(view, Scheduler.pause, "Paused", id, db, json_)
-
-    def resume(id: Id, db: Db = None, json_: Json = False) -> None:
-        _change(view, Scheduler.resume, "Resumed", id, db, json_)
-
-    def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
-        _change(view, Scheduler.cancel, "Cancelled", id, db, json_)
-
     def delete(id: Id, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
             if _changed_elsewhere(app, view, "delete", id, "Deleted", json_):
@@ -132,28 +123,36 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
         run: f"Run a {noun} now, beside its schedule.",
-        pause: f"Let a {noun} rest until it is resumed.",
-        resume: f"Let a paused {noun} go on, from now.",
-        cancel: f"End a {noun}. Nothing further starts, and what runs is asked to stop.",
+        _changing(view, Scheduler.pause, "Paused"): f"Let a {noun} rest until it is resumed.",
+        _changing(view, Scheduler.resume, "Resumed"): f"Let a paused {noun} go on, from now.",
+        _changing(view, Scheduler.cancel, "Cancelled"): (
+            f"End a {noun}. Nothing further starts, and what runs is asked to stop."
+        ),
         delete: f"Delete a {noun}; its history stays readable.",
     }
     for command, help_ in helped.items():
         commands.command(cls=PlainCommand, help=help_)(command)
 
 
-def _change(view: KindView, change: Change, verb: str, id: str, db: str | None, json_: bool) -> None:
-    with opened(db) as app:
-        if _changed_elsewhere(app, view, change.__name__, id, verb, json_):
-            return
-        public_id = found(app, view, id).definition.public_id
-        _done(view, public_id, change(app.scheduler, OPERATOR, public_id, view.kind))
-        schedule = found(app, view, public_id)
-        if json_:
-            output.print_json(schedule_document(schedule, app.scheduler.zone))
-            return
-        print(f"{verb} {public_id}  {clean(schedule.definition.name)}")
-        if schedule.progress.state == "active":
-            print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")
+def _changing(view: KindView, change: Change, verb: str) -> Callable[..., None]:
+    """Return the command that makes a change of the scheduler, under the same name."""
+
+    def command(id: Id, db: Db = None, json_: Json = False) -> None:
+        with opened(db) as app:
+            if _changed_elsewhere(app, view, change.__name__, id, verb, json_):
+                return
+            public_id = found(app, view, id).definition.public_id
+            _done(view, public_id, change(app.scheduler, OPERATOR, public_id, view.kind))
+            schedule = found(app, view, public_id)
+            if json_:
+                output.print_json(schedule_document(schedule, app.scheduler.zone))
+                return
+            print(f"{verb} {public_id}  {clean(schedule.definition.name)}")
+            if schedule.progress.state == "active":
+                print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")
+
+    command.__name__ = change.__name__
+    return command
 
 
 def _changed_elsewhere(app: Application, view: KindView, action: str, id: str, verb: str, json_: bool) -> bool:
