@@ -209,13 +209,3 @@ def local_call(services: Services) -> Call:
     It is not an operator: an agent sees only what belongs to its user.
     """
     return Call(services, Caller(LOCAL), services.zone)
-
-
-def every(page_of: Callable[[Q], Result[Page[T]]], query: Q) -> Iterator[T]:
-    """Yield the items of all pages of a query. Raise Refused if a page cannot be read."""
-    while True:
-        page = unwrap(page_of(query))
-        yield from page.items
-        if page.cursor is None:
-            return
-        query = replace(query, cursor=page.cursor)

@@ -20,13 +20,7 @@ from duetime.engine.result import Err
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
 from duetime.kinds.notifications.payload import checked_payload
-from duetime.kinds.notifications.remote import (
-    FAILURE_NOTE,
-    KEPT_ELSEWHERE,
-    LIST_NOTE,
-    RemoteNotifications,
-    coming_elsewhere,
-)
+from duetime.kinds.notifications.remote import FAILURE_NOTE, KEPT_ELSEWHERE, LIST_NOTE, RemoteNotifications
 from duetime.kinds.notifications.service import NotificationService
 from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, ScheduleWarning
 
@@ -116,7 +110,8 @@ class NotificationKind(KindHooks):
         return [each["name"] for each in self.describe_channels(owner)]
 
     def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
-        return coming_elsewhere(self.service, caller, until, count, zone) if self._is_kept_elsewhere else NOWHERE
+        external = self.external()
+        return NOWHERE if external is None else external.upcoming(caller, until, count, zone)
 
 
 def delivery_id(claim: Claim) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any
 
 from duetime.engine.clock import SECOND
@@ -30,7 +29,7 @@ from duetime.kinds.notifications.service import (
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import living
-from duetime.service.services import Services, every
+from duetime.service.services import Services, pages_of
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 
@@ -144,8 +143,8 @@ class LocalNotifications:
     @told
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
         query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, count_to=0)
-        search = partial(self._scheduler.search, caller._replace(operator=False))
-        return Ok(in_order(notification(each) for each in every(search, query)))
+        pages = pages_of(self._scheduler.search, caller._replace(operator=False), query)
+        return Ok(in_order(notification(each) for page in pages for each in page.items))
 
     def actions(self, id: str) -> tuple[str, ...]:
         return ()

@@ -58,17 +58,14 @@ class RemoteNotifications:
         rows = zip(found.value, fields, strict=True)
         return Ok([ExternalSchedule(each.id, each.paused, each.next, each.cron, shown) for each, shown in rows])
 
-
-def coming_elsewhere(
-    service: NotificationService, caller: Caller, until: Instant | None, count: int, zone: str
-) -> Elsewhere:
-    """Return what fires next at the service. If it fails, return a warning, so that what is kept here is shown."""
-    found = service.scheduled(caller)
-    if isinstance(found, Err):
-        reason = found.message.rstrip(".")
-        return Elsewhere([], [f"Notifications are missing here, for they cannot be listed: {reason}."])
-    pairs = [pair for each in found.value for pair in _rows(each, min(count, EACH), zone)]
-    return Elsewhere([(at, row) for at, row in pairs if until is None or at <= until], [])
+    def upcoming(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
+        """Return what fires next at the service. If it fails, return a warning, so that what is kept here is shown."""
+        found = self._service.scheduled(caller)
+        if isinstance(found, Err):
+            reason = found.message.rstrip(".")
+            return Elsewhere([], [f"Notifications are missing here, for they cannot be listed: {reason}."])
+        pairs = [pair for each in found.value for pair in _rows(each, min(count, EACH), zone)]
+        return Elsewhere([(at, row) for at, row in pairs if until is None or at <= until], [])
 
 
 def _rows(each: Notification, count: int, zone: str) -> Iterator[tuple[Instant, View]]:

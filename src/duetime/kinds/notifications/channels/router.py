@@ -58,8 +58,7 @@ class ChannelRouter(Delivery):
             if (problem := problem_of_name(name)) is not None:
                 self._misnamed.append(problem)
             elif _WEB.match(spec.url):
-                given = (spec.url, spec.method, spec.headers, spec.body)
-                self._channels[name] = HttpChannel(name, *given, self._http, hosts)
+                self._channels[name] = HttpChannel(name, spec, self._http, hosts)
             else:
                 self._channels[name] = AppriseChannel(name, spec.url, hosts)
         self._owners = {name: spec.owners for name, spec in channels.items()}

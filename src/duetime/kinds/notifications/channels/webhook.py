@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from html import escape
 from urllib.parse import quote_plus
 
@@ -13,6 +13,7 @@ from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.client import Call, CallFailed, Http, checked
 from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
+from duetime.settings.sections import ChannelSettings
 
 # Templates of bodies. Texts of agents are escaped for the format, so that each stays a single value.
 
@@ -42,15 +43,13 @@ _SAMPLE = OutgoingMessage("msg_1", "topic", {"message": "a message"}, 1.0)
 
 
 class HttpChannel:
-    def __init__(
-        self, name: str, url: str, method: str, headers: Mapping[str, str], body: str, http: Http, hosts: Hosts
-    ) -> None:
-        self._name, self._url, self._method, self._template = name, url, method.upper(), body
+    def __init__(self, name: str, settings: ChannelSettings, http: Http, hosts: Hosts) -> None:
+        self._name, self._url, self._method = name, settings.url, settings.method.upper()
         self._http, self._hosts = http, hosts
-        self._receiver = f"channel {name}"
-        self._headers = dict(headers)
-        given = {header.lower(): value for header, value in headers.items()}
-        content_type = given.get("content-type") or content_type_of(body)
+        self._receiver, self._template = f"channel {name}", settings.body
+        self._headers = dict(settings.headers)
+        given = {header.lower(): value for header, value in settings.headers.items()}
+        content_type = given.get("content-type") or content_type_of(settings.body)
         self._escape = escape_for(content_type)
         if "content-type" not in given:
             self._headers["Content-Type"] = content_type

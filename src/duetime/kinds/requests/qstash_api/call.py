@@ -15,6 +15,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
+from duetime.kinds.requests.qstash_api.views import without_nothing
 from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
 from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse
 from duetime.service.when import When
@@ -182,14 +183,14 @@ def read_request(asking: Asking, destination: str, headers: Mapping[str, str], b
         if name in own:
             raise not_offered(what)
     payload = {"url": destination, **_sending(own, headers.get("content-type")), **_body(body)}
-    payload |= _given("label", own.get("label")) | _given("redact", _redactions(own.get("redact-fields")))
+    payload |= {"label": own.get("label"), "redact": _redactions(own.get("redact-fields"))}
     callbacks = []
     for field, on in CALLBACKS.items():
         name = field.replace("_", "-")
         if name in own:
             made = kind.prepare(_callback(own, name, payload.get("retries", RETRIES)), asking.caller).payload
             callbacks.append(callback_to(on, made, kind.defaults))
-            payload |= {field: own[name]} | _given(f"{field}_headers", made.get("headers"))
+            payload |= {field: own[name], f"{field}_headers": made.get("headers")}
     policy = {"max_attempts": payload.get("retries", RETRIES) + 1, "callbacks": callbacks}
     return Request(dict(kind.prepare(payload, asking.caller).payload), policy, headers)
 
@@ -200,13 +201,14 @@ def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]
     for name, value in own.items():
         if name.startswith(FORWARD):  # in its usual spelling, because servers see names in lower case
             headers["-".join(part.capitalize() for part in name.removeprefix(FORWARD).split("-"))] = value
-    return {
+    sending = {
         "method": own.get("method", "POST").upper(),
-        **_given("headers", headers or None),
-        **_given("retries", whole_number("Upstash-Retries", own.get("retries"))),
-        **_given("retry_delay", own.get("retry-delay")),
-        **_given("timeout", _seconds("Upstash-Timeout", own.get("timeout"))),
+        "headers": headers or None,
+        "retries": whole_number("Upstash-Retries", own.get("retries")),
+        "retry_delay": own.get("retry-delay"),
+        "timeout": _seconds("Upstash-Timeout", own.get("timeout")),
     }
+    return without_nothing(sending)
 
 
 def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]:
@@ -216,11 +218,7 @@ def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]
     settings = {key: value for key, value in mine.items() if key in _SETTINGS}
     forwarded = {FORWARD + key.removeprefix(FORWARD): value for key, value in mine.items() if key not in _SETTINGS}
     delay = _seconds(f"Upstash-{name.title()}-Delay", mine.get("delay"))
-    return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None), **_given("delay", delay)}
-
-
-def _given(name: str, value: Any) -> dict[str, Any]:
-    return {} if value is None else {name: value}
+    return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None), "delay": delay}
 
 
 def _body(body: bytes) -> dict[str, str]:

@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ from duetime.kinds.requests.qstash_api.call import Asking, whole_number
 from duetime.kinds.requests.qstash_api.views import View
 from duetime.kinds.requests.wire import KIND, ONCE, failed_run, schedule_and_run
 from duetime.service.errors import unwrap
-from duetime.service.services import every
+from duetime.service.services import pages_of
 
 # Filters for lists, and pagination with cursors that say where the next page begins.
 
@@ -70,16 +69,12 @@ class Filter:
         return self
 
     def fits(self, row: View) -> bool:
-        if any(self.values(name) for name in _UNKNOWN_HERE):
-            return False
-        if not all(str(row.get(name)) in wanted for name in _NAMES if (wanted := self.values(name))):
-            return False
         parts = urlsplit(row["url"])
-        host, path, labels = self.values("host"), self.values("path"), self.values("label")
-        if (host and parts.netloc not in host) or (path and parts.path not in path):
-            return False
+        seen = {name: {str(row.get(name))} for name in _NAMES}
+        seen |= {"host": {parts.netloc}, "path": {parts.path}, "label": {*row.get("labels", ())}}
+        named = [name for name in (*seen, *_UNKNOWN_HERE) if self.values(name)]
         at: int = row["time"] if "time" in row else row["createdAt"]
-        return self._since <= at <= self._until and (not labels or bool(labels & {*row.get("labels", ())}))
+        return self._since <= at <= self._until and all(self.values(name) & seen.get(name, set()) for name in named)
 
 
 class Source(NamedTuple, Generic[T]):
@@ -217,10 +212,11 @@ def find_schedules(asking: Asking, status: str, cursor: str | None, limit: int) 
 def living_schedules(asking: Asking, prefix: str) -> list[Schedule]:
     """Return all one-offs or all recurring schedules that are not over, by the prefix of their ids."""
     query = ScheduleQuery(kind=KIND, status="living", newest_first=True, limit=PAGE)
-    found = every(partial(asking.scheduler.search, asking.caller), query)
-    return [each for each in found if each.definition.public_id.startswith(prefix)]
+    pages = pages_of(asking.scheduler.search, asking.caller, query)
+    return [each for page in pages for each in page.items if each.definition.public_id.startswith(prefix)]
 
 
 def living_runs(asking: Asking) -> list[Run]:
-    runs = partial(asking.scheduler.runs, asking.caller)
-    return [run for status in sorted(LIVE) for run in every(runs, RunQuery(kind=KIND, status=status, limit=PAGE))]
+    queries = [RunQuery(kind=KIND, status=status, limit=PAGE) for status in sorted(LIVE)]
+    pages = [page for query in queries for page in pages_of(asking.scheduler.runs, asking.caller, query)]
+    return [run for page in pages for run in page.items]

@@ -38,7 +38,7 @@ from duetime.kinds.requests.qstash_api.lookup import (
     living_schedules,
     message_of,
 )
-from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view
+from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view, without_nothing
 from duetime.kinds.requests.wire import KIND, ONCE, RECURRING
 from duetime.service.errors import err_of, refuse, unwrap
 
@@ -195,8 +195,8 @@ def create_schedule(asking: Asking) -> ApiResponse:
     cron, when = read_cron(asking.headers)
     request = read_request(asking, asking.destination, asking.headers, asking.body)
     given = asking.headers.get(f"{PREFIX}schedule-id")
-    more: dict[str, Any] = {"cron": cron, "delay": delay_of_schedule(asking.headers), "id": given}
-    payload = request.payload | {name: value for name, value in more.items() if value is not None}
+    more = {"cron": cron, "delay": delay_of_schedule(asking.headers), "id": given}
+    payload = request.payload | without_nothing(more)
     new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
     if given is None:
         made = unwrap(asking.scheduler.create(asking.caller, new))
@@ -220,13 +220,7 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
     if found is not None:
         # Allowed during runs, as a schedule is often changed because its messages fail.
         changes = Changes(
-            name=new.name,
-            trigger_type=new.trigger_type,
-            trigger_config=new.trigger_config,
-            payload=new.payload,
-            policy=new.policy,
-            timezone=new.timezone,
-            amid_runs=True,
+            new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone, amid_runs=True
         )
         unwrap(scheduler.edit(caller, found.definition.public_id, changes, KIND))
 
