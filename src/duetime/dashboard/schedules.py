@@ -13,7 +13,7 @@ from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
 from duetime.engine.kind import Caller
-from duetime.engine.model import Run, Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import OVER, Run, Schedule, ScheduleId, ScheduleState
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import COUNTED, ScheduleQuery
@@ -117,7 +117,6 @@ def bulk(request: PageRequest, form: Form) -> Response:
 
 HISTORY: Final = 20
 NEXT: Final = 10
-_OVER = (ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED)
 
 ACTIONS: Final[dict[str, tuple[str, Change]]] = {
     **BULK,
@@ -149,7 +148,7 @@ def schedule_page(request: PageRequest) -> Response:
         next_page=page.cursor,
         first_page=bool(request.parameter("cursor")),
         paused=state == ScheduleState.PAUSED,
-        over=state in _OVER,
+        over=state in OVER,
         deleted=state == ScheduleState.DELETED,
     )
 

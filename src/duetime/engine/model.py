@@ -40,6 +40,9 @@ class RunStatus(StrEnum):
     LOST = "lost"  # at-most-once work whose worker died: how far it came is unknown
 
 
+OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED})
+"""States of a schedule that fires no more."""
+
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
 """Statuses of a run that may still change."""
 

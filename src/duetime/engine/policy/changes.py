@@ -13,6 +13,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import (
     LIVE,
     NO_RUN,
+    OVER,
     Attempt,
     Cause,
     Definition,
@@ -33,8 +34,6 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.triggers import trigger_from_json
 
 P = ParamSpec("P")
-
-_OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED})
 
 
 class Change(NamedTuple):
@@ -165,7 +164,7 @@ def cancel(change: Change) -> Decision:
     progress = change.schedule.progress
     if progress.state == ScheduleState.CANCELLED:
         return done(Writes())
-    if progress.state in _OVER:
+    if progress.state in OVER:
         return not_possible("cancelled", progress.state)
     writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
     _touch(writes, change)
@@ -231,7 +230,7 @@ def edit(change: Change, patch: Edit) -> Decision:
     """Edit a schedule that is broken or has no active or queued run, unless `amid_runs` permits it."""
     definition, progress = change.schedule
     busy = (progress.active or progress.queued) and not patch.amid_runs
-    if progress.state in _OVER or (busy and progress.state != ScheduleState.BROKEN):
+    if progress.state in OVER or (busy and progress.state != ScheduleState.BROKEN):
         return not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
         return Err("conflict", "it was changed meanwhile; read it again and repeat the edit")

@@ -9,7 +9,7 @@ from typing import Any
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
@@ -88,7 +88,6 @@ TOPIC_WARNING = (
     "No notification channel is named {topic}, so it arrives in Duetime's built-in inbox and on no phone: `duetime "
     "inbox` shows it. The channels are: {channels}."
 )
-_LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
 
 
 class LocalNotifications:
@@ -170,7 +169,7 @@ class LocalNotifications:
         schedule = self._scheduler.find(caller, id, KIND)
         if schedule is None:
             return Err("not_found")
-        is_over = action != "delete" or schedule.progress.state not in _LIVING
+        is_over = action != "delete" or schedule.progress.state in OVER
         if is_over and notification(schedule).is_once:
             return Err("not_found")
         changes: dict[str, Callable[[Caller, str, str], Result[Any]]] = {

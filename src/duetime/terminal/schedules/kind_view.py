@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Cause, Definition, Progress, Run, Schedule, ScheduleState
+from duetime.engine.model import OVER, Cause, Definition, Progress, Run, Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.store import ScheduleQuery
@@ -78,7 +78,6 @@ def filled(payload: Payload, *names: str) -> Facts:
 PAGE = 1000
 MOST_NAMED = 5
 _BEGINNING = re.compile(r"(msg|scd)_[0-9a-f]{4,31}")
-_OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED})
 
 
 def found_here(app: Application, view: KindView, given: str) -> Schedule:
@@ -97,7 +96,7 @@ def found(app: Application, view: KindView, given: str) -> Schedule:
     if schedule is not None:
         return schedule
     matching = list(_matching(app, view, given)) if could_be_an_id(given) else []
-    living = [each for each in matching if each.progress.state not in _OVER]
+    living = [each for each in matching if each.progress.state not in OVER]
     matching = living or matching
     if len(matching) == 1:
         return matching[0]

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import LIVE, OVER, Run, RunStatus, Schedule, ScheduleId
 from duetime.engine.policy.follow_ups import NO_PAYLOAD
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.kinds.requests.qstash_api.call import Asking, whole_number
@@ -125,9 +125,6 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
     raise InvalidInput("cursor: not one that a previous page returned; leave it out to begin anew")
 
 
-_LIVING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN})
-
-
 class Message(NamedTuple):
     schedule: Schedule
     run: Run | None
@@ -140,7 +137,7 @@ class Message(NamedTuple):
     @property
     def is_living(self) -> bool:
         if self.is_once:
-            return self.schedule.progress.state in _LIVING
+            return self.schedule.progress.state not in OVER
         return self.run is not None and self.run.status in LIVE
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, InvalidTrigger
 from duetime.engine.kind import Caller
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.model import OVER, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Created
@@ -188,8 +188,6 @@ def _answers(before: Sequence[Schedule | None], made: list[Created]) -> list[dic
 
 # Schedules: requests that recur by a cron expression.
 
-_OVER = frozenset({ScheduleState.CANCELLED, ScheduleState.ENDED})
-
 
 def create_schedule(asking: Asking) -> ApiResponse:
     cron, when = read_cron(asking.headers)
@@ -208,7 +206,7 @@ def create_schedule(asking: Asking) -> ApiResponse:
 def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
     """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
     found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
-    if found is not None and found.progress.state in _OVER:
+    if found is not None and found.progress.state in OVER:
         unwrap(scheduler.delete(caller, found.definition.public_id, KIND))
         found = None
     if found is None:
@@ -251,7 +249,7 @@ def _schedule(asking: Asking) -> Schedule:
     found = asking.scheduler.find_by_key(asking.caller, _schedule_key(id), KIND)
     if found is None and id.startswith(RECURRING):
         found = asking.scheduler.find(asking.caller, id, KIND)
-    if found is None or found.progress.state in _OVER:
+    if found is None or found.progress.state in OVER:
         raise not_found("schedule", id)
     return found
 

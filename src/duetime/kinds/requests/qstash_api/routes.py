@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from anyio import to_thread
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -29,16 +29,10 @@ from duetime.service.errors import refuse
 from duetime.service.services import Call, Services
 
 
-class _Anything(Convertor[str]):
+class _Anything(PathConvertor):
     """Path converter that also matches line breaks, which a destination may contain percent-encoded."""
 
     regex = "(?s:.*)"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("anything", _Anything())
