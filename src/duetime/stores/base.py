@@ -31,10 +31,11 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Answers, Claim
+from duetime.engine.policy.completions import split_completions
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
-from duetime.engine.policy.rows import Draft, begin
+from duetime.engine.policy.rows import Completion, Draft, begin
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndClaimed, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL
@@ -50,6 +51,7 @@ from duetime.stores.byte_limits import (
 )
 from duetime.stores.create import Additions, CreateRequest, NotAtOnce, add_revived, additions_of, over_limit
 from duetime.stores.record_and_claim import (
+    answers_of,
     apply,
     charge,
     fresh_of,
@@ -73,7 +75,7 @@ from duetime.stores.search import (
     schedule_page,
 )
 from duetime.stores.shared_commit import SharedCommit
-from duetime.stores.transaction import Taken, Transaction, held_of, schedule_of
+from duetime.stores.transaction import NeedsDecision, Taken, Transaction, held_of, schedule_of
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
@@ -264,9 +266,30 @@ class BaseStore(RecordsMixin, Store, ABC):
         budget: Budget | int | None = None,
         answers: Answers | None = None,
     ) -> RecordedAndClaimed:
-        limit, messenger = Budget(budget) if isinstance(budget, int) else budget, self.messenger
+        limit = Budget(budget) if isinstance(budget, int) else budget
+        completions, rest = split_completions(finished, known) if finished else ([], [])
+        try:
+            done = self._record_and_claim(worker, now, completions, rest, wants, known, limit, answers)
+        except NeedsDecision:
+            return self._record_and_claim(worker, now, [], finished, wants, known, limit, answers)
+        if completions:
+            return done._replace(answers=answers_of(finished, rest, done.answers))
+        return done
+
+    def _record_and_claim(
+        self,
+        worker: WorkerId,
+        now: Instant,
+        completions: Sequence[Completion],
+        finished: Sequence[Finished],
+        wants: Sequence[ClaimRequest],
+        known: Mapping[RunId, Claim],
+        limit: Budget | None,
+        answers: Answers | None,
+    ) -> RecordedAndClaimed:
+        messenger = self.messenger
         with self._write() as tx:
-            if not tx.lock_worker(worker):
+            if not tx.lock_worker(worker, completions):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == asked else None  # they were computed for a time that has not come yet

@@ -75,6 +75,12 @@ def settle(
     return settlement.answers
 
 
+def answers_of(finished: Sequence[Finished], rest: Sequence[Finished], answers: Sequence[Answer]) -> list[Answer]:
+    """Return the answers in the order of `finished`: all that is not in `rest` was recorded."""
+    decided = dict(zip([item.run for item in rest], answers, strict=True))
+    return [decided.get(item.run, Answer.RECORDED) for item in finished]
+
+
 def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> dict[RunId, HeldRun]:
     """Return the remembered claims, updated with what may have changed since. A definition edited meanwhile applies to
     the next run: this one ends by the policy that it began with."""

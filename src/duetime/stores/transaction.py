@@ -10,7 +10,7 @@ from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Sch
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
-from duetime.engine.policy.rows import Writes
+from duetime.engine.policy.rows import Completion, Writes
 from duetime.engine.store import ClaimRequest
 
 DEFINITION = len(Definition._fields)
@@ -80,6 +80,10 @@ class Taken(Exception):
     """A key that has to be unique belongs to another schedule already."""
 
 
+class NeedsDecision(Exception):
+    """A completion cannot be written without a decision of the policy."""
+
+
 class Transaction(Reader, Protocol):
     """One open write transaction. Progress rows are locked in the order of their schedules."""
 
@@ -100,8 +104,12 @@ class Transaction(Reader, Protocol):
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
 
-    def lock_worker(self, worker: WorkerId) -> bool:
-        """Lock the worker's row; False if it is gone. While it is locked, nobody can declare the worker dead."""
+    def lock_worker(self, worker: WorkerId, completions: Sequence[Completion] = ()) -> bool:
+        """Lock the worker's row; False if it is gone. While it is locked, nobody can declare the worker dead.
+
+        Write completions together with it. Raise NeedsDecision if the worker does not hold one of these runs, or if
+        something is queued behind one: then the transaction is repeated without them.
+        """
 
     def server_time(self) -> Instant | None:
         """Return the store's own time of `lock_worker`; None if it has no clock apart from this machine's."""

@@ -28,6 +28,7 @@ from duetime.engine.policy.rows import (
     Extension,
     NewId,
     Span,
+    Started,
     Writes,
     claimed_run,
     ended,
@@ -231,13 +232,10 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
 
 
 def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
-    """Start the only run. Nearly every claim is this case, so it builds one row instead of three copies."""
+    """Start the only run. Nearly every claim is this case, so its progress is written by a few columns."""
     definition, following = entry.definition, found.following
     _claim_new_run(plan, entry, found.run[0])
-    plan.writes.progress[definition.id] = Progress(
-        before.schedule, before.owner, before.kind, before.state, following, found.through, before.run_count + 1,
-        1, 0, None, before.last_status, before.last_run, before.last_error, before.failures, None,
-    )  # fmt: skip
+    plan.writes.started[definition.id] = Started(following, found.through, definition.id), before
     if following is not None:
         plan.writes.due_new.append(trigger_entry(definition, policy, following))
 

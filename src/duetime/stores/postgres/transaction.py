@@ -18,6 +18,7 @@ from duetime.engine.model import (
     Progress,
     Run,
     RunId,
+    RunStatus,
     Schedule,
     ScheduleId,
     WorkerId,
@@ -25,7 +26,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Draft, Writes
+from duetime.engine.policy.rows import Completion, Draft, Writes
 from duetime.engine.store import ClaimRequest
 from duetime.stores.create import Additions
 from duetime.stores.postgres.connections import Connection, Cursor
@@ -36,6 +37,7 @@ from duetime.stores.transaction import (
     FEW,
     RUN,
     LockedRun,
+    NeedsDecision,
     OwnerKey,
     Transaction,
     definition_update,
@@ -76,10 +78,12 @@ SOON = 2 * SECOND
 _DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntnt"
 _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
+_CLAIMED_RUNS = "nnnnnttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
 _DEFINITION_UPDATES = "tttttt" + "nnnn"
 _ATTEMPTS = "nnnntt"
 _DUE = "tnnnt"
+_RUNNING = RunStatus.RUNNING
 
 
 def creation(
@@ -160,10 +164,24 @@ class PostgresTransaction(Transaction):
         rows = self.rows("schedule_by_id", schedule)
         return schedule_of(rows[0]) if rows else None
 
-    def lock_worker(self, worker: WorkerId) -> bool:
-        rows = self.rows("lock_worker", worker)
+    def lock_worker(self, worker: WorkerId, completions: Sequence[Completion] = ()) -> bool:
+        locked = self.send("lock_worker", worker)
+        written = self._complete(worker, completions) if completions else ()
+        self._burst()
+        rows = locked.fetchall()
         self._server_time = Instant(rows[0][0]) if rows else None
+        if rows and any(cursor.fetchall()[0][0] != len(completions) for cursor in written):
+            raise NeedsDecision
         return bool(rows)
+
+    def _complete(self, worker: WorkerId, completions: Sequence[Completion]) -> tuple[Cursor, Cursor]:
+        """Send the statements; each returns the number of rows that it wrote."""
+        runs, fences, schedules, started, finished, results = columns("nnnnnt", completions)
+        self.send("lock_schedules", schedules)
+        return (
+            self.send("complete_runs", runs, fences, started, finished, results, worker),
+            self.send("complete_progress", schedules, started),
+        )
 
     def server_time(self) -> Instant | None:
         return self._server_time
@@ -216,7 +234,13 @@ class PostgresTransaction(Transaction):
     def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
         if not runs:
             return []
-        if self.rows("insert_runs", *columns(_RUNS, runs))[0][0] == len(runs):
+        # A new run that is already running is one that its claim started: most of its columns are constants.
+        claimed = [row[:2] + row[3:4] + row[8:11:2] + row[20:] for row in runs if row[4] == _RUNNING]
+        others = [row for row in runs if row[4] != _RUNNING] if len(claimed) < len(runs) else []
+        made = [self.send("insert_claimed_runs", *columns(_CLAIMED_RUNS, claimed))] if claimed else []
+        made += [self.send("insert_runs", *columns(_RUNS, others))] if others else []
+        self._burst()
+        if sum(cursor.fetchall()[0][0] for cursor in made) == len(runs):
             return []
         ids = numbers(run.id for run in runs)
         present = {row[0] for row in self.rows("present_runs", ids)}
@@ -245,6 +269,8 @@ class PostgresTransaction(Transaction):
         if writes.progress:
             rows = [(row[0], *row[3:]) for row in writes.progress.values()]
             self.send("update_progress", *columns("n" + _PROGRESS[3:], rows))
+        if writes.started:
+            self.send("start_progress", *columns("nnn", [started for started, _ in writes.started.values()]))
         if writes.attempts:
             self.send("insert_attempts", *columns(_ATTEMPTS, writes.attempts))
         if writes.spared:

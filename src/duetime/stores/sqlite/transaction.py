@@ -23,12 +23,13 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Writes
+from duetime.engine.policy.rows import Completion, Writes
 from duetime.engine.store import ClaimRequest
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
     FEW,
     LockedRun,
+    NeedsDecision,
     OwnerKey,
     Taken,
     Transaction,
@@ -83,8 +84,23 @@ class SqliteTransaction(Transaction):
         self._states[row.progress.schedule] = row.progress.state
         return row
 
-    def lock_worker(self, worker: WorkerId) -> bool:
-        return bool(self.rows("worker_lives", worker))
+    def lock_worker(self, worker: WorkerId, completions: Sequence[Completion] = ()) -> bool:
+        if not self.rows("worker_lives", worker):
+            return False
+        if completions:
+            self._complete(worker, completions)
+        return True
+
+    def _complete(self, worker: WorkerId, completions: Sequence[Completion]) -> None:
+        before = self._db.total_changes()
+        self._db.executemany(
+            SQL["complete_run"],
+            ((started, at, result, run, fence, worker) for run, fence, _, started, at, result in completions),
+        )
+        self._db.executemany(SQL["complete_progress"], ((row[3], row[2]) for row in completions))
+        if self._db.total_changes() - before != 2 * len(completions):
+            raise NeedsDecision
+        self._db.execute(SQL["end_schedules"], (json.dumps([row[2] for row in completions]),))
 
     def server_time(self) -> Instant | None:
         return None
@@ -162,6 +178,8 @@ class SqliteTransaction(Transaction):
             many(SQL["update_progress"], ((*row[4:], row[0]) for row in rows))
             changed = [(row.state, row.schedule) for row in rows if self._states.get(row.schedule) != row.state]
             many(SQL["update_progress_state"], changed)
+        if writes.started:
+            many(SQL["start_progress"], [started for started, _ in writes.started.values()])
         if writes.attempts:
             many(SQL["insert_attempt"], writes.attempts)
         if writes.spared:

@@ -100,6 +100,33 @@ FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bi
   note)
 WHERE p.schedule = u.schedule
 
+-- name: start_progress
+UPDATE progress p SET next = u.next, through = u.through, run_count = p.run_count + 1, active = 1, gap = NULL, note = NULL
+FROM unnest(?::bigint[], ?::bigint[], ?::bigint[]) AS u (next, through, schedule)
+WHERE p.schedule = u.schedule
+
+-- name: lock_schedules
+-- In the order of schedules, as everywhere.
+SELECT count(*) FROM (
+  SELECT 1 FROM progress p WHERE p.schedule = ANY (?::bigint[]) ORDER BY p.schedule FOR UPDATE) AS locked
+
+-- name: complete_runs
+WITH completed AS (
+  UPDATE runs r SET status = 'completed', started = u.started, finished = u.finished, result = u.result, error = NULL
+  FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[]) AS u (id, fence, started, finished, result)
+  WHERE r.id = u.id AND r.fence = u.fence AND r.worker = ? AND r.status = 'running' RETURNING 1
+) SELECT count(*) FROM completed
+
+-- name: complete_progress
+WITH counted AS (
+  UPDATE progress p SET active = p.active - 1, last_status = 'completed', last_run = u.started, last_error = NULL,
+    failures = 0,
+    state = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN 'ended' ELSE p.state END,
+    gap = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN NULL ELSE p.gap END
+  FROM unnest(?::bigint[], ?::bigint[]) AS u (schedule, started)
+  WHERE p.schedule = u.schedule AND p.queued = 0 RETURNING 1
+) SELECT count(*) FROM counted
+
 -- name: delete_due
 DELETE FROM due d USING unnest(?::bigint[], ?::bigint[]) AS u (schedule, run)
 WHERE d.schedule = u.schedule AND d.run = u.run
@@ -202,6 +229,17 @@ WITH made AS (
   SELECT * FROM unnest(?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::integer[], ?::integer[],
     ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::text[],
     ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[])
+  ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
+) SELECT count(*) FROM made
+
+-- name: insert_claimed_runs
+-- The same for runs that start with their claim: as `claimed_run` makes them.
+WITH made AS (
+  INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, worker, started, stop, number, kind, owner,
+    name)
+  SELECT u.id, u.schedule, 'trigger', u.due, 'running', 1, 0, 1, u.worker, u.started, 0, 1, u.kind, u.owner, u.name
+  FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[])
+    AS u (id, schedule, due, worker, started, kind, owner, name)
   ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
 ) SELECT count(*) FROM made
 

@@ -41,6 +41,23 @@ UPDATE progress SET next = ?, through = ?, run_count = ?, active = ?, queued = ?
   last_status = ?, last_run = ?, last_error = ?, failures = ?, note = ?
 WHERE schedule = ?
 
+-- name: start_progress
+UPDATE progress SET next = ?, through = ?, run_count = run_count + 1, active = 1, gap = NULL, note = NULL
+WHERE schedule = ?
+
+-- name: complete_run
+UPDATE runs SET status = 'completed', started = ?, finished = ?, result = ?, error = NULL
+WHERE id = ? AND fence = ? AND worker = ? AND status = 'running'
+
+-- name: complete_progress
+UPDATE progress SET active = active - 1, last_status = 'completed', last_run = ?, last_error = NULL, failures = 0
+WHERE schedule = ? AND queued = 0
+
+-- name: end_schedules
+-- The state is written for those alone that end: see `update_progress`.
+UPDATE progress SET state = 'ended', gap = NULL
+WHERE schedule IN (SELECT value FROM json_each(?)) AND state = 'active' AND next IS NULL AND active = 0 AND queued = 0
+
 -- name: insert_due
 INSERT INTO due (lane, at, schedule, run, owner) VALUES (?, ?, ?, ?, ?)
 

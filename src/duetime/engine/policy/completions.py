@@ -1,0 +1,51 @@
+"""Completions that need no decision: nearly every run ends like this, so that they are written by a few columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from duetime.engine.model import RunId
+from duetime.engine.outcome import Completed
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.options import CatchUp, Overlap, policy_for_ending
+from duetime.engine.policy.record import Finished
+from duetime.engine.policy.rows import Completion
+
+
+@lru_cache(maxsize=4096)
+def ends_plainly(policy_text: str) -> bool:
+    """Return whether the end of a run under this policy tells nobody and, as a rule, starts nothing that was queued."""
+    policy = policy_for_ending(policy_text)
+    queues = policy.overlap != Overlap.SKIP or policy.catch_up == CatchUp.ALL
+    return policy.deliver_to is None and not policy.callbacks and not queues
+
+
+def split_completions(
+    finished: Sequence[Finished], known: Mapping[RunId, Claim]
+) -> tuple[list[Completion], list[Finished]]:
+    """Return the completions that need no decision, usually all, and the rest. A store proves while it writes them that
+    each run is still held by its worker and that its schedule has nothing queued; else all of them are decided."""
+    if not all(map(known.__contains__, [item.run for item in finished])):
+        return [], list(finished)
+    plain, rest = [], []
+    schedules = [known[item.run].definition.id for item in finished]
+    # Several outcomes of one schedule build on each other in their order.
+    repeated = _repeated(schedules) if len(set(schedules)) < len(schedules) else ()
+    for item, schedule in zip(finished, schedules, strict=True):
+        run, fence, outcome, started, at = item
+        if (
+            type(outcome) is Completed
+            and started is not None
+            and schedule not in repeated
+            and ends_plainly(known[run].definition.policy)
+        ):
+            plain.append(Completion(run, fence, schedule, started, at, outcome.result))
+        else:
+            rest.append(item)
+    return plain, rest
+
+
+def _repeated(schedules: Sequence[int]) -> set[int]:
+    return {schedule for schedule, number in Counter(schedules).items() if number > 1}
