@@ -6,8 +6,8 @@ import json
 import time
 
 from duetime.engine.redaction import MASK, masked_by_pattern
-from duetime.service.masking import masked
-from duetime.service.presenters import LONGEST, schedule_shape, shortened
+from duetime.service.masking import LONGEST, masked, shortened
+from duetime.service.presenters import schedule_shape
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import every
 from tests.support.hand import create

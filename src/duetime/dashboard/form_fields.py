@@ -93,13 +93,8 @@ def usual_policy(scheduler: Scheduler, kind: str) -> View:
     return policy_shape(policy_to_json(made)) or {}
 
 
-def policy(values: Values) -> dict[str, Any]:
-    """Return the policy of a new schedule; an empty field means the default."""
-    return policy_given({name: _policy_value(values, name) for name in POLICY})
-
-
-def changed_policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
-    """Return the policy changes of an edit; an emptied field returns to the default."""
+def policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
+    """Return these options of a policy; an empty field means the usual value."""
     asked = {name: _policy_value(values, name) for name in names}
     return policy_given({name: usual.get(name) if value is None else value for name, value in asked.items()})
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 from zoneinfo import available_timezones
@@ -18,7 +20,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
-from duetime.service.errors import err_of
+from duetime.service.errors import err_of, unwrap
 from duetime.service.presenters import View, preview_view, schedule_shape
 
 FIRST: Final[Values] = {
@@ -55,17 +57,26 @@ def new_page(request: PageRequest) -> Response:
 def create(request: PageRequest, form: Form) -> Response:
     kind = _chosen_kind(request, form.get("kind"))
     values, key = form_fields.read(form, kind), form.get("key")[:LONGEST_KEY]
-    if form.get("intent") == LOOK:
-        return _explained(request, values)
+
+    def create_now() -> Response:
+        made = unwrap(request.call.services.create(request.caller, _new(request, kind, values, key)))
+        return request.redirect(at(made.schedule.definition.public_id), did="created")
+
+    return _submitted(request, form, values, create_now, partial(_form, request, kind, values, key=key))
+
+
+def _submitted(
+    request: PageRequest, form: Form, values: Values, act: Callable[[], Response], show: Callable[..., Response]
+) -> Response:
+    """Do what the form was sent for. `show` renders the form again, with an error if there is one."""
+    if form.get("intent") == LOOK:  # no alarms, since this is requested at every pause in typing
+        return request.render("preview.html", alarms=(), preview=_preview(request, values))
     if form.get("intent") == "preview":
-        return _form(request, kind, values, key=key)
+        return show()
     try:
-        made = request.call.services.create(request.caller, _new(request, kind, values, key))
+        return act()
     except DuetimeError as error:
-        made = err_of(error)
-    if isinstance(made, Err):
-        return _form(request, kind, values, made, key=key)
-    return request.redirect(at(made.value.schedule.definition.public_id), did="created")
+        return show(err_of(error))
 
 
 def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
@@ -77,7 +88,7 @@ def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedu
         trigger_type=timing.type,
         trigger_config=timing.config,
         payload=form_of(kind).payload(kind, values, {}),
-        policy=form_fields.policy(values),
+        policy=form_fields.policy(values, form_fields.POLICY, {}),
         timezone=timing.timezone or request.zone,
     )
     return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
@@ -92,22 +103,16 @@ def edit_page(request: PageRequest) -> Response:
 def save(request: PageRequest, form: Form) -> Response:
     schedule = schedule_at(request)
     kind, public_id = schedule.definition.kind, schedule.definition.public_id
-    values = form_fields.read(form, kind)
-    version = form.get("version")
-    if form.get("intent") == LOOK:
-        return _explained(request, values)
-    if form.get("intent") == "preview":
-        return _form(request, kind, values, schedule=schedule, version=version)
-    try:
+    values, version = form_fields.read(form, kind), form.get("version")
+
+    def save_now() -> Response:
         changes = _changes(schedule, values, version, _usual(request, kind))
-        if changes is None:
-            return request.redirect(at(public_id), did="unchanged")
-        saved = request.call.services.edit(request.caller, schedule, changes)
-    except DuetimeError as error:
-        saved = err_of(error)
-    if isinstance(saved, Err):
-        return _form(request, kind, values, saved, schedule=schedule, version=version)
-    return request.redirect(at(public_id), did="saved")
+        if changes is not None:
+            unwrap(request.call.services.edit(request.caller, schedule, changes))
+        return request.redirect(at(public_id), did="unchanged" if changes is None else "saved")
+
+    show = partial(_form, request, kind, values, schedule=schedule, version=version)
+    return _submitted(request, form, values, save_now, show)
 
 
 def _usual(request: PageRequest, kind: str) -> View:
@@ -126,7 +131,7 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
     if form_fields.differing(before, values, form_of(kind).fields):
         given["payload"] = form_of(kind).payload(kind, values, json.loads(schedule.definition.payload))
     if changed := form_fields.differing(before, values, form_fields.POLICY):
-        given["policy"] = form_fields.changed_policy(values, changed, usual)
+        given["policy"] = form_fields.policy(values, changed, usual)
     fits = version.isascii() and version.isdigit() and len(version) < 19
     return Changes(**given, version=int(version) if fits else 0) if given else None
 
@@ -171,20 +176,11 @@ def _form(
     )
 
 
-def _explained(request: PageRequest, values: Values) -> Response:
-    return request.render(
-        "preview.html", alarms=(), preview=_preview(request, values)
-    )  # no alarms, since this is requested at every pause in typing
-
-
 def _preview(request: PageRequest, values: Values) -> View:
     zone = values["timezone"].strip() or request.zone
     try:
         timing = form_fields.timing(values)
-        shown = request.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN)
+        shown = unwrap(request.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN))
     except DuetimeError as error:
-        shown = err_of(error)
-    if isinstance(shown, Err):
-        return {"problem": shown.message}
-    view = preview_view(shown.value.english, shown.value.instants, shown.value.warnings, zone)
-    return view | {"problem": None}
+        return {"problem": err_of(error).message}
+    return preview_view(shown.english, shown.instants, shown.warnings, zone) | {"problem": None}

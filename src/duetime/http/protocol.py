@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from duetime.http.connection_limits import CONNECTION, GRACE, ConnectionLimits, ConnectionTable
@@ -26,20 +27,28 @@ _LITTLE: Final = 64 * 1024
 """Maximum size of a body that is read and discarded after the response, so that the connection can be reused."""
 
 
+_HEAD, _READING = "head", "reading"
+"""Names of the deadlines: for the head of a request, and for a client that has to read its response."""
+
+
 class LimitedProtocol(H11Protocol):
     def __init__(self, table: ConnectionTable, **given: Any) -> None:
         super().__init__(**given)
         self._table = table
-        self.app = _WithConnection(self.app, self)
+        self._inner, self.app = self.app, self._with_connection
         self.address, self.owner = "", None  # type: str, str | None
-        self._head: asyncio.TimerHandle | None = None
-        self._reading: asyncio.TimerHandle | None = None
+        self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._heard, self._answered = False, False
         """Whether data arrived since the last response, and whether there was any response."""
 
     @property
     def limits(self) -> ConnectionLimits:
         return self._table.limits
+
+    async def _with_connection(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the connection to the application, which reports when a request is authenticated."""
+        scope[CONNECTION] = self
+        await self._inner(scope, receive, send)
 
     # -- interface for the table ----------------------------------------------------------------------------------
 
@@ -73,7 +82,7 @@ class LimitedProtocol(H11Protocol):
         if not self._table.admit(self):
             transport.abort()
             return
-        self._await_head()
+        self._set_deadline(_HEAD, self.limits.head_seconds, self._head_is_late)
         self._read_at_once(_BY_STRANGERS)
         if self._table.is_crowded(self.address):
             self.loop.call_later(GRACE, self._table.trim, self.address)
@@ -86,8 +95,8 @@ class LimitedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._table.discard(self)
-        self._stop_waiting_for_head()
-        self._stop_waiting_for_reader()
+        self._lift_deadline(_HEAD)
+        self._lift_deadline(_READING)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -97,11 +106,11 @@ class LimitedProtocol(H11Protocol):
     def handle_events(self) -> None:
         super().handle_events()
         if self._has_request:
-            self._stop_waiting_for_head()
+            self._lift_deadline(_HEAD)
 
     def on_response_complete(self) -> None:
         self._heard, self._answered = False, True
-        self._await_head()
+        self._set_deadline(_HEAD, self.limits.head_seconds, self._head_is_late)
         super().on_response_complete()
         if self.owner is None and self._has_much_to_come():
             self.flow.pause_reading()  # an unauthenticated long body costs nothing, and the response has time to arrive
@@ -117,28 +126,22 @@ class LimitedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stop_waiting_for_reader()
-        self._reading = self.loop.call_later(self._table.limits.body_seconds, self.drop)
+        self._set_deadline(_READING, self.limits.body_seconds, self.drop)
 
     def resume_writing(self) -> None:
-        self._stop_waiting_for_reader()
+        self._lift_deadline(_READING)
         super().resume_writing()
 
     # -- deadlines ------------------------------------------------------------------------------------------------
 
-    def _await_head(self) -> None:
-        self._stop_waiting_for_head()
-        self._head = self.loop.call_later(self._table.limits.head_seconds, self._head_is_late)
+    def _set_deadline(self, name: str, seconds: float, late: Callable[[], None]) -> None:
+        self._lift_deadline(name)
+        self._deadlines[name] = self.loop.call_later(seconds, late)
 
-    def _stop_waiting_for_head(self) -> None:
-        if self._head is not None:
-            self._head.cancel()
-            self._head = None
-
-    def _stop_waiting_for_reader(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+    def _lift_deadline(self, name: str) -> None:
+        timer = self._deadlines.pop(name, None)
+        if timer is not None:
+            timer.cancel()
 
     def _head_is_late(self) -> None:
         """Close the connection. Only a first request gets a 408: later data may be the rest of an unread body."""
@@ -148,14 +151,3 @@ class LimitedProtocol(H11Protocol):
                 self.transport.close()
                 return
         self.drop()
-
-
-class _WithConnection:
-    """Passes the connection to the application, which reports when a request is authenticated."""
-
-    def __init__(self, app: ASGIApp, connection: LimitedProtocol) -> None:
-        self._app, self._connection = app, connection
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[CONNECTION] = self._connection
-        await self._app(scope, receive, send)

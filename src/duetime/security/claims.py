@@ -26,7 +26,7 @@ class InvalidToken(DuetimeError):
 
 
 class Grant(NamedTuple):
-    """The claims of a valid token."""
+    """The claims of a valid token, or of the record of one that was issued."""
 
     id: str
     subject: str
@@ -43,6 +43,10 @@ class Grant(NamedTuple):
     fence: int = 0
     parent: str = ""
     """The token that this one was made from, and with which it ends."""
+    purpose: str = ""
+    """In the record of a token: `browser`, `calendar`, or empty for programs that send it with every request."""
+    revoked: bool = False
+    """In the record of a token: whether it was revoked."""
 
     @property
     def operator(self) -> bool:

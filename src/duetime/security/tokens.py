@@ -12,11 +12,12 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jwt
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, datetime_of
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import run_holder
@@ -47,21 +48,6 @@ TIDIED = 3600
 """Seconds between two searches for records to delete."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
-
-
-class Record(NamedTuple):
-    """The record of an issued token; never the token itself."""
-
-    id: str
-    subject: str
-    owner: str
-    scopes: tuple[str, ...]
-    zone: str | None
-    issued: int
-    expires: int
-    purpose: str = ""
-    """BROWSER, CALENDAR, or empty for programs that send it with every request."""
-    revoked: bool = False
 
 
 class Tokens:
@@ -245,23 +231,21 @@ class Tokens:
         until = self._clock.now() + (LONGEST if life is None else life + DAY)
         return self.revocations.revoke(id, Instant(until))
 
-    def issued(self) -> list[Record]:
+    def issued(self) -> list[Grant]:
         """Return the records, oldest first, each with whether it was revoked."""
         records = [record._replace(revoked=self.is_revoked(record.id)) for record in self.records()]
         return sorted(records, key=lambda record: record.issued)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[Grant]:
         """Return the records without checking what was revoked."""
         return [record for record in map(self._record, self._records.glob("*.json")) if record is not None]
 
-    def _record(self, path: Path) -> Record | None:
+    def _record(self, path: Path) -> Grant | None:
+        kept = json_object(read_private(path) or "") or {}  # without claims, there is no grant
         try:
-            kept = json.loads(read_private(path) or "")
-            scopes = tuple(kept["scope"].split())
-            named = (kept["sub"], kept["owner"], scopes, kept["zoneinfo"], int(kept["iat"]), int(kept["exp"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return grant_of(kept | {"jti": path.stem})._replace(purpose=str(kept.get("for", "")))
+        except InvalidToken:
             return None
-        return Record(path.stem, *named, str(kept.get("for", "")))
 
 
 def _is_older(path: Path, seconds: int) -> bool:

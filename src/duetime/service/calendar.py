@@ -26,7 +26,7 @@ from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
 from duetime.service.kind_spec import known_specs
 from duetime.service.masking import masking_of
-from duetime.service.presenters import reads_as, shortened
+from duetime.service.presenters import reads_as
 from duetime.service.text import clean
 
 if TYPE_CHECKING:
@@ -317,7 +317,8 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
 
 def _description(schedule: Schedule) -> str:
     definition = schedule.definition
-    payload = masking_of(definition.kind).hide_brief(json.loads(definition.payload), shortened) or {}
+    masking = masking_of(definition.kind)
+    payload = masking.brief(json.loads(definition.payload), masking.hide) or {}
     spec = known_specs().get(definition.kind)
     text = "" if spec is None else payload.get(spec.text) or ""
     lines = [f"{definition.kind} {definition.public_id}: {reads_as(definition.trigger)}", *str(text).splitlines()]

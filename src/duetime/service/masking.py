@@ -28,10 +28,6 @@ class PayloadMasking:
     def hide(self, payload: Any) -> Any:
         return masked(payload)
 
-    def hide_brief(self, payload: Any, shorten: Callable[[Any], Any]) -> Any:
-        """Hide and shorten. Long texts are cut before masking, which is cheaper."""
-        return self.hide(shorten(payload))
-
     def hide_on_page(self, shown: Any) -> Any:
         """Hide further parts of a payload that `hide` returned, for a page of the dashboard."""
         return shown
@@ -39,8 +35,9 @@ class PayloadMasking:
     def hide_result(self, result: Any) -> Any:
         return masked(result)
 
-    def hide_result_brief(self, result: Any, shorten: Callable[[Any], Any]) -> Any:
-        return self.hide_result(shorten(result))
+    def brief(self, value: Any, hide: Callable[[Any], Any]) -> Any:
+        """Shorten and hide by `hide` or `hide_result`. Long texts are cut before masking, which is cheaper."""
+        return hide(shortened(value))
 
     def restore(self, given: Any, stored: Any) -> Any:
         """Restore what is sent back in the form in which `hide` showed it."""
@@ -50,6 +47,19 @@ class PayloadMasking:
         """Yield the destinations of a changed payload that the stored one does not have."""
         known = set(_places(stored))
         yield from (place for place in _places(changed) if place not in known)
+
+
+LONGEST: Final = 16 * 1024
+"""Maximum length in characters of one text in a list; reading a single item shows it in full."""
+
+
+def shortened(value: Any) -> Any:
+    """Return a copy in which every long text is cut and marked as cut."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[:LONGEST]}... (cut: {len(value)} characters in all)"
+    if isinstance(value, dict):
+        return {name: shortened(inner) for name, inner in value.items()}
+    return [shortened(inner) for inner in value] if isinstance(value, list) else value
 
 
 _PLAIN: Final = PayloadMasking()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError
@@ -139,21 +139,6 @@ def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None
     return Idle.SESSIONS if all(worker.session for worker in alive) else None
 
 
-# -- long texts are cut in lists; reading a single item shows them in full -------------------------------------------
-
-LONGEST: Final = 16 * 1024
-"""Maximum length in characters of one text in a list."""
-
-
-def shortened(value: Any) -> Any:
-    """Return a copy in which every long text is cut and marked as cut."""
-    if isinstance(value, str):
-        return value if len(value) <= LONGEST else f"{value[:LONGEST]}... (cut: {len(value)} characters in all)"
-    if isinstance(value, dict):
-        return {name: shortened(inner) for name, inner in value.items()}
-    return [shortened(inner) for inner in value] if isinstance(value, list) else value
-
-
 # -- complete views of schedules, runs and messages, in the terms that requests use ----------------------------------
 
 View = dict[str, Any]
@@ -173,7 +158,7 @@ def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> Vie
         "subject": definition.subject,
         "trigger": trigger,
         "timezone": trigger.get("timezone"),
-        "payload": masking.hide_brief(payload, shortened) if brief else masking.hide(payload),
+        "payload": masking.brief(payload, masking.hide) if brief else masking.hide(payload),
         "policy": policy_shape(definition.policy),
         "updated_at": instant_view(definition.updated, zone),
     }
@@ -259,7 +244,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
         "kind": run.kind,
         "owner": run.owner,
         "name": masked(run.name),
-        "result": masking.hide_result_brief(result, shortened) if brief else masking.hide_result(result),
+        "result": masking.brief(result, masking.hide_result) if brief else masking.hide_result(result),
         "stopping": bool(run.stop) and run.finished is None,
         "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
     }

@@ -9,7 +9,7 @@ from typing import (
     NotRequired,  # pydantic needs this one before Python 3.12
 )
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, is_typeddict
 
 
 class _DateTime:
@@ -143,17 +143,6 @@ class WorkerShape(TypedDict):
     lease_seconds: float
 
 
-SHAPES = (
-    ScheduleShape,
-    CreatedShape,
-    RunShape,
-    AttemptShape,
-    RunWithAttempts,
-    MessageShape,
-    MomentsShape,
-    PreviewShape,
-    ComingShape,
-    WorkerShape,
-)
+SHAPES = tuple(each for each in list(globals().values()) if is_typeddict(each))
 EXTENDED = {"CreatedShape": "ScheduleShape", "RunWithAttempts": "RunShape"}
 """Shapes that add fields to another one."""

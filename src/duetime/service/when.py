@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
-from duetime.engine.times import read_duration, read_time
+from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 
 WAYS = ("at", "delay", "every", "cron", "rrule")
@@ -87,4 +87,6 @@ def duration(text: str, field: str) -> int:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
     if found <= 0:
         raise InvalidInput(f"{field}: must be longer than nothing, such as 30s or 2h", field=field)
+    if found > LONGEST_DURATION:
+        raise InvalidInput(f"{field}: must not be longer than a hundred years; write it like 30s or 2h", field=field)
     return found

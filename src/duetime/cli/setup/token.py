@@ -18,7 +18,7 @@ from duetime.engine.times import iso_local
 from duetime.http import url_for
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
-from duetime.security.tokens import Record, Tokens, unverified
+from duetime.security.tokens import Tokens, unverified
 from duetime.service.errors import REFUSED, refuse
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
@@ -206,7 +206,7 @@ def revoke(
     output.print_result(json_, {"id": id, "revoked": True, "before": not fresh}, text)
 
 
-def _grant_view(grant: Grant | Record, zone: str) -> dict[str, Any]:
+def _grant_view(grant: Grant, zone: str) -> dict[str, Any]:
     return {
         "id": grant.id,
         "subject": grant.subject,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from duetime.engine.redaction import MASK
 from duetime.kinds.requests.wire import CALLBACKS, body_of
-from duetime.service.masking import PayloadMasking, masked, masked_base64, origin_of
+from duetime.service.masking import PayloadMasking, masked, masked_base64, origin_of, shortened
 
 _BASE64: Final = "body_base64"
 _BODIES = ("body", _BASE64)
@@ -30,10 +30,6 @@ class RequestMasking(PayloadMasking):
             shown[_BASE64] = masked_base64(shown[_BASE64])
         return masked(shown)
 
-    def hide_brief(self, payload: Any, shorten: Callable[[Any], Any]) -> Any:
-        """Hide first, since base64 that was cut cannot be decoded."""
-        return shorten(self.hide(payload))
-
     def hide_on_page(self, shown: Any) -> Any:
         """Hide the values of all headers, since any may be a credential."""
         if not isinstance(shown, dict):
@@ -50,8 +46,9 @@ class RequestMasking(PayloadMasking):
             result = {**result, "body": masked_base64(result["body"])}
         return masked(result)
 
-    def hide_result_brief(self, result: Any, shorten: Callable[[Any], Any]) -> Any:
-        return shorten(self.hide_result(result))
+    def brief(self, value: Any, hide: Callable[[Any], Any]) -> Any:
+        """Hide first, since base64 that was cut cannot be decoded."""
+        return shortened(hide(value))
 
     def restore(self, given: Any, stored: Any) -> Any:
         if isinstance(given, dict) and isinstance(stored, dict):

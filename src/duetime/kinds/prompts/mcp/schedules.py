@@ -11,7 +11,7 @@ from duetime.engine.model import Schedule, ScheduleState, status_of
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
-from duetime.engine.times import LONGEST_DURATION, ReadTime, format_local, iso_local, read_time
+from duetime.engine.times import ReadTime, format_local, iso_local, read_time
 from duetime.engine.times.parser import midnight_note
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
@@ -275,9 +275,7 @@ def _seconds(text: str) -> int | float:
     try:
         length = duration(f"1 {tidy}" if tidy in _UNITS else tidy, "every")
     except InvalidInput:
-        length = 0
-    if not 0 < length <= LONGEST_DURATION:
-        raise error(f'could not read "{text[:100]}" as a duration; write it like 30m, 2h30m or 1 day.')
+        raise error(f'could not read "{text[:100]}" as a duration; write it like 30m, 2h30m or 1 day.') from None
     return length // SECOND if length % SECOND == 0 else length / SECOND
 
 
