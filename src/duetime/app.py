@@ -282,7 +282,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.auth import WebContext, by_token
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
-    from duetime.http.monitoring import Metrics, readiness
+    from duetime.http.monitoring import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api_routes
@@ -298,7 +298,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     context = WebContext(services, identify, trusting=tokens is None)
-    watched = [readiness(app.scheduler, app.exchange_age), Metrics(context, app.exchange_age).route()]
+    watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     pages = web_routes(context, browsers)
     routes = [*api_routes(context, version("duetime"), limits), *watched, *further, *pages]

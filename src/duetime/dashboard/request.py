@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -191,40 +190,15 @@ class Form:
 
 Show = Callable[[PageRequest], Response]
 Act = Callable[[PageRequest, Form], Response]
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Pages:
-    """Makes endpoints of synchronous functions, which run in a thread pool."""
-
-    def __init__(self, context: WebContext, browsers: Browsers) -> None:
-        self._context, self._browsers = context, browsers
-
-    def show(self, view: Show) -> Endpoint:
-        async def endpoint(request: Request) -> Response:
-            return await run_in_threadpool(respond, view, self._page_request(request))
-
-        return endpoint
-
-    def act(self, action: Act) -> Endpoint:
-        """Make an endpoint for a change. All changes go through here, so none is made without a valid CSRF token."""
-
-        async def endpoint(request: Request) -> Response:
-            page = self._page_request(request)
-            form = form_of(request.headers.get("content-type", ""), await request.body())
-            return await run_in_threadpool(respond, lambda page: self._change(page, form, action), page)
-
-        return endpoint
-
-    def _change(self, request: PageRequest, form: Form | None, action: Act) -> Response:
-        if form is None:
-            raise refuse("not_json", "a form was expected here")
-        if request.session is None or not self._browsers.proofs.fits(request.session, form.get(CSRF_FIELD)):
-            raise refuse("foreign", "this form is out of date or came from another site; go back, reload and try again")
-        return action(request, form)
-
-    def _page_request(self, request: Request) -> PageRequest:
-        return PageRequest(request, self._context, self._browsers, self._context.identify())
+def change(action: Act, form: Form | None, request: PageRequest) -> Response:
+    """Make a change. All changes of the pages go through here, so none is made without a valid CSRF token."""
+    if form is None:
+        raise refuse("not_json", "a form was expected here")
+    if request.session is None or not request.browsers.proofs.fits(request.session, form.get(CSRF_FIELD)):
+        raise refuse("foreign", "this form is out of date or came from another site; go back, reload and try again")
+    return action(request, form)
 
 
 def form_of(content_type: str, body: bytes) -> Form | None:

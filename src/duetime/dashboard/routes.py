@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from duetime.dashboard import home, runs, schedule_form, schedules
 from duetime.dashboard.login import SignIn, sign_out
-from duetime.dashboard.request import Act, Pages, Show, kind_pages
+from duetime.dashboard.request import Act, PageRequest, Show, change, form_of, kind_pages, respond
 from duetime.dashboard.templates import serve_static
 from duetime.dashboard.timeline.page import timeline_page
 from duetime.http.auth import WebContext
@@ -14,13 +19,23 @@ from duetime.http.browser_sessions import Browsers, add_page
 
 
 def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
-    pages, sign_in = Pages(context, browsers), SignIn(browsers)
+    """Return the routes. Views and actions are synchronous and run in a thread pool."""
+    sign_in = SignIn(browsers)
 
     def show(path: str, view: Show) -> Route:
-        return Route(path, pages.show(view), methods=["GET"])
+        async def endpoint(request: Request) -> Response:
+            page = PageRequest(request, context, browsers, context.identify())
+            return await run_in_threadpool(respond, view, page)
+
+        return Route(path, endpoint, methods=["GET"])
 
     def act(path: str, action: Act) -> Route:
-        return Route(path, pages.act(action), methods=["POST"])
+        async def endpoint(request: Request) -> Response:
+            page = PageRequest(request, context, browsers, context.identify())
+            form = form_of(request.headers.get("content-type", ""), await request.body())
+            return await run_in_threadpool(respond, partial(change, action, form), page)
+
+        return Route(path, endpoint, methods=["POST"])
 
     of_kinds = kind_pages(context.services)
     for page in of_kinds:

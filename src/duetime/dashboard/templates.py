@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,21 +33,16 @@ HEADERS = {
 }
 
 
-class KindTemplates(Mapping[str, BaseLoader]):
-    """The folders `templates` of the kinds that have a form or pages, by the name of the kind."""
+class KindTemplates(dict[str, BaseLoader]):
+    """The folders `templates` of the kinds that have a form or pages, by the name of the kind, found on first use."""
 
-    def __getitem__(self, kind: str) -> BaseLoader:
+    def __missing__(self, kind: str) -> BaseLoader:
         spec = known_specs()[kind]
         found = find_spec((spec.form or spec.pages).partition(":")[0])
         if found is None or found.origin is None:
             raise KeyError(kind)
-        return FileSystemLoader(Path(found.origin).parent / "templates")
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, spec in known_specs().items() if spec.form or spec.pages)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        self[kind] = FileSystemLoader(Path(found.origin).parent / "templates")
+        return self[kind]
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from typing import Final
 
@@ -178,32 +178,29 @@ def _histogram(name: str, words: str, spreads: Mapping[str, Spread]) -> Metric:
     return family
 
 
-class Metrics:
-    """The route `/metrics`, with a registry of its own that excludes metrics of other libraries in this process."""
+def metrics(context: WebContext, age: ExchangeAge) -> Route:
+    """Return the route `/metrics`, with a registry of its own that excludes metrics of other libraries."""
+    one_at_a_time = threading.Lock()
 
-    def __init__(self, context: WebContext, age: ExchangeAge) -> None:
-        self._context, self._age = context, age
-        self._one_at_a_time = threading.Lock()
-        self._registry: CollectorRegistry | None = None
+    @cache
+    def registry() -> CollectorRegistry:
+        made = CollectorRegistry(auto_describe=False)
+        made.register(StoreCollector(context.services.scheduler, age))
+        return made
 
-    def route(self) -> Route:
-        return Route("/metrics", self._answer)
+    def text() -> bytes:
+        with one_at_a_time:
+            return generate_latest(registry())
 
-    async def _answer(self, _request: Request) -> Response:
-        if not self._context.may_operate(self._context.identify()):
+    async def answer(_request: Request) -> Response:
+        if not context.may_operate(context.identify()):
             return JSONResponse({"error": "This needs a token with the scope operator."}, 403)
         try:
-            text = await anyio.to_thread.run_sync(self._text)
+            return Response(await anyio.to_thread.run_sync(text), media_type=CONTENT_TYPE_LATEST)
         except DuetimeError:
             return JSONResponse({"error": "The store cannot be reached just now."}, 503)
-        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
-    def _text(self) -> bytes:
-        with self._one_at_a_time:
-            if self._registry is None:
-                self._registry = CollectorRegistry(auto_describe=False)
-                self._registry.register(StoreCollector(self._context.services.scheduler, self._age))
-            return generate_latest(self._registry)
+    return Route("/metrics", answer)
 
 
 # `/readyz`: whether new schedules would fire. It says what is wrong and reveals nothing else.

@@ -38,7 +38,7 @@ def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "owner": definition.owner,
         "name": masked(definition.name),
         "status": status_of(progress),
-        "trigger": _trigger_view(definition.trigger),
+        "trigger": json.loads(definition.trigger),
         "reads_as": reads_as(definition.trigger),
         "payload": json.loads(definition.payload),
         "policy": policy,
@@ -53,11 +53,6 @@ def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "note": masked(progress.note),
         "version": definition.version,
     }
-
-
-def _trigger_view(text: str) -> dict[str, Any]:
-    view: dict[str, Any] = json.loads(text)
-    return view
 
 
 @lru_cache(maxsize=4096)
