@@ -17,7 +17,6 @@ from duetime.settings.locations import (
     Found,
     Origin,
     data_folder,
-    file_of,
     find_file,
     user_file,
     with_absolute_paths,
@@ -174,10 +173,7 @@ def load_settings(
     `folder`: its settings file is read without a check of trust, because the caller named it; else see `find_file`.
     """
     env = os.environ if environment is None else environment
-    if folder is not None and CONFIG not in env:
-        found, origin = file_of(folder)
-    else:
-        found, origin = find_file(env)
+    found, origin = find_file(env, folder)
     settings = _with(Settings(), _from_file(found, env), "" if found is None else str(found.path))
     settings = _with(settings, _from_environment(env), ENVIRONMENT)
     given = {name: value for name, value in (flags or {}).items() if value is not None}

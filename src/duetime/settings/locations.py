@@ -181,11 +181,15 @@ class Origin(NamedTuple):
     """Whether the file is the one of the current folder; it is trusted in that case."""
 
 
-def find_file(env: Mapping[str, str]) -> tuple[Found | None, Origin]:
-    """Return the file in use: the one that is named, else the folder's if it is trusted, else the user's own."""
+def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None, Origin]:
+    """Return the file in use: the one that is named, else that of the given folder, else that of the current folder if
+    it is trusted, else the user's own."""
     if CONFIG in env:
         path = Path(env[CONFIG]).absolute()
         return Found(path), Origin(str(path))
+    if folder is not None:
+        path = folder.absolute() / FILE
+        return (Found(path), Origin(str(path))) if path.exists() else (None, Origin())
     ignored = ""
     if (here := read_found(Path.cwd() / FILE)) is not None:
         refusal = TrustedFiles(data_folder(env)).refusal(here)
@@ -203,12 +207,6 @@ def _own_file(env: Mapping[str, str]) -> Path | None:
         return own if own.exists() else None
     except (OSError, RuntimeError):
         return None
-
-
-def file_of(folder: Path) -> tuple[Found | None, Origin]:
-    """Return the file of a folder that a caller named."""
-    path = folder.absolute() / FILE
-    return (Found(path), Origin(str(path))) if path.exists() else (None, Origin())
 
 
 def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from duetime.terminal.context import (
     store_file,
 )
 from duetime.terminal.schedules.kind_view import headline
-from duetime.terminal.schedules.options import DeliveryOptions, PolicyOptions
+from duetime.terminal.schedules.options import ReportedOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
 File = Annotated[str, argument("FILE", "A file; - reads standard input.")]
@@ -59,8 +59,7 @@ def crontab(
     ] = False,
     tz: Zone = None,
     *,
-    policy: PolicyOptions,
-    delivery: DeliveryOptions,
+    policy: ReportedOptions,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -69,7 +68,7 @@ def crontab(
     A worker runs them only where its settings name the module duetime.kinds.command among the tasks.
     """
     found = read_crontab(_text(file), Way(system, user or _me(), shell))
-    stated = policy.given() | delivery.given()
+    stated = policy.given()
     with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
         candidates = _candidates(found.entries, tz, stated)
         about_lines = [Remark(entry.line, entry.text, entry.note) for entry in found.entries if entry.note]

@@ -14,7 +14,7 @@ from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
@@ -38,8 +38,7 @@ def add(
     name: Annotated[str, argument("NAME", "What people call it.")],
     task: Annotated[str, option("--task TASK", _TASK)],
     trigger: TriggerOptions,
-    policy: PolicyOptions,
-    delivery: DeliveryOptions,
+    policy: ReportedOptions,
     arg: Args = None,
     kwarg: Kwargs = None,
     key: Key = None,
@@ -50,8 +49,7 @@ def add(
     """Schedule a task. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
     payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
     when = trigger.parsed()
-    stated = policy.given() | delivery.given()
-    new = NewSchedule("job", name, when.type, when.config, payload, stated, when.timezone, key)
+    new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)
     with opened(db, tasks, load_tasks=True, making=True) as app, _known_tasks(app):
         add_schedule(app, new, when, json_, tasks=tasks)
 
@@ -61,8 +59,7 @@ def add(
 def edit(
     id: Id,
     trigger: TriggerOptions,
-    policy: PolicyOptions,
-    delivery: DeliveryOptions,
+    policy: ReportedOptions,
     name: Name = None,
     task: Annotated[str | None, option("--task TASK", _TASK)] = None,
     arg: Args = None,
@@ -75,7 +72,7 @@ def edit(
     given: dict[str, Any] = {} if task is None else {"task": task}
     given |= {} if arg is None else {"args": _args(arg)}
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}
-    stated = policy.given() | delivery.given()
+    stated = policy.given()
     with opened(db, tasks, load_tasks=bool(given)) as app, _known_tasks(app):
         edit_schedule(app, JOB, id, trigger, json_, name=name, payload=given, policy=stated, guarded=True)
 

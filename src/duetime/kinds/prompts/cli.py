@@ -29,7 +29,7 @@ from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
-from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, NamedFields, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import Key, Name, NamedFields, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
@@ -81,8 +81,7 @@ def add(
     text: Annotated[str, argument("TEXT", "What the agent is to do; - reads standard input.")],
     trigger: TriggerOptions,
     agent: AgentOptions,
-    policy: PolicyOptions,
-    delivery: DeliveryOptions,
+    policy: ReportedOptions,
     name: Name = None,
     key: Key = None,
     db: Db = None,
@@ -90,7 +89,7 @@ def add(
 ) -> None:
     """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
     prompt, when = given_text(text), trigger.parsed()
-    payload, stated = {"prompt": prompt, **agent.given()}, policy.given() | delivery.given()
+    payload, stated = {"prompt": prompt, **agent.given()}, policy.given()
     new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
     with opened(db, making=True) as app:
         add_schedule(app, new, when, json_)
@@ -102,8 +101,7 @@ def edit(
     id: Id,
     trigger: TriggerOptions,
     agent: AgentOptions,
-    policy: PolicyOptions,
-    delivery: DeliveryOptions,
+    policy: ReportedOptions,
     text: Annotated[str | None, option("--text TEXT", "Other instructions.")] = None,
     name: Name = None,
     db: Db = None,
@@ -113,7 +111,7 @@ def edit(
     waits because its agent is not there can be given another --agent."""
     given = agent.given() | ({} if text is None else {"prompt": given_text(text)})
     renamed = headline(given["prompt"]) if name is None and text is not None else name
-    stated = policy.given() | delivery.given()
+    stated = policy.given()
     with opened(db) as app:
         edit_schedule(app, PROMPT, id, trigger, json_, name=renamed, payload=given, policy=stated)
 

@@ -19,18 +19,7 @@ from duetime.service.errors import refuse
 from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
-from duetime.terminal.output import (
-    READABLE,
-    ahead,
-    clean,
-    coming,
-    local_time,
-    outcome,
-    plural,
-    relative,
-    schedule_document,
-    span,
-)
+from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
 
 Payload = Mapping[str, Any]
 Facts = Sequence[tuple[str, object]]
@@ -122,7 +111,7 @@ def _matching(app: Application, view: KindView, given: str) -> Iterator[Schedule
 
 # Schedules and their runs as tables.
 
-SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": READABLE}
+SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
 """Run count, last status and a common owner are left out before the texts beside them are cut."""
 SHORT_ID = 12
 """Characters of a random id that a list on a terminal shows: enough to identify one of thousands."""
@@ -226,7 +215,9 @@ def print_runs(app: Application, runs: list[Run]) -> None:
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
         late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
         status = output.status_text(run.status)
-        rows.append([run.id, status, local_time(run.due, zone), run.attempt or "-", took, late, outcome_text(run)])
+        rows.append(
+            [run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, outcome_text(run)]
+        )
         if run.attempt > 1 or run.deaths:
             for attempt in app.scheduler.attempts(OPERATOR, run.id):
                 took = "-" if attempt.started is None else span(attempt.finished - attempt.started)

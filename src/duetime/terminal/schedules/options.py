@@ -64,8 +64,8 @@ class PolicyOptions(NamedFields):
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryOptions(NamedFields):
-    """Options for reporting the outcome of each run to a topic."""
+class ReportedOptions(PolicyOptions):
+    """Options of the policy, with those for reporting the outcome of each run to a topic."""
 
     deliver_to: Annotated[str | None, option("--deliver-to TOPIC", "The topic that hears how each run ended.")] = None
     notify_on: Annotated[

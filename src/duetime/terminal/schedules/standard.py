@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -15,11 +16,11 @@ from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.options import DeliveryOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
 
-_RESERVED = {each for bundle in (TriggerOptions, PolicyOptions, DeliveryOptions) for each in bundle.__annotations__}
+_RESERVED = {each.name for bundle in (TriggerOptions, ReportedOptions) for each in dataclasses.fields(bundle)}
 _RESERVED |= {"id", "name", "key", "db", "json_"}
 
 
@@ -31,30 +32,27 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     def add(
         name: Annotated[str, argument("NAME", "What people call it.")],
         trigger: TriggerOptions,
-        policy: PolicyOptions,
-        delivery: DeliveryOptions,
+        policy: ReportedOptions,
         key: Key = None,
         db: Db = None,
         json_: Json = False,
         **given: Any,
     ) -> None:
         when, payload = trigger.parsed(), _payload(fields, given)
-        stated = policy.given() | delivery.given()
-        new = NewSchedule(spec.name, name, when.type, when.config, payload, stated, when.timezone, key)
+        new = NewSchedule(spec.name, name, when.type, when.config, payload, policy.given(), when.timezone, key)
         with opened(db, making=True) as app:
             add_schedule(app, new, when, json_)
 
     def edit(
         id: Id,
         trigger: TriggerOptions,
-        policy: PolicyOptions,
-        delivery: DeliveryOptions,
+        policy: ReportedOptions,
         name: Name = None,
         db: Db = None,
         json_: Json = False,
         **given: Any,
     ) -> None:
-        stated, payload = policy.given() | delivery.given(), _payload(fields, given)
+        stated, payload = policy.given(), _payload(fields, given)
         with opened(db) as app:
             edit_schedule(app, view, id, trigger, json_, name=name, payload=payload, policy=stated)
 
