@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.kind import StopSignal
+from duetime.engine.model import NOTHING
 from duetime.engine.outcome import Outcome
 from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waking
+from duetime.settings.sections import INBOX
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.cli import environment
 
@@ -39,9 +42,11 @@ def agent_request(access: Access = NOWHERE, prompt: str = "Water the plants.", *
     return AgentRequest(**{**usual, **more})
 
 
-def prompts_for_nobody(**given: Any) -> PromptKind:
+def prompts_for_nobody(default: str = INBOX, inboxes: Sequence[str] = ()) -> PromptKind:
     """Of settings that name no agent."""
-    return PromptKind(Waking({}, SqliteStore(MEMORY), SystemClock(), "UTC", lambda *_: NOWHERE), **given)
+    limits = dict.fromkeys(inboxes, NOTHING)
+    waking = Waking({}, SqliteStore(MEMORY), SystemClock(), "UTC", lambda *_: NOWHERE, inboxes=limits)
+    return PromptKind(waking, default)
 
 
 def over_stdio(folder: Path, *arguments: str) -> Access:

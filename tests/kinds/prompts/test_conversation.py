@@ -55,7 +55,7 @@ def test_two_terminals_in_one_conversation_lose_nothing(tmp_path: Path) -> None:
     there.add("main", "second", [2], Instant(2))
     here.add("main", "third", [3], Instant(3))
     there.add("other", "hello", [4], Instant(2))
-    assert here.messages("main") == [1, 2, 3]
+    assert here.read("main").messages == [1, 2, 3]
     for number in (1, 2):
         assert here.new("2031-02-10") == f"2031-02-10-{number}"
         here.add(here.new("2031-02-10"), "hello", [5], Instant(0))
@@ -76,7 +76,7 @@ def test_a_conversation_that_others_can_read_is_refused(tmp_path: Path) -> None:
     sessions.add("main", "hello", [1], Instant(1))
     (tmp_path / "chats" / "main.json").chmod(0o644)
     with pytest.raises(DuetimeError, match="can be read by others"):
-        sessions.messages("main")
+        sessions.read("main")
 
 
 @pytest.mark.parametrize("spoiled", ["", "{", "[]", '{"messages": 1}', '{"updated": "x", "first": "", "messages": []}'])
@@ -85,4 +85,4 @@ def test_a_file_that_holds_no_conversation_is_refused(spoiled: str, tmp_path: Pa
     sessions.add("main", "hello", [1], Instant(1))
     (tmp_path / "main.json").write_text(spoiled)
     with pytest.raises(InvalidInput, match="holds no conversation; move it away"):
-        sessions.messages("main")
+        sessions.read("main")

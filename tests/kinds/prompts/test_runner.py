@@ -80,7 +80,7 @@ class Stage:
         self.agent = Scripted(answer if answer is not None else Reply("done"))
         wakers = {"coder": Waker(self.agent, 60.0, limit, wakes)}
         waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day, inboxes)
-        self.kind = PromptKind(waking, inboxes=tuple(inboxes))
+        self.kind = PromptKind(waking)
         self.hand = Hand(self.store)
 
     def _access(self, claim: Claim, patience: float, depth: int) -> Access:
@@ -306,7 +306,7 @@ def test_what_an_agent_used_that_answers_later_is_counted() -> None:
     stage = Stage(Reply(waiting_until=Instant(T0 + HOUR)), limit=Used(tokens=150))
     claim = stage.claim()
     assert isinstance(stage.run(claim), Waiting)
-    stage.kind.count(claim.definition, Spent(100, 50))
+    stage.kind.waking.count(claim.definition, Spent(100, 50))
     outcome = stage.run(stage.claim())
     assert isinstance(outcome, Returned) and outcome.reason is not None and "150 tokens" in outcome.reason
 

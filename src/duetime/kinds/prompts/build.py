@@ -47,7 +47,6 @@ def build(context: BuildContext) -> PromptKind:
     return PromptKind(
         waking,
         settings.agent,
-        tuple(inboxes),
         owners_of_agents(settings),
         scheduler=scheduler_of,
         access=access,

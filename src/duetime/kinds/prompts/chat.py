@@ -46,24 +46,17 @@ class Sessions:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def messages(self, name: str) -> list[Any]:
-        found = self._read(name)
-        return [] if found is None else found.messages
-
     def add(self, name: str, asked: str, messages: Sequence[Any], now: Instant) -> None:
         """Append to what is stored by now: a second terminal may be in the same conversation."""
-        found = self._read(name)
-        before = [] if found is None else found.messages
-        first = asked if found is None else found.first
-        document = {"updated": now, "first": first[:200], "messages": [*before, *messages]}
+        found = self.read(name)
+        document = {"updated": now, "first": (found.first or asked)[:200], "messages": [*found.messages, *messages]}
         make_private(self._folder)
         replace_private(self._path(name), json.dumps(document))
 
     def all(self) -> list[Session]:
         """Return all conversations, the latest first."""
         names = [path.stem for path in self._folder.glob("*.json") if _NAME.fullmatch(path.stem)]
-        found = [session for name in names if (session := self._read(name)) is not None]
-        return sorted(found, key=lambda session: session.updated, reverse=True)
+        return sorted(map(self.read, names), key=lambda session: session.updated, reverse=True)
 
     def new(self, day: str) -> str:
         """Return a name that no conversation has."""
@@ -77,11 +70,12 @@ class Sessions:
             raise InvalidInput(message, field="session")
         return self._folder / f"{name}.json"
 
-    def _read(self, name: str) -> Session | None:
+    def read(self, name: str) -> Session:
+        """Return a conversation, which is empty if it has not begun."""
         path = self._path(name)
         text = read_private(path)
         if text is None:
-            return None
+            return Session(name, Instant(0), "", [])
         try:
             kept = json.loads(text)
             return Session(name, Instant(int(kept["updated"])), str(kept["first"]), list(kept["messages"]))
@@ -158,7 +152,7 @@ class Chat:
         from duetime.kinds.prompts.access import stdio_access
         from duetime.kinds.prompts.agents.builtin import Conversation, messages_from_json
 
-        kept = self._sessions.messages(self._name)
+        kept = self._sessions.read(self._name).messages
         access = stdio_access(self._settings)  # a server of our own works whatever else is running
         conversation = Conversation(self._settings.model, access, self._clock, self._zone)
         try:

@@ -12,7 +12,7 @@ from duetime.terminal.output import clean, plural
 
 if TYPE_CHECKING:
     from duetime.kinds.prompts.agents.builtin import ChatAnswer, WaitingPrompt
-    from duetime.kinds.prompts.agents.model_turn import TextDelta, ToolCall
+    from duetime.kinds.prompts.agents.model_turn import ToolCall
 
 PROMPT = "> "
 LEAVE = ("/quit", "/exit")
@@ -62,7 +62,7 @@ class Terminal:
         if sys.stdin.isatty():
             print()  # the cursor is still behind the prompt
 
-    def show_event(self, news: TextDelta | ToolCall) -> None:
+    def show_event(self, news: str | ToolCall) -> None:
         """Show a part of the answer or a tool call. ToolCall from the conversation's thread, one at a time."""
         from duetime.kinds.prompts.agents.model_turn import ToolCall
 
@@ -72,10 +72,10 @@ class Terminal:
             self._break()
             mark = "failed: " if news.failed else ""
             self._dim(f"  {news.name} {news.arguments} -> {mark}{news.result}")
-        elif news.text:
-            sys.stdout.write(_readable(news.text))
+        elif news:
+            sys.stdout.write(_readable(news))
             sys.stdout.flush()
-            self._in_line = not news.text.endswith("\n")
+            self._in_line = not news.endswith("\n")
 
     def end(self, said: ChatAnswer) -> None:
         self._break()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.dashboard.kind_forms import KindForm, Values
+from duetime.dashboard.kind_forms import KindForm
 from duetime.engine.kind import Caller
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.services import Services
@@ -15,9 +15,6 @@ class PromptForm(KindForm):
     template = "prompt/form.html"
     named_by = ("prompt",)
     own_policy = ("deliver_to",)
-
-    def read(self, values: Values) -> dict[str, Any]:
-        return {"prompt": values["prompt"], "agent": values["agent"] or None}
 
     def context(self, services: Services, caller: Caller) -> dict[str, Any]:
         kind = services.kind(PromptKind)

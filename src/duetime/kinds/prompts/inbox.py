@@ -120,5 +120,5 @@ def finish_later(services: Services, caller: Caller, run: Run, reply: Reply) -> 
     definition = schedule.definition
     ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), KIND)
     if isinstance(ended, Ok):
-        services.kind(PromptKind).count(definition, reply.spent)
+        services.kind(PromptKind).waking.count(definition, reply.spent)
     return ended

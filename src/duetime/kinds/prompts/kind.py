@@ -19,7 +19,6 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
-from duetime.kinds.prompts.agent import Spent
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, ScheduleWarning
 from duetime.settings.sections import INBOX
@@ -63,7 +62,6 @@ class PromptKind(KindHooks):
         self,
         waking: Waking,
         default: str = INBOX,
-        inboxes: Sequence[str] = (),
         owners: Mapping[str, Collection[str]] = MappingProxyType({}),
         *,
         scheduler: Callable[[], Scheduler] | None = None,
@@ -71,12 +69,12 @@ class PromptKind(KindHooks):
         heartbeat_of: str | None = None,
         describe_agents: Callable[[str], Sequence[Mapping[str, str]]] = lambda _owner: (),
     ) -> None:
-        """A due prompt for `inbox`, or for one of the other `inboxes`, waits until a connected agent takes it.
-        `owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs their
-        tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `describe_agents` returns
-        names and types of an owner's agents."""
-        self._waking, self._default, self._owners = waking, default, owners
-        self.inboxes = (*inboxes, INBOX)
+        """`owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs
+        their tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `describe_agents`
+        returns names and types of an owner's agents."""
+        self.waking, self._default, self._owners = waking, default, owners
+        self.inboxes = (*waking.inboxes, INBOX)
+        """Agents whose due prompts wait until a connected agent takes them."""
         self._scheduler = scheduler
         self.access = access
         self._heartbeat_of = heartbeat_of
@@ -84,7 +82,7 @@ class PromptKind(KindHooks):
 
     def agents(self, owner: str) -> list[str]:
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
-        all_agents = dict.fromkeys([self._default, *sorted(self._waking.wakers), *self.inboxes])
+        all_agents = dict.fromkeys([self._default, *sorted(self.waking.wakers), *self.inboxes])
         found = [name for name in all_agents if self._is_there(name, owner)]
         return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
 
@@ -124,17 +122,14 @@ class PromptKind(KindHooks):
         if not self._is_there(agent, work.claim.definition.owner):
             return _not_there(work, agent)
         if agent in self.inboxes:
-            return self._waking.admit(work, agent, _limits(payload))
-        if agent not in self._waking.wakers:
+            return self.waking.admit(work, agent, _limits(payload))
+        if agent not in self.waking.wakers:
             return _not_there(work, agent)
-        return self._waking.wake(work, agent, payload["prompt"], _limits(payload))
-
-    def count(self, definition: Definition, spent: Spent) -> None:
-        """Record the usage of a run that ended elsewhere, because its agent answered later."""
-        self._waking.count(definition, spent)
+        return self.waking.wake(work, agent, payload["prompt"], _limits(payload))
 
     def close(self) -> None:
-        self._waking.close()
+        for waker in self.waking.wakers.values():
+            waker.agent.close()
 
     def heartbeat_takes(self, definition: Definition) -> bool:
         return definition.owner == self._heartbeat_of and definition.subject == INBOX

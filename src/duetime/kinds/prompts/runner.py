@@ -135,7 +135,7 @@ class Waking:
         nobody."""
         self.wakers = wakers
         self._store, self._clock, self._zone = store, clock, zone
-        self._access, self._runs_per_day, self._inboxes = access, runs_per_day, inboxes
+        self._access, self._runs_per_day, self.inboxes = access, runs_per_day, inboxes
 
     def wake(self, work: Work, name: str, prompt: str, limit: Used) -> Outcome:
         if work.stop.reason is StopReason.CANCELLED:
@@ -185,10 +185,6 @@ class Waking:
         except (StoreUnavailable, StoreUnusable) as error:
             log.warning("what an agent of %s used is not counted (%s): %s", owner, used, error)
 
-    def close(self) -> None:
-        for waker in self.wakers.values():
-            waker.agent.close()
-
     def _agent_request(self, work: Work, waker: Waker, prompt: str, left: Left) -> AgentRequest:
         run, definition, _ = work.claim
         timeout = work.policy.timeout
@@ -217,7 +213,7 @@ class Waking:
 
     def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
         waker = self.wakers.get(name)
-        limits = {name: self._inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
+        limits = {name: self.inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
         return [
             Cap("all", "all prompts of one owner", Used(runs=self._runs_per_day)),
             *(Cap(f"agent:{each}", f"the agent {each}", most) for each, most in limits.items()),

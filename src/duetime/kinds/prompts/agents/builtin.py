@@ -20,7 +20,6 @@ from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import mcp_toolset
 from duetime.kinds.prompts.agents.model_turn import (
     OnEvent,
-    TextDelta,
     ToolCall,
     Turn,
     chat_instructions,
@@ -69,7 +68,7 @@ class BuiltinAgent:
         )
         tools = mcp_toolset(request.access)
 
-        def report(news: TextDelta | ToolCall) -> None:
+        def report(news: str | ToolCall) -> None:
             if isinstance(news, ToolCall):
                 request.report(f"called {news.name}")
 

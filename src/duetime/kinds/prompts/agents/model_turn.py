@@ -27,12 +27,6 @@ MISTAKES = 3
 UNANSWERED = "(it was stopped before an answer came)"
 
 
-class TextDelta(NamedTuple):
-    """A piece of the answer."""
-
-    text: str
-
-
 class ToolCall(NamedTuple):
     """A tool call and its result."""
 
@@ -50,7 +44,8 @@ class ToolCall(NamedTuple):
         return {**view, "failed": True} if self.failed else view
 
 
-OnEvent = Callable[[TextDelta | ToolCall], None]
+OnEvent = Callable[[str | ToolCall], None]
+"""Takes a piece of the answer, or a tool call that has ended."""
 
 
 @dataclass(slots=True)
@@ -150,7 +145,7 @@ class _EventHandler:
 
     def _say(self, text: str) -> None:
         self._turn.text += text
-        self._on_event(TextDelta(text))
+        self._on_event(text)
 
 
 def _bounded(text: str) -> str:
