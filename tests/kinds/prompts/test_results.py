@@ -105,6 +105,14 @@ def test_why_it_failed(stage: Stage) -> None:
     assert stage.ada.knows("prompt_result", id=number)["status"] == "failed"
 
 
+def test_credentials_in_the_reason_are_not_shown(stage: Stage) -> None:
+    number = stage.due()
+    stage.ada.use("finish_prompt", run_id=stage.ada.knows("take_prompt")["run_id"], error="no entry: api_key=hunter2")
+    told = stage.ada.use("prompt_result", id=number)
+    assert told.structured["reason"] == "no entry: api_key=***"
+    assert told.text is not None and told.text.endswith("Why: no entry: api_key=***")
+
+
 def test_the_prompt_is_that_of_the_run(both: Stage) -> None:
     """Only the words of now are kept: those of another time are not passed off as what was done."""
     number = both.make(every="1 hour", at="in 1 minute")

@@ -30,6 +30,7 @@ from duetime.mcp.standard_tools import (
     summary,
     summary_schema,
 )
+from duetime.service.masking import masked
 from duetime.service.presenters import instant_view, preview_view, run_view
 from duetime.service.services import Call
 
@@ -42,7 +43,7 @@ def detail(schedule: Schedule, zone: str) -> dict[str, Any]:
         "created_at": instant_view(definition.created, zone),
         **{name: short[name] for name in ("last_run", "next_run", "run_count")},
         "max_runs": policy_for_ending(definition.policy).max_runs,
-        "error": progress.last_error,
+        "error": masked(progress.last_error),
         "last_status": short["last_status"],
     }
 

@@ -6,7 +6,7 @@ import ast
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from duetime.engine.errors import InvalidInput, UnknownTask
@@ -102,7 +102,6 @@ def _json_value(value: Any, levels: int) -> Any:
 # Plans: the tasks that a job calls, checked when the job is created and cached for its runs.
 
 _SHOWN = 200
-_REMEMBERED = 4096
 
 
 class Stage(NamedTuple):
@@ -125,21 +124,12 @@ class Plan(NamedTuple):
 class Planner:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._plans: dict[str, Plan] = {}
-
-    def known(self, text: str) -> Plan:
-        """Return the plan for a run. Permissions were checked when the job was created. Raises UnknownTask."""
-        plan = self._plans.get(text)
-        if plan is None:
-            plan = _plan(text, self._registry.get)
-            if len(self._plans) >= _REMEMBERED:
-                self._plans.clear()  # cheaper than an LRU order, and rarely needed
-            self._plans[text] = plan
-        return plan
+        self.known = lru_cache(maxsize=4096)(partial(_plan, registry.get))
+        """Returns the plan for a run. Permissions were checked when the job was created. Raises UnknownTask."""
 
     def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
         """Return the plan for a new job. Raises InvalidInput that names the argument that does not fit."""
-        plan = _plan(text, lambda name: self._registry.visible(name, caller))
+        plan = _plan(lambda name: self._registry.visible(name, caller), text)
         for index, (task, step) in enumerate(plan.stages):
             given_args, given_kwargs = step.given()
             if index == 0:
@@ -152,7 +142,7 @@ class Planner:
         return plan
 
 
-def _plan(text: str, find: Callable[[str], Task | None]) -> Plan:
+def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
     task = find(text)
     if task is not None:  # also names that Python cannot parse, such as `nightly-report`
         return Plan((Stage(task, Step(task.name)),), task)

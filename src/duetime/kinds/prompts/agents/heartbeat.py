@@ -190,11 +190,22 @@ def sync_heartbeat(scheduler: Scheduler, caller: Caller, every: str, *, alone: b
     if found is not None and found.progress.state in (ScheduleState.CANCELLED, ScheduleState.ENDED):
         scheduler.delete(caller, found.definition.public_id, KIND)  # frees the key; its history stays
         found = None
-    if found is None:
-        return _create(scheduler, caller, period)
-    if _matches(found.definition, period):
+    if found is not None and _matches(found.definition, period):
         return found
-    return _edit(scheduler, caller, found, period)
+    rule = {"seconds": period / SECOND}
+    if found is None:
+        new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
+        result = scheduler.create(caller, new)
+    else:  # even during a beat: that one goes on as it began, and the next follows the new rule
+        changes = Changes(None, "interval", rule, _PAYLOAD, _POLICY, amid_runs=True)
+        result = scheduler.edit(caller, found.definition.public_id, changes, KIND)
+    if isinstance(result, Err):  # everything else still works
+        if found is None:
+            log.error("there is no heartbeat: %s", result.message)
+        else:
+            log.warning("the heartbeat stays as it was: %s", result.message)
+        return found
+    return result.value
 
 
 def _period(every: str) -> int:
@@ -207,15 +218,6 @@ def _period(every: str) -> int:
     return period
 
 
-def _create(scheduler: Scheduler, caller: Caller, period: int) -> Schedule | None:
-    new = NewSchedule(KIND, HEARTBEAT, "interval", {"seconds": period / SECOND}, _PAYLOAD, _POLICY, idempotency_key=KEY)
-    made = scheduler.create(caller, new)
-    if isinstance(made, Err):  # everything else still works
-        log.error("there is no heartbeat: %s", made.message)
-        return None
-    return made.value
-
-
 def _matches(definition: Definition, period: int) -> bool:
     try:
         trigger = trigger_from_json(definition.trigger)
@@ -223,14 +225,3 @@ def _matches(definition: Definition, period: int) -> bool:
         return False
     beats = isinstance(trigger, IntervalTrigger) and trigger.period == period
     return beats and json.loads(definition.payload) == _PAYLOAD
-
-
-def _edit(scheduler: Scheduler, caller: Caller, found: Schedule, period: int) -> Schedule:
-    """Edit the schedule, even during a beat: that one goes on as it began, and the next follows the new rule."""
-    rule = {"seconds": period / SECOND}
-    changes = Changes(trigger_type="interval", trigger_config=rule, payload=_PAYLOAD, policy=_POLICY, amid_runs=True)
-    edited = scheduler.edit(caller, found.definition.public_id, changes, KIND)
-    if isinstance(edited, Err):
-        log.warning("the heartbeat stays as it was: %s", edited.message)
-        return found
-    return edited.value

@@ -91,8 +91,8 @@ def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, 
         "result": None if run.result is None else _answered(run),
         "outcome": masked(parts.get("outcome")),
         "agent": parts.get("agent"),
-        "reason": run.error,
-        "report": run.report if run.status in LIVE else None,
+        "reason": masked(run.error),
+        "report": masked(run.report) if run.status in LIVE else None,
         **_prompt_view(call, run, zone),
     }
     briefly = [{"run_id": each.id, "due": instant_view(each.due, zone), "status": each.status} for each in earlier]
@@ -128,9 +128,9 @@ def _text(run: Run, earlier: Sequence[Run], zone: str) -> str:
     ended = f" on {shown(run.finished, zone)}" if run.finished is not None and run.status not in LIVE else ""
     lines = [f"Run {run.id} of task #{run.schedule}, due {shown(run.due, zone)}: {run.status}{ended}."]
     if run.error is not None:
-        lines.append(f"Why: {harmless(run.error)}")
+        lines.append(f"Why: {harmless(masked(run.error))}")
     if run.report is not None and run.status in LIVE:
-        lines.append(f"Its latest report: {harmless(run.report)}")
+        lines.append(f"Its latest report: {harmless(masked(run.report))}")
     if earlier:
         named = ", ".join(f"{each.id} ({each.status}, due {shown(each.due, zone)})" for each in earlier)
         lines.append(f"Earlier runs: {named}.")
