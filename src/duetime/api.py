@@ -21,8 +21,8 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import Refused, unwrap
 from duetime.service.kind_spec import known_specs
-from duetime.service.presenters import Idle, run_view, schedule_view
-from duetime.service.services import OPERATOR, Created, pages_of
+from duetime.service.presenters import run_view, schedule_view
+from duetime.service.services import NO_WORKER, OPERATOR, Created, pages_of
 from duetime.service.when import parse_when
 from duetime.settings import Settings, load_settings
 
@@ -145,7 +145,7 @@ class Duetime:
     def _created(self, new: NewSchedule) -> Created:
         """Create a schedule, and warn once if no worker would run it."""
         made = unwrap(self.app.services.create(self.caller, new))
-        idle = any(each.code == Idle.NOBODY.value for each in made.warnings)
+        idle = any(each.code == NO_WORKER for each in made.warnings)
         if idle and self._engine is None and not self._warned:
             self._warned = True
             text = "nothing fires yet: call start(), or run `duetime worker` on the same database"

@@ -16,7 +16,6 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times.zones import known_zone
 from duetime.http.auth import WebContext
@@ -217,13 +216,10 @@ def respond(view: Show, request: PageRequest) -> Response:
         return view(request)
     except DuetimeError as error:
         err = err_of(error)
+    status = shown(err.code).status
     if err.code in STORE_ERRORS:
-        return request.render("refusal.html", status_of(err), alarms=[], message=STORE_MESSAGE)
-    return request.render("refusal.html", status_of(err), message=err.message)
-
-
-def status_of(err: Err) -> int:
-    return 403 if err.code == "foreign" else shown(err.code).status
+        return request.render("refusal.html", status, alarms=[], message=STORE_MESSAGE)
+    return request.render("refusal.html", status, message=err.message)
 
 
 def at(public_id: str, *more: str) -> str:

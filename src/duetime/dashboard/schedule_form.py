@@ -15,12 +15,12 @@ from starlette.responses import Response
 from duetime.dashboard import form_fields
 from duetime.dashboard.kind_forms import Values, form_of, may_create
 from duetime.dashboard.queries import schedule_at
-from duetime.dashboard.request import Form, PageRequest, at, status_of
+from duetime.dashboard.request import Form, PageRequest, at
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
-from duetime.service.errors import err_of, unwrap
+from duetime.service.errors import err_of, shown, unwrap
 from duetime.service.presenters import View, preview_view, schedule_shape
 
 FIRST: Final[Values] = {
@@ -152,7 +152,7 @@ def _form(
     owner = request.caller.owner if schedule is None else schedule.definition.owner
     return request.render(
         "form.html",
-        200 if err is None else status_of(err),
+        200 if err is None else shown(err.code).status,
         kind=kind,
         titles=_titles(request),
         values=values,

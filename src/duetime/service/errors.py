@@ -38,7 +38,7 @@ ERRORS: Final = {
     "not_json": Shown(415, FAILED),
     **dict.fromkeys(("too_many_streams", "too_many_requests"), Shown(429, FAILED)),
     **dict.fromkeys(("quota", "depth"), Shown(403, REFUSED)),
-    "operators_only": Shown(403, FAILED),
+    **dict.fromkeys(("operators_only", "foreign"), Shown(403, FAILED)),
     **dict.fromkeys((StoreUnavailable.code, StoreUnusable.code), Shown(503, STORE)),
     "worker_gone": Shown(422, STORE),
 }

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from enum import Enum
 from functools import lru_cache
 from typing import Any
 
@@ -115,23 +114,6 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
     """Return the live workers that claim runs of this kind, or of any kind."""
     alive = [worker for worker in workers if is_alive(worker, now)]
     return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
-
-
-class Idle(Enum):
-    """Why a new schedule might not fire; `SESSIONS` workers live only as long as an agent client is open."""
-
-    NOBODY = "no_worker"
-    OTHERS = "no_worker_for_kind"
-    SESSIONS = "session_worker_only"
-
-
-def idleness(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> Idle | None:
-    if not living(workers, now):
-        return Idle.NOBODY
-    alive = living(workers, now, kind)
-    if not alive:
-        return Idle.OTHERS
-    return Idle.SESSIONS if all(worker.session for worker in alive) else None
 
 
 # -- complete views of schedules, runs and messages, in the terms that requests use ----------------------------------

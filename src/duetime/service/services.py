@@ -20,14 +20,19 @@ from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import KindHooks, KindSpec, ScheduleWarning, known_specs
-from duetime.service.presenters import Idle, coming, coming_shape, idleness
+from duetime.service.presenters import coming, coming_shape, living
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
 T = TypeVar("T")
 _DEFAULT_HOOKS = KindHooks()
-WORKER_WARNINGS = frozenset(each.value for each in Idle)
-"""Codes of the warnings that say that a worker is missing."""
+NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY = "no_worker", "no_worker_for_kind", "session_worker_only"
+WORKER_WARNINGS = {
+    NO_WORKER: "No worker is running, so nothing fires until one does: run `duetime service install`.",
+    NO_WORKER_FOR_KIND: "No worker that is running takes a {kind}, so it does not fire until one does.",
+    SESSIONS_ONLY: "It fires only while an agent client is open: run `duetime service install` to have it always.",
+}
+"""Warnings that a worker is missing, by their codes. A session worker lives as long as its agent client is open."""
 OPERATOR = Caller(LOCAL, operator=True)
 """The caller of the command line and of the Python API: the local owner, who sees and changes everything."""
 
@@ -126,8 +131,17 @@ class Services:
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
         """Return why schedules of this kind, or of any kind, might not fire."""
-        idle = idleness(self.scheduler.workers(), self.scheduler.clock.now(), kind)
-        return [] if idle is None else [ScheduleWarning(idle.value, _IDLE[idle].format(kind=kind))]
+        workers, now = self.scheduler.workers(), self.scheduler.clock.now()
+        alive = living(workers, now, kind)
+        if not living(workers, now):
+            code = NO_WORKER
+        elif not alive:
+            code = NO_WORKER_FOR_KIND
+        elif all(worker.session for worker in alive):
+            code = SESSIONS_ONLY
+        else:
+            return []
+        return [ScheduleWarning(code, WORKER_WARNINGS[code].format(kind=kind))]
 
     def result_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return warnings if run results are delivered to a topic that reaches nobody, such as a mistyped channel."""
@@ -163,13 +177,6 @@ class Services:
             rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
             warnings += there.warnings
         return Upcoming([row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]], warnings)
-
-
-_IDLE = {
-    Idle.NOBODY: "No worker is running, so nothing fires until one does: run `duetime service install`.",
-    Idle.OTHERS: "No worker that is running takes a {kind}, so it does not fire until one does.",
-    Idle.SESSIONS: "It fires only while an agent client is open: run `duetime service install` to have it always.",
-}
 
 
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
