@@ -150,18 +150,13 @@ def commands_of(spec: KindSpec) -> tuple[Command, ...]:
 def _load(name: str) -> Any:
     """Import a command. Installed packages are searched for kinds only if no built-in command has this name."""
     built_in = (each for spec in known_specs().values() for each in spec.commands)
-    for command in (*_BEFORE_KINDS, *_AFTER_KINDS, *built_in):
-        if command.name == name:
-            return load(command.app)
-    for spec in load_specs().values():
-        for command in commands_of(spec):
-            if command.name == name:
-                if command.app:
-                    return load(command.app)
-                from duetime.terminal.schedules.standard import standard_commands
+    known = {each.name: each for each in (*built_in, *_BEFORE_KINDS, *_AFTER_KINDS)}
+    found = known.get(name) or all_commands().get(name)
+    if found is None or found.app:
+        return None if found is None else load(found.app)
+    from duetime.terminal.schedules.standard import standard_commands
 
-                return standard_commands(spec)
-    return None
+    return standard_commands(load_specs()[name])
 
 
 EPILOG = (

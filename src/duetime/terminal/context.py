@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -128,21 +128,16 @@ Tasks = Annotated[
 Zone = Annotated[str | None, option("--tz ZONE", "An IANA zone such as Europe/Berlin.")]
 
 
-@contextmanager
 def opened(
     db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False, making: bool = False
-) -> Iterator[Application]:
+) -> closing[Application]:
     """Open the application for one command, and close it afterwards.
 
     `load_tasks` is for commands that check or call tasks. `making` is for those that add: they may create the store.
     """
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
     [build] = _builders
-    app = build(settings, tasks=load_tasks, must_exist=db is not None and not making)
-    try:
-        yield app
-    finally:
-        app.close()
+    return closing(build(settings, tasks=load_tasks, must_exist=db is not None and not making))
 
 
 def store_file(url: str) -> Path | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,14 +25,9 @@ from duetime.terminal.typer_ext import PlainCommand, argument, group, option, si
 commands = group("The store: its state, its schema, its history.")
 
 
-@contextmanager
-def _store(db: str | None) -> Iterator[Store]:
+def _store(db: str | None) -> closing[Store]:
     """Open the store as it is, without migrating or creating it."""
-    store = open_store(settings_for({"db": db}).path_of_db(), must_exist=True)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(open_store(settings_for({"db": db}).path_of_db(), must_exist=True))
 
 
 @commands.command(cls=PlainCommand)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,24 +63,20 @@ def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: b
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
-    with listen(settings.host, settings.port, only_loopback=no_auth) as bound:
-        app = build(settings)
-        try:
-            tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
-            if tokens is not None:
-                tokens.local()  # create it before anybody is told to use it
-            log_to(LOG if demo else None)
-            # The address is an accepted host name, unless it is a wildcard address.
-            names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
-            http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
-            if tokens is not None:  # without tokens, an agent's run could not be told from a person
-                access = app.services.kind(PromptKind).access
-                assert access is not None
-                access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-            introduce = partial(_introduce, bound, tokens, quiet, json_)
-            return work_until_stopped(app, demo=demo, json_=json_, http=http, introduce=introduce)
-        finally:
-            app.close()
+    with listen(settings.host, settings.port, only_loopback=no_auth) as bound, closing(build(settings)) as app:
+        tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
+        if tokens is not None:
+            tokens.local()  # create it before anybody is told to use it
+        log_to(LOG if demo else None)
+        # The address is an accepted host name, unless it is a wildcard address.
+        names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
+        http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
+        if tokens is not None:  # without tokens, an agent's run could not be told from a person
+            access = app.services.kind(PromptKind).access
+            assert access is not None
+            access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
+        introduce = partial(_introduce, bound, tokens, quiet, json_)
+        return work_until_stopped(app, demo=demo, json_=json_, http=http, introduce=introduce)
 
 
 def _introduce(bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:

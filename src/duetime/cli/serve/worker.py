@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -105,13 +105,9 @@ def worker(
     settings = settings_for(flags)
     if demo:
         settings = demo_settings(settings, db)
-    app = build(settings)
-    try:
+    with closing(build(settings)) as app:
         log_to(LOG if demo else None)
-        code = work_until_stopped(app, demo=demo, live=live, json_=json_)
-    finally:
-        app.close()
-    raise typer.Exit(code)
+        raise typer.Exit(work_until_stopped(app, demo=demo, live=live, json_=json_))
 
 
 def work_until_stopped(

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -154,8 +155,7 @@ LOOKED_AT = 1000
 
 
 def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
-    app = build(settings, clock=clock, tasks=False)
-    try:
+    with closing(build(settings, clock=clock, tasks=False)) as app:
         health = app.store.health(clock.now())
         yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
         yield Check("ok", "schema", f"version {health.schema}, {plural(health.schedules, 'schedule')}")
@@ -169,8 +169,6 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         delivery = app.services.kind(NotificationKind).delivery
         for note in notes_for_others(app.scheduler, settings, delivery, addresses=True):
             yield Check("warn", "delivery", clean(note))
-    finally:
-        app.close()
 
 
 def _clock(app: App, clock: Clock) -> Iterator[Check]:

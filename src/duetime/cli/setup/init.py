@@ -7,6 +7,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -183,10 +184,7 @@ def _warnings(settings: Settings, changes: Mapping[init_choices.Key, Any]) -> li
     if ("notifications", "server") in changes and changes.get(("notifications", "token")) == "":
         removed = "the token of the server before was taken out, for this one must not see it"
         warnings.append(f"{removed}; --token gives it its own")
-    delivery = delivery_of(replace(settings, threads=1), SystemClock())
-    try:
+    with closing(delivery_of(replace(settings, threads=1), SystemClock())) as delivery:
         warnings += delivery.problems()
-    finally:
-        delivery.close()
     remaining = alerts_warning(settings)
     return [*warnings, remaining] if remaining else warnings
