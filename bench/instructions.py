@@ -1,7 +1,9 @@
-"""`python -m bench.instructions`: SQL statements and Python bytecode instructions per run, counted and not timed.
+"""`python -m bench.instructions`: SQL statements and Python bytecode instructions per run and per create, counted and
+not timed.
 
 A worker with its real thread pool runs fixed workloads on a SQLite file and on a settable clock. The driver calls the
-worker's steps itself, so that the number of transactions does not depend on timing. The instructions of all threads are
+worker's steps itself, so that the number of transactions does not depend on timing. Creates come one after another from
+the Python API. The instructions of all threads are
 counted with `sys.settrace`, in functions of Duetime only. `--functions 30` also lists the functions that execute most.
 """
 
@@ -12,9 +14,11 @@ import itertools
 import sys
 import tempfile
 import threading
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -22,6 +26,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from bench.scene import noop_registry
+from duetime.api import Duetime, NotStartedWarning
 from duetime.app import build
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.kind import LOCAL, Caller
@@ -56,6 +61,18 @@ WORKLOADS = {
     "4 intervals, 10 times": Workload("interval", {"hours": 1}, 4, instants=10),
     "1 cron expression, 10 times": Workload("cron", {"expression": "0 * * * *"}, 1, instants=10),
 }
+
+
+JOB = {"task": "noop"}
+CREATES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "create a one-off job": ("job", JOB, {"delay": "3h"}),
+    "create a cron job": ("job", JOB, {"cron": "*/7 3 * * 1"}),
+    "create an interval job": ("job", JOB, {"every": "2h"}),
+    "create a prompt": ("prompt", {"prompt": "Water the plants"}, {"delay": "3h"}),
+    "create a notification": ("notification", {"topic": "plants", "message": "Water them"}, {"delay": "3h"}),
+    "create a request": ("request", {"url": "https://example.com/"}, {"delay": "3h"}),
+}
+CREATED = 50
 
 
 class Cost(NamedTuple):
@@ -93,8 +110,31 @@ def measure(workload: Workload) -> Cost:
                 driver.stop()
         finally:
             driver.app.close()
-    functions = Counter({_name(code): number for code, number in instructions.counts.items()})
-    return Cost(workload.runs, statements.total(), functions)
+    return Cost(workload.runs, statements.total(), instructions.by_name())
+
+
+def measure_create(name: str) -> Cost:
+    """Create schedules through the Python API twice and count the second time, when caches are filled."""
+    kind, payload, when = CREATES[name]
+    statements, instructions = Counter[str](), _Instructions()
+    clock = SettableClock(Instant(next(STARTS)))
+    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder, _statements_in(statements):
+        settings = Settings(db=str(Path(folder) / "store.db"), timezone="UTC")
+        duetime = Duetime(settings=settings, registry=noop_registry(), clock=clock)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotStartedWarning)
+                for _ in range(CREATED):
+                    duetime.create(kind, payload, **when)
+            statements.clear()
+            for _ in range(CREATED):
+                clock.move_to(Instant(clock.now() + SECOND // 1000))
+                with instructions.in_this_thread():
+                    duetime.create(kind, payload, **when)
+            counted = statements.total()
+        finally:
+            duetime.close()
+    return Cost(CREATED, counted, instructions.by_name())
 
 
 class _Driver:
@@ -171,6 +211,9 @@ class _Instructions:
     def __init__(self) -> None:
         self.counts: dict[CodeType, int] = defaultdict(int)
 
+    def by_name(self) -> Counter[str]:
+        return Counter({_name(code): number for code, number in self.counts.items()})
+
     @contextmanager
     def in_this_thread(self) -> Iterator[None]:
         before = sys.gettrace()
@@ -211,14 +254,16 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=1, help="measure each workload this many times")
     parser.add_argument("--functions", type=int, default=0, help="list this many functions with their instructions")
     options = parser.parse_args()
+    measurements: dict[str, Callable[[], Cost]] = {name: partial(measure, each) for name, each in WORKLOADS.items()}
+    measurements |= {name: partial(measure_create, name) for name in CREATES}
     costs: list[Cost] = []
-    print(f"{'per run':32}{'statements':>12}{'instructions':>14}")
-    for name, workload in WORKLOADS.items():
+    print(f"{'per run or create':32}{'statements':>12}{'instructions':>14}")
+    for name, measurement in measurements.items():
         for _ in range(options.repeat):
-            costs.append(measure(workload))
+            costs.append(measurement())
             print(f"{name:32}{costs[-1].statements_per_run:12.3f}{costs[-1].instructions_per_run:14.1f}", flush=True)
         for function, number in costs[-1].functions.most_common(options.functions):
-            print(f"    {number / workload.runs:10.2f}  {function}")
+            print(f"    {number / costs[-1].runs:10.2f}  {function}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A run costs no more SQL statements and Python bytecode instructions than before: counted, so that no load matters."""
+"""A run and a create cost no more SQL statements and bytecode instructions than before: counted, whatever the load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bench.instructions import WORKLOADS, Cost, measure
+from bench.instructions import CREATES, WORKLOADS, Cost, measure, measure_create
 
 
 class Bound(NamedTuple):
@@ -24,6 +24,16 @@ BOUNDS = {
     "4 intervals, 10 times": Bound(13.55, 4967.0, 7.6),
     "1 cron expression, 10 times": Bound(34.0, 13788.2, 1.2),
 }
+CREATE_BOUNDS = {
+    "create a one-off job": 4133,
+    "create a cron job": 4218,
+    "create an interval job": 4249,
+    "create a prompt": 4098,
+    "create a notification": 4146,
+    "create a request": 4615,
+}
+"""Instructions per create, of which a fifth more is tolerated."""
+STATEMENTS_PER_CREATE = 7
 TRIES = 3
 """The threads of the pool are woken in a varying order, which can only add instructions: the least counts."""
 
@@ -36,6 +46,15 @@ def test_a_run_costs_no_more_than_before(name: str) -> None:
     if sys.version_info[:2] != (3, 11):
         pytest.skip("the bounds were counted with Python 3.11; other versions compile to other instructions")
     assert cost.instructions_per_run <= bound.instructions + bound.spread, cost.functions.most_common(20)
+
+
+@pytest.mark.parametrize("name", CREATES)
+def test_a_create_costs_no_more_than_before(name: str) -> None:
+    cost = measure_create(name)
+    assert cost.statements_per_run <= STATEMENTS_PER_CREATE
+    if sys.version_info[:2] != (3, 11):
+        pytest.skip("the bounds were counted with Python 3.11; other versions compile to other instructions")
+    assert cost.instructions_per_run <= 1.2 * CREATE_BOUNDS[name], cost.functions.most_common(20)
 
 
 def _least(name: str, bound: Bound) -> Cost:

@@ -22,6 +22,7 @@ from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.sqlite.store import SqliteStore
+from duetime.testing import SettableClock
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, the, value_of
@@ -347,3 +348,32 @@ def test_every_column_of_a_definition_is_written(only_at_once: BaseStore) -> Non
     definition = the(only_at_once, schedule.definition.id).definition
     assert definition._fields == Definition._fields
     assert (definition.subject, definition.fingerprint, definition.key, definition.created) == ("s", "f", "k", T0 + 1)
+
+
+# -- the workers that warnings are about ------------------------------------------------------------------------------
+
+
+def test_recent_workers_are_read_once_a_second(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SettableClock(T0)
+    reads: list[str] = []
+
+    def named(name: str, *_values: object) -> list[tuple[Any, ...]]:
+        reads.append(name)
+        return []
+
+    monkeypatch.setattr(store, "_clock", clock)
+    monkeypatch.setattr(store, "_named", named)
+    assert [store.recent_workers() for _ in range(3)] == [[], [], []]
+    assert len(reads) == 1
+    clock.move_to(Instant(T0 + SECOND))
+    store.recent_workers()
+    assert len(reads) == 2
+    monkeypatch.undo()
+
+
+def test_a_worker_of_this_process_is_known_at_once(store: BaseStore) -> None:
+    assert store.recent_workers() == []
+    worker = store.register("here", ["job"], False, T0)
+    assert [row.id for row in store.recent_workers()] == [worker]
+    store.retire(worker)
+    assert store.recent_workers() == []

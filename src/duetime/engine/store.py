@@ -194,6 +194,9 @@ class Store(Remotes, Revocations, Figures, Protocol):
 
     def workers(self) -> list[WorkerRow]: ...
 
+    def recent_workers(self) -> list[WorkerRow]:
+        """Return the workers as they were at most a second ago; for warnings, which must not delay every create."""
+
     def record_and_claim(
         self,
         worker: WorkerId,

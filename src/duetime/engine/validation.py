@@ -17,7 +17,14 @@ from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.model import Definition, Schedule, ScheduleId
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import LEAD
-from duetime.engine.policy.options import CatchUp, Policy, make_policy, policy_for_ending, policy_to_json
+from duetime.engine.policy.options import (
+    CatchUp,
+    Policy,
+    make_policy,
+    policy_for_ending,
+    policy_to_json,
+    policy_with_json,
+)
 from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import (
     IntervalTrigger,
@@ -96,7 +103,7 @@ class Drafter:
         name = self._text("name", new.name, self.limits.name_length)
         trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
         prepared = kind.prepare(new.payload, caller)
-        policy = self._policy({**kind.defaults, **prepared.policy}, new.policy)
+        policy, policy_text = self._policy({**kind.defaults, **prepared.policy}, new.policy)
         prepared.agree(policy)
         check_can_run(policy, trigger)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
@@ -111,7 +118,7 @@ class Drafter:
             subject=prepared.subject,
             trigger=trigger_to_json(trigger),
             payload=self._payload(prepared.payload),
-            policy=policy_to_json(policy),
+            policy=policy_text,
             depth=caller.depth,
             version=1,
             key=self.key(new.idempotency_key, now),
@@ -121,10 +128,10 @@ class Drafter:
         )
         return Draft(definition, first)
 
-    def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
-        """Build a policy; None asks for the default, as if the option had not been named."""
+    def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[Policy, str]:
+        """Build a policy with its text; None asks for the default, as if the option had not been named."""
         given = {name: value for name, value in asked.items() if value is not None}
-        return make_policy(self._usual(usual, given) | given)
+        return policy_with_json(self._usual(usual, given) | given)
 
     def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
         """Change a stored policy: options that are not named stay, and None resets one to its default."""
@@ -180,7 +187,7 @@ class Drafter:
 
     def _payload(self, payload: Mapping[str, Any]) -> str:
         try:
-            text = json.dumps(payload, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+            text = _encode_payload(payload)
             size = len(text.encode("utf-8"))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInput(field="payload", problem=f"it is not plain JSON ({type(error).__name__})") from error
@@ -274,10 +281,14 @@ def _moved(trigger: str, to: Instant) -> str | None:
     return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
 
 
+_encode_request = json.JSONEncoder(sort_keys=True, default=repr).encode
+_encode_payload = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
+
 def fingerprint(new: NewSchedule) -> str:
     """Hash the arguments as they were given: a time such as `in 2 hours` is the same request a minute later."""
     parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
-    text = json.dumps(parts, sort_keys=True, default=repr)
+    text = _encode_request(parts)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

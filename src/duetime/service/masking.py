@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -63,6 +64,7 @@ def shortened(value: Any) -> Any:
 
 
 _PLAIN: Final = PayloadMasking()
+_SHORT: Final = 100
 
 
 def masking_of(kind: str) -> PayloadMasking:
@@ -150,7 +152,15 @@ def masked(value: Any, depth: int = 0) -> Any:
         return {name: _under(name, inner, depth) for name, inner in value.items()}
     if isinstance(value, list):
         return [masked(inner, depth + 1) for inner in value]
-    return _text(value, depth) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _text(value, depth) if len(value) > _SHORT else _short_text(value, depth)
+
+
+@lru_cache(maxsize=2048)
+def _short_text(text: str, depth: int) -> str:
+    """Mask a short text; cached, because lists and creates show the same names again and again."""
+    return _text(text, depth)
 
 
 def masked_payload(kind: str, payload: Any) -> Any:

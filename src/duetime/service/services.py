@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.model import Definition, Schedule
+from duetime.engine.model import Definition, Schedule, WorkerRow
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
@@ -117,7 +117,7 @@ class Services:
 
     def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return every reason why a new schedule might not fire as meant, or its result not arrive."""
-        return [*self.worker_warnings(made.definition.kind), *self.schedule_warnings(made, asked)]
+        return [*self._recent_worker_warnings(made.definition.kind), *self.schedule_warnings(made, asked)]
 
     def schedule_warnings(self, found: Schedule, asked: Mapping[str, Any] | None = None) -> list[ScheduleWarning]:
         """Return what may surprise about a schedule itself, whoever works."""
@@ -131,7 +131,16 @@ class Services:
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
         """Return why schedules of this kind, or of any kind, might not fire."""
-        workers, now = self.scheduler.workers(), self.scheduler.clock.now()
+        return self._warnings_about(self.scheduler.workers(), kind)
+
+    def _recent_worker_warnings(self, kind: str) -> list[ScheduleWarning]:
+        """Do the same from a list of workers that may be a second old, unless it says that those few are not enough."""
+        workers = self.scheduler.store.recent_workers()
+        found = self._warnings_about(workers, kind)
+        return self.worker_warnings(kind) if found and workers else found
+
+    def _warnings_about(self, workers: Sequence[WorkerRow], kind: str | None) -> list[ScheduleWarning]:
+        now = self.scheduler.clock.now()
         alive = living(workers, now, kind)
         if not living(workers, now):
             code = NO_WORKER

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import Clock, Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.model import (
     LEASE,
@@ -79,6 +79,7 @@ from duetime.stores.transaction import NeedsDecision, Taken, Transaction, held_o
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
+RECENT_SECONDS = 1.0
 NewRows = tuple[Definition, Progress, DueEntry]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,10 +106,14 @@ def _created(rows: NewRows) -> Created:
 class BaseStore(RecordsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
+    _clock: Clock
+    _recent_workers: tuple[list[WorkerRow], float | None]
+
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
         self._listeners: list[Callable[[], None]] = []
         self._creates = SharedCommit(self._create_together)
+        self._forget_workers()
 
     @abstractmethod
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
@@ -249,7 +254,9 @@ class BaseStore(RecordsMixin, Store, ABC):
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         with self._write() as tx:
-            return WorkerId(tx.rows("insert_worker", name, ",".join(lanes), int(session), now, now, lease)[0][0])
+            made = WorkerId(tx.rows("insert_worker", name, ",".join(lanes), int(session), now, now, lease)[0][0])
+        self._forget_workers()
+        return made
 
     def probe(self) -> None:
         with self._write():
@@ -377,6 +384,18 @@ class BaseStore(RecordsMixin, Store, ABC):
 
     def workers(self) -> list[WorkerRow]:
         return [WorkerRow._make(row) for row in self._named("workers")]
+
+    def recent_workers(self) -> list[WorkerRow]:
+        """Remember them for a second, or until a worker of this process comes or goes."""
+        found, since = self._recent_workers
+        now = self._clock.monotonic()
+        if since is None or now - since >= RECENT_SECONDS:
+            found = self.workers()
+            self._recent_workers = found, now
+        return found
+
+    def _forget_workers(self) -> None:
+        self._recent_workers = ([], None)
 
     def held(self, worker: WorkerId) -> list[Claim]:
         rows = [held_of(row) for row in self._named("held_by", worker)]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Instant
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.rows import Draft, Writes, quota_reached
 from duetime.engine.result import Err
 from duetime.stores.byte_limits import FRESH, size_of
@@ -68,13 +68,15 @@ class Additions(NamedTuple):
 
 def additions_of(requests: Sequence[CreateRequest]) -> Additions:
     """Add up what the requests create. Raise NotAtOnce if the totals or keys have to be looked at one by one."""
+    if len(requests) == 1 and len(requests[0].drafts) == 1:
+        return _additions_of_one(requests[0])
     keys, living, stored = set(), Counter[str](), Counter[str]()
     most: dict[str, int] = {}
     most_bytes: dict[str, int] = {}
     for drafts, limits, byte_limits in requests:
         for definition, _ in drafts:
             owner = definition.owner
-            if owner not in limits or any("\0" in text for text in definition if type(text) is str):
+            if owner not in limits or _has_nul(definition):
                 raise NotAtOnce
             keys.add((owner, definition.key))
             living[owner] += 1
@@ -89,6 +91,21 @@ def additions_of(requests: Sequence[CreateRequest]) -> Additions:
         [Addition(owner, stored[owner], most_bytes[owner]) for owner in sorted(stored)],
         requests[0].drafts[0].definition.created,
     )
+
+
+def _additions_of_one(request: CreateRequest) -> Additions:
+    """Do the same for one draft, as nearly every create is."""
+    definition = request.drafts[0].definition
+    owner = definition.owner
+    if owner not in request.limits or _has_nul(definition):
+        raise NotAtOnce
+    most = request.most_bytes.get(owner)
+    stored = [] if most is None else [Addition(owner, size_of(definition), most)]
+    return Additions([Addition(owner, 1, request.limits[owner])], stored, definition.created)
+
+
+def _has_nul(definition: Definition) -> bool:
+    return "\0" in "".join((*definition[1:9], definition.key, definition.fingerprint))
 
 
 def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int]) -> Err | None:

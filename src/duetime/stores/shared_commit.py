@@ -45,18 +45,22 @@ class SharedCommit(Generic[T, R]):
         self._led = False
 
     def write(self, item: T) -> R:
-        turn = _Turn[T, R](item)
+        turn: _Turn[T, R] | None = None
+        alone = False
         try:
             with self._lock:
-                self._waiting.append(turn)
-                if not self._led:
-                    self._led = turn.leads = True
-            if not turn.leads:
-                turn.signal.acquire()
+                if self._led:
+                    turn = _Turn(item)
+                    self._waiting.append(turn)
+                else:
+                    self._led = alone = True
+            if turn is None:
+                return self._write([item])[0]
+            turn.signal.acquire()
             if turn.leads:
                 self._lead(turn)
         finally:
-            self._leave(turn)
+            self._leave(turn, alone)
         if turn.error is not None:
             raise turn.error
         return turn.result if turn.done else self._write([item])[0]  # type: ignore[return-value]
@@ -79,13 +83,15 @@ class SharedCommit(Generic[T, R]):
                 if turn is not own:
                     turn.signal.release()
 
-    def _leave(self, turn: _Turn[T, R]) -> None:
+    def _leave(self, turn: _Turn[T, R] | None, leads: bool) -> None:
+        """Let the next caller write if this one did, or would have to."""
         with self._lock:
-            if turn in self._waiting:  # it was interrupted
-                self._waiting.remove(turn)
-            if not turn.leads:
+            if turn is not None:
+                leads, turn.leads = turn.leads, False
+                if turn in self._waiting:  # it was interrupted
+                    self._waiting.remove(turn)
+            if not leads:
                 return
-            turn.leads = False
             self._led = bool(self._waiting)
             if self._led:
                 self._waiting[0].leads = True

@@ -128,6 +128,23 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
     return policy
 
 
+@lru_cache(maxsize=4096, typed=True)
+def _made(names: tuple[str, ...], types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Policy, str]:
+    """Build a policy with its text; the types are part of the key, because True equals 1."""
+    policy = make_policy(dict(zip(names, values, strict=True)))
+    return policy, policy_to_json(policy)
+
+
+def policy_with_json(given: Mapping[str, Any]) -> tuple[Policy, str]:
+    """Return the policy of `make_policy` and its stored form; most schedules of a process have one of few policies."""
+    values = tuple(given.values())
+    try:
+        return _made(tuple(given), tuple(map(type, values)), values)
+    except TypeError:  # callbacks are not hashable
+        policy = make_policy(given)
+        return policy, policy_to_json(policy)
+
+
 def _check(name: str, value: Any) -> None:
     if name in _CHOICES:
         allowed = [str(choice) for choice in _CHOICES[name]]
@@ -171,10 +188,13 @@ def callback_policy(callback: Callback) -> Policy:
     return make_policy({"max_attempts": CALLBACK_ATTEMPTS, **callback.policy})
 
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=asdict).encode
+
+
 def policy_to_json(policy: Policy) -> str:
     """Serialize only what differs from the defaults, so that most schedules store `{}`."""
     changed = {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != _DEFAULTS[name]}
-    return json.dumps(changed, sort_keys=True, separators=(",", ":"), default=asdict)
+    return _encode(changed)
 
 
 @lru_cache(maxsize=4096)

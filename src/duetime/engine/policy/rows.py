@@ -140,7 +140,11 @@ def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, Due
         schedule, definition.owner, definition.kind, ScheduleState.ACTIVE, draft.first, None,
         0, 0, 0, None, None, None, None, 0, None,
     )  # fmt: skip
-    return definition, progress, trigger_entry(definition, policy_from_json(definition.policy), draft.first)
+    policy = policy_from_json(definition.policy)
+    if "jitter_us" in definition.trigger:
+        return definition, progress, trigger_entry(definition, policy, draft.first)
+    lane = lane_of(definition.kind, at_most_once=True) if policy.at_most_once else definition.kind
+    return definition, progress, DueEntry(lane, draft.first, schedule, NO_RUN, definition.owner)
 
 
 def quota_reached(limit: int) -> Err:

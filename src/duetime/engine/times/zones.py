@@ -80,7 +80,8 @@ def format_local(instant: Instant, zone: str) -> str:
 def clock_local(instant: Instant, zone: str) -> str:
     """Format as `Feb 10, 2026 15:00 PST`: on the 24-hour clock, like other texts about schedules."""
     local = datetime_of(instant).astimezone(known_zone(zone))
-    month, clock = _MONTH_NAMES[local.month - 1], f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+    month, clock = _MONTH_NAMES[local.month - 1], local.isoformat(" ", "seconds" if local.second else "minutes")[11:]
+    clock = clock[: 8 if local.second else 5]
     return f"{month} {local.day}, {local.year} {clock} {local.tzname()}"
 
 

@@ -196,7 +196,7 @@ class WallTrigger(Trigger):
 
 
 def instant_text(instant: Instant) -> str:
-    return datetime_of(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime_of(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def instant_from(text: object, field: str) -> Instant:

@@ -37,13 +37,26 @@ _STORED_FIELDS: Final = {
 }
 
 
+_encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_MOST_BUILT: Final = 1000
+_built: Final[dict[str, Trigger]] = {}
+"""Triggers that were built here and not read back yet: what creates a schedule need not parse its own text."""
+
+
 def trigger_to_json(trigger: Trigger) -> str:
-    return json.dumps(trigger.to_dict(), sort_keys=True, separators=(",", ":"))
+    text = _encode(trigger.to_dict())
+    if len(_built) >= _MOST_BUILT:
+        _built.clear()
+    _built[text] = trigger
+    return text
 
 
 @lru_cache(maxsize=50_000)
 def trigger_from_json(text: str) -> Trigger:
     """Parse a stored trigger; cached, because every claim of a worker reads the same few texts again."""
+    built = _built.pop(text, None)
+    if built is not None:
+        return built
     try:
         stored = json.loads(text)
     except (ValueError, RecursionError):

@@ -151,6 +151,8 @@ def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
     if not isinstance(given, wanted):
         words = "a list" if wanted is list else "an object"
         raise InvalidInput(field=field, problem=f"must be {words}, not {type(given).__name__}")
+    if not given:
+        return wanted()
     try:
         return json.loads(json.dumps(given, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

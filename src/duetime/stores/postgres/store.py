@@ -15,7 +15,6 @@ from duetime.engine.model import ScheduleId, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import Draft, begin
 from duetime.engine.store import Health
-from duetime.engine.triggers import trigger_from_json
 from duetime.stores.base import BaseStore, NewRows
 from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.postgres.connections import (
@@ -193,7 +192,7 @@ class PostgresStore(BaseStore):
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
         """Send one statement, which is a transaction by itself. The server draws the ids, unless jitter needs them."""
         given: Sequence[int | None] = [None] * len(drafts)
-        if any(trigger_from_json(draft.definition.trigger).jitter for draft in drafts):
+        if any("jitter_us" in draft.definition.trigger for draft in drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
         entries = [begin(draft, ScheduleId(id or 0))[2] for draft, id in zip(drafts, given, strict=True)]
         values = creation(drafts, given, entries, additions)
@@ -224,6 +223,7 @@ class PostgresStore(BaseStore):
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:
             tx.send("retire_worker", worker)
+        self._forget_workers()
 
     def prune(self, before: Instant, limit: int) -> int:
         with self._write() as tx:

@@ -237,6 +237,7 @@ class SqliteStore(BaseStore):
         with self._write() as tx:
             if not tx.rows("held_by", worker):
                 tx.rows("delete_worker", worker)
+        self._forget_workers()
 
     def prune(self, before: Instant, limit: int) -> int:
         with self._write() as tx:
