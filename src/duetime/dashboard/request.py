@@ -23,7 +23,7 @@ from duetime.http.browser_sessions import SESSION, Browsers
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
-from duetime.service.text import plural
+from duetime.service.text import plural, whole_number
 
 DONE = {
     "created": "Created.",
@@ -55,7 +55,7 @@ class Notice(NamedTuple):
 def notice_of(request: Request) -> Notice | None:
     """Return the notice about the last change. The URL holds only a known word and numbers, never text."""
     word = request.query_params.get("did", "")
-    number, failed = (_number(request, name) for name in ("number", "failed"))
+    number, failed = (whole_number(request.query_params.get(name, ""), 6) for name in ("number", "failed"))
     if word == "nothing":
         return Notice("Nothing was chosen: tick what is meant, then press the button again.", partly=True)
     if number is None:
@@ -68,11 +68,6 @@ def notice_of(request: Request) -> Notice | None:
     return Notice(
         f"{done}; {plural(failed, 'item')} could not be: over already, gone, or changed meanwhile.", partly=True
     )
-
-
-def _number(request: Request, name: str) -> int | None:
-    text = request.query_params.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else None
 
 
 ZONE_COOKIE = "duetime_zone"

@@ -17,6 +17,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import run_shapes, trigger_shape
+from duetime.service.text import whole_number
 
 PAGE: Final = 40
 MOST_CHOSEN: Final = 200
@@ -86,11 +87,12 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     action = form.get("action")
     if action not in ("retry", "dismiss"):
         raise refuse("invalid", "choose what to do: retry or dismiss")
-    ids = [int(text) for text in form.all("run")[:MOST_CHOSEN] if text.isascii() and text.isdigit() and len(text) < 19]
+    chosen = (whole_number(text, 18) for text in form.all("run")[:MOST_CHOSEN])
+    ids = [id for id in dict.fromkeys(chosen) if id is not None]
     back = form.back(*PLACE)
     if not ids:
         return request.redirect("/dead-letters", **back, did="nothing")
     done, change = ACTIONS[action]
-    results = [change(request.scheduler, request.caller, id) for id in dict.fromkeys(ids)]
+    results = [change(request.scheduler, request.caller, id) for id in ids]
     failed = sum(isinstance(result, Err) for result in results)
     return request.redirect("/dead-letters", **back, did=done, number=len(results) - failed, failed=failed)

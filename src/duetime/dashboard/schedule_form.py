@@ -22,6 +22,7 @@ from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
 from duetime.service.errors import err_of, shown, unwrap
 from duetime.service.presenters import View, preview_view, schedule_shape
+from duetime.service.text import whole_number
 
 FIRST: Final[Values] = {
     "when": "once",
@@ -132,8 +133,7 @@ def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> C
         given["payload"] = form_of(kind).payload(kind, values, json.loads(schedule.definition.payload))
     if changed := form_fields.differing(before, values, form_fields.POLICY):
         given["policy"] = form_fields.policy(values, changed, usual)
-    fits = version.isascii() and version.isdigit() and len(version) < 19
-    return Changes(**given, version=int(version) if fits else 0) if given else None
+    return Changes(**given, version=whole_number(version, 18) or 0) if given else None
 
 
 def _form(

@@ -21,7 +21,7 @@ from duetime.engine.kind import LOCAL
 from duetime.http.app import MAX_REQUEST_BYTES
 from duetime.http.connection_limits import OWNER
 from duetime.mcp.server import McpServer
-from duetime.service.owner_limits import Shares
+from duetime.service.owner_limits import Shares, counted
 
 SESSION_ID: Final = "mcp-session-id"
 MOST_OF_LOCAL: Final = 5000
@@ -116,12 +116,8 @@ class OwnedSessions:
         if self._streams[owner] >= (MOST_STREAMS_OF_LOCAL if owner == LOCAL else self._shares.streams):
             await _error(429, _REFUSED, _TOO_MANY_STREAMS)(scope, receive, send)
             return
-        self._streams[owner] += 1
-        try:
+        with counted(self._streams, owner):
             await self._app(scope, receive, send)
-        finally:
-            self._streams[owner] -= 1
-            self._streams = +self._streams
 
 
 def _error(status: int, code: int, message: str) -> Response:

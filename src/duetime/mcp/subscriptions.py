@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
 from duetime.mcp.definitions import Resource
-from duetime.service.owner_limits import Shares
+from duetime.service.owner_limits import Shares, counted
 from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")
@@ -162,7 +162,10 @@ class Watcher:
         asked = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         uris = list({self._canonical(uri): uri for uri in reversed(asked)}.values())
         self._check_limits(call, {self._canonical(uri) for uri in uris}, len(set(asked)))
-        with self._stream_of(call.caller.owner):
+        owner, most = call.caller.owner, self._shares.streams
+        if owner != LOCAL and self._streams[owner] >= most:
+            raise MCPError(types.INVALID_PARAMS, f"Only {most} streams can be open at a time; end some first.")
+        with counted(self._streams, owner):
             try:
                 for uri in uris:
                     await self._watch((bus, uri), call, uri, partial(bus.publish, ResourceUpdated(uri=uri)))
@@ -170,18 +173,6 @@ class Watcher:
             finally:
                 for uri in uris:
                     self._watches.pop((bus, uri), None)
-
-    @contextmanager
-    def _stream_of(self, owner: str) -> Iterator[None]:
-        most = self._shares.streams
-        if owner != LOCAL and self._streams[owner] >= most:
-            raise MCPError(types.INVALID_PARAMS, f"Only {most} streams can be open at a time; end some first.")
-        self._streams[owner] += 1
-        try:
-            yield
-        finally:
-            self._streams[owner] -= 1
-            self._streams = +self._streams
 
 
 def _connection(session: Any) -> Any:

@@ -23,7 +23,7 @@ from duetime.rest.dependencies import Caller, Threads, problems, router
 from duetime.rest.requests import EventsAsked, owner_of, zone_of
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
 from duetime.service.errors import Refused, refuse
-from duetime.service.owner_limits import TooManyRequests
+from duetime.service.owner_limits import TooManyRequests, counted
 
 EVERY: Final = 0.4
 """Seconds between two polls, so that changes by other processes are reported within a second."""
@@ -62,12 +62,8 @@ class Streams:
         """Count one stream from the start of its request, so that concurrent requests cannot exceed the limit."""
         if self._of.total() >= MOST or self._of[owner] >= MOST_OF_ONE:
             raise refuse("too_many_streams", "so many streams are open that no further one is; close some first")
-        self._of[owner] += 1
-        try:
+        with counted(self._of, owner):
             yield
-        finally:
-            self._of[owner] -= 1
-            self._of = +self._of  # drops owners without streams
 
 
 @contextmanager

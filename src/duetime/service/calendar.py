@@ -23,7 +23,7 @@ from duetime.engine.triggers import (
     trigger_from_json,
 )
 from duetime.engine.triggers.base import WallTrigger
-from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
+from duetime.engine.triggers.step_budget import spend, step_budget
 from duetime.service.kind_spec import known_specs
 from duetime.service.masking import masking_of
 from duetime.service.presenters import reads_as
@@ -247,13 +247,10 @@ def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> Occurr
     if progress.state != ScheduleState.ACTIVE or first is None:
         return Occurrences([])
     try:
-        trigger, policy = trigger_from_json(definition.trigger), policy_from_json(definition.policy)
-    except DuetimeError:
-        return Occurrences([first])
-    left = None if policy.max_runs is None else max(0, policy.max_runs - progress.run_count)
-    try:
+        trigger, most = trigger_from_json(definition.trigger), policy_from_json(definition.policy).max_runs
+        left = None if most is None else max(0, most - progress.run_count)
         return _occurrences(trigger, first, now, days, left)
-    except TooManySteps:
+    except DuetimeError:  # it cannot be read, or takes too many steps
         return Occurrences([first])
 
 

@@ -6,8 +6,9 @@ requests wait, further ones are refused, which bounds memory and waiting time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -35,6 +36,18 @@ class Shares:
     sessions: int = 50
     streams: int = 50
     watches: int = 100
+
+
+@contextmanager
+def counted(numbers: Counter[str], owner: str) -> Iterator[None]:
+    """Count one more of an owner's meanwhile; an owner who has none uses no memory."""
+    numbers[owner] += 1
+    try:
+        yield
+    finally:
+        numbers[owner] -= 1
+        if not numbers[owner]:
+            del numbers[owner]
 
 
 class TooManyRequests(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.encoding import UNSAFE, clean
 
-__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "listed", "plural", "relative", "span"]
+__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "listed", "plural", "relative", "span", "whole_number"]
 
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
@@ -58,6 +58,11 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
         result = next((text for text in texts if isinstance(text, str) and text), result)
     said = error or report or result
     return "" if said is None else compact(said)
+
+
+def whole_number(text: str, digits: int) -> int | None:
+    """Read a number of at most so many digits; return None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
 def listed(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from duetime.dashboard.timeline.charts import chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.times.wall_clock import LAST_SECOND
 from duetime.service.presenters import instant_view
+from duetime.service.text import whole_number
 
 HEIGHT: Final = 150
 ROWS: Final = 24
@@ -83,9 +84,8 @@ def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
 
 def _start(request: PageRequest) -> Instant | None:
     """Parse `from` as whole seconds since 1970; anything else means now."""
-    text = request.parameter("from")
-    fits = text.isascii() and text.isdigit() and len(text) <= 12
-    return Instant(min(int(text), LAST_SECOND - 40 * 86_400) * SECOND) if fits else None
+    seconds = whole_number(request.parameter("from"), 12)
+    return None if seconds is None else Instant(min(seconds, LAST_SECOND - 40 * 86_400) * SECOND)
 
 
 def _starts(view: Window) -> dict[str, int]:
