@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from bench.burst import burst, growth, two_processes
@@ -14,12 +14,12 @@ from bench.create import bulk, create, flat
 from bench.cron import cron
 from bench.idle import idle
 from bench.lateness import lateness, wake_up
-from bench.lines import Line
+from bench.lines import Figure, Line
 from bench.mcp import mcp
-from bench.processes import ROOT
+from bench.processes import ROOT, NotMeasured, say
 from bench.report import machine, settings_of, text_table, write_json, write_page
 from bench.serve import serve
-from bench.sides import SMALL, Bench, Sizes, say
+from bench.sides import SMALL, Bench, Sizes
 from bench.stores import STORES, Stores
 
 Workload = Callable[[Bench, str], Iterator[Line]]
@@ -47,16 +47,28 @@ def main() -> int:
     lines: list[Line] = []
     began = time.monotonic()
     with Stores(sizes.filled) as stores:
-        bench = Bench(stores, sizes, rounds, not options.quick and options.peers, options.search, options.other)
+        bench = Bench(
+            stores, sizes, rounds, not options.quick and options.peers, options.search, options.other, not options.quick
+        )
         for store in ("", *options.stores):
             for name in options.only:
                 if (name in WITHOUT_STORE) == (not store):
-                    lines += WORKLOADS[name](bench, store)
-    if options.quick:
-        lines = [dataclasses.replace(line, goal=None) for line in lines]
+                    lines += _measured(name, bench, store)
+                    if options.json is not None:  # also in between: a whole run takes long
+                        write_json(options.json, lines, {**machine(), "rounds": rounds})
     _report(options, lines, {**machine(), "rounds": rounds})
     say(f"took {time.monotonic() - began:.0f} s")
     return _status(lines)
+
+
+def _measured(name: str, bench: Bench, store: str) -> list[Line]:
+    """Return the lines of one workload; one that fails gets a line with the reason, and the others go on."""
+    try:
+        lines = list(WORKLOADS[name](bench, store))
+    except (NotMeasured, RuntimeError, OSError) as error:
+        say(f"{name} failed: {error}")
+        lines = [Line(name, store, "", Figure("Duetime", reason=str(error)))]
+    return lines if bench.judged else [replace(line, goal=None) for line in lines]
 
 
 def _options() -> argparse.Namespace:
@@ -70,7 +82,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--other", type=_checkout, help="another checkout, measured beside this one by `serve`")
     parser.add_argument("--json", type=Path, help="a file for the results")
     parser.add_argument("--docs", type=Path, help="a folder for performance.md and .svg; docs after a whole run")
-    for field in dataclasses.fields(Sizes):
+    for field in fields(Sizes):
         if field.type == "int":
             parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -101,9 +113,9 @@ def _checkout(text: str) -> Path | None:
 
 
 def _sizes(options: argparse.Namespace) -> Sizes:
-    given = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(Sizes)}
+    given = {field.name: getattr(options, field.name, None) for field in fields(Sizes)}
     chosen = {name: value for name, value in given.items() if value is not None}
-    return dataclasses.replace(SMALL if options.quick else Sizes(), **chosen)
+    return replace(SMALL if options.quick else Sizes(), **chosen)
 
 
 def _report(options: argparse.Namespace, lines: Sequence[Line], about: dict[str, object]) -> None:
@@ -111,8 +123,6 @@ def _report(options: argparse.Namespace, lines: Sequence[Line], about: dict[str,
     print("\nSettings and durability:")
     for each in settings_of(lines):
         print(f"  {each}")
-    if options.json is not None:
-        write_json(options.json, lines, about)
     whole = not options.quick and options.peers and len(options.only) == len(WORKLOADS) and len(options.stores) == 2
     folder = options.docs or (ROOT / "docs" if whole else None)
     if folder is not None:

@@ -81,13 +81,14 @@ def burst(bench: Bench, store: str) -> Iterator[Line]:
     bench.measure(f"burst on {store}", sides)
     name, goal = BEST[store]
     for side in sides[1:]:
-        yield Line("burst", store, "jobs/s", sides[0].figure(), side.figure(), _goal_of(side, name, goal))
+        place = f"{store} / redis" if side.name.startswith(ON_REDIS) else store
+        yield Line("burst", place, "jobs/s", sides[0].figure(), side.figure(), _goal_of(side, name, goal))
     if len(sides) == 1:
         yield Line("burst", store, "jobs/s", sides[0].figure())
 
 
 def _goal_of(side: Side, name: str, goal: Goal) -> Goal | None:
-    return goal if side.name.lower().startswith(name) else None
+    return goal if side.name.startswith(name) else None
 
 
 def two_processes(bench: Bench, store: str) -> Iterator[Line]:

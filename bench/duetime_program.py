@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from bench.burst import fill, measure_burst
-from bench.create import measure_bulk, measure_create
-from bench.cron import measure_cron
-from bench.idle import measure_idle
-from bench.lateness import measure_lateness, measure_wake_up
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
 from bench.peers.program import main
-from bench.serve import measure_serve
+
+PLACES = {
+    "burst": "burst.measure_burst",
+    "fill": "burst.fill",
+    "lateness": "lateness.measure_lateness",
+    "wake_up": "lateness.measure_wake_up",
+    "create": "create.measure_create",
+    "bulk": "create.measure_bulk",
+    "cron": "cron.measure_cron",
+    "idle": "idle.measure_idle",
+    "serve": "serve.measure_serve",
+}
+
+
+def _measurement(place: str) -> Callable[..., dict[str, Any]]:
+    """Return a function that imports its module when it is called: only one of them is needed."""
+
+    def measure(**request: Any) -> dict[str, Any]:
+        module, _, function = place.partition(".")
+        measured: dict[str, Any] = getattr(import_module(f"bench.{module}"), function)(**request)
+        return measured
+
+    return measure
+
 
 if __name__ == "__main__":
-    main(
-        {
-            "burst": measure_burst,
-            "fill": fill,
-            "lateness": measure_lateness,
-            "wake_up": measure_wake_up,
-            "create": measure_create,
-            "bulk": measure_bulk,
-            "cron": measure_cron,
-            "idle": measure_idle,
-            "serve": measure_serve,
-        }
-    )
+    main({name: _measurement(place) for name, place in PLACES.items()})

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.processes import NotMeasured, run_program
+from bench.processes import NotMeasured, run_program, say
 
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".cache" / "bench"
@@ -39,7 +39,7 @@ class Peer:
     def measure(self, measurement: str, **request: Any) -> dict[str, Any]:
         """Run one measurement in the environment of the peer. Raise NotMeasured with the reason if that fails."""
         if self.needs:
-            request["redis"] = _found(self.needs)
+            request["redis"] = found(self.needs)
         return run_program([str(python_of(self)), "-m", f"bench.peers.{self.name}"], measurement, request)
 
 
@@ -54,7 +54,7 @@ def _peer(name: str, entry: dict[str, Any]) -> Peer:
     return Peer(name, tuple(entry["packages"]), entry.get("needs", ""), candidates)
 
 
-def _found(program: str) -> str:
+def found(program: str) -> str:
     path = shutil.which(program)
     if path is None:
         raise NotMeasured(f"there is no {program} on PATH")
@@ -63,12 +63,14 @@ def _found(program: str) -> str:
 
 def python_of(peer: Peer) -> Path:
     """Return the interpreter of the peer's environment; make the environment if it is missing or outdated."""
+    if peer.needs:
+        found(peer.needs)
     folder = CACHE / peer.name
     python, stamp = folder / "bin" / "python", folder / "packages.json"
     wanted = json.dumps([sys.version, *peer.packages])
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return python
-    print(f"  making an environment for {peer.title}", file=sys.stderr, flush=True)
+    say(f"making an environment for {peer.title}")
     shutil.rmtree(folder, ignore_errors=True)
     _install([sys.executable, "-m", "venv", str(folder)])
     _install([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-input", *peer.packages])

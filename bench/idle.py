@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +26,35 @@ MEMORY = Goal(1.2, higher=False)
 # -- in the process that measures ------------------------------------------------------------------------------------
 
 
-def measure_idle(url: str, command: str, seconds: int, settling: float = SETTLING) -> dict[str, Any]:
-    """Return the share of a core in percent and the resident memory in megabytes."""
+def measure_idle(url: str, command: str, seconds: int, windows: int, settling: float) -> dict[str, Any]:
+    """Measure several windows of one process, one after the other."""
     with _server(url) if command == "serve" else _worker(url) as pid:
         time.sleep(settling)
-        began, before = time.perf_counter(), _processor_seconds(pid)
-        time.sleep(seconds)
-        share = (_processor_seconds(pid) - before) / (time.perf_counter() - began) * 100
-        return {"share": share, "memory": _resident_megabytes(pid)}
+        return {"windows": [_window(pid, seconds) for _ in range(windows)]}
+
+
+def _window(pid: int, seconds: int) -> dict[str, float]:
+    """Return the share of a core in percent and the resident memory in megabytes."""
+    began, before = time.perf_counter(), _processor_seconds(pid)
+    time.sleep(seconds)
+    share = (_processor_seconds(pid) - before) / (time.perf_counter() - began) * 100
+    return {"share": share, "memory": _resident_megabytes(pid)}
 
 
 @contextmanager
 def _worker(url: str) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder:
-        own = environment(Path(folder), ROOT / "src")
+        own = environment(Path(folder), ROOT / "src") | {"PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-m", "duetime", "worker", "--db", url]
-        process = subprocess.Popen(command, cwd=folder, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=folder, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert process.stdout is not None
         try:
+            assert process.stdout.readline(), "the worker ended"
             yield process.pid
             assert process.poll() is None, "the worker ended"
         finally:
             process.terminate()
-            process.wait(30)
+            process.communicate(timeout=30)
 
 
 @contextmanager
@@ -76,14 +84,18 @@ def idle(bench: Bench, store: str) -> Iterator[Line]:
     """The share of a core and the resident memory of an idle worker and server."""
     many = bench.stores.filled(store)
     title = f"{bench.sizes.filled:,} schedules"
-    request = {"seconds": bench.sizes.idle_seconds, "settling": min(SETTLING, bench.sizes.idle_seconds)}
+    seconds = bench.sizes.idle_seconds
+    request = {"seconds": seconds, "windows": bench.rounds, "settling": min(SETTLING, seconds)}
+    once = replace(bench, rounds=1)
     for command, goal in SHARE.items():
         with bench.stores.fresh(store) as none:
             sides = [
                 bench.duetime("idle", store, name=name, url=url, command=command, **request)
                 for name, url in ((title, many), ("none", none))
             ]
-            bench.measure(f"idle {command} on {store}", sides)
+            once.measure(f"idle {command} on {store}", sides)
+        for side in sides:
+            side.results = [window for result in side.results for window in result["windows"]]
         share, memory = (tuple(side.figure(key) for side in sides) for key in ("share", "memory"))
         yield Line(f"idle {command}", store, "% of a core", share[0], None, goal)
         yield Line(f"idle {command}, memory", store, "MB", memory[0], memory[1], MEMORY)

@@ -20,7 +20,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.lines import Goal, Line
-from bench.sides import Bench, Side, say
+from bench.processes import say
+from bench.sides import Bench, Side
 
 ROOT = Path(__file__).parents[1]
 CALL_BOUND = 1.5

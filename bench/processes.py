@@ -52,3 +52,8 @@ def environment(folder: Path, sources: Path | None = None) -> dict[str, str]:
 def run_duetime(measurement: str, checkout: Path = ROOT, **request: Any) -> dict[str, Any]:
     """Run a measurement of Duetime with the sources of this checkout or of another one."""
     return run_program([sys.executable, "-m", "bench.duetime_program"], measurement, request, checkout / "src")
+
+
+def say(text: str) -> None:
+    """Show progress, on standard error, so that the tables can be redirected."""
+    print(f"  {text}", file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,11 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.environments import Peer, load_peers
+from bench.environments import Peer, load_peers, python_of
 from bench.lines import Figure
-from bench.processes import ROOT, NotMeasured, run_duetime
+from bench.processes import ROOT, NotMeasured, run_duetime, say
 from bench.stores import Stores
 
+ROUND_SECONDS = 20
+"""The longest that one round of a peer should take."""
+MINIMUM = 500
 Measure = Callable[[], dict[str, Any]]
 
 
@@ -49,7 +51,7 @@ class Sizes:
     present: tuple[int, ...] = (1_000, 10_000, 100_000)
     bulk: int = 100_000
     wake_ups: int = 200
-    idle_seconds: int = 30
+    idle_seconds: int = 10
     cron_steps: int = 1_000
     calls: int = 500
     starts: int = 5
@@ -72,6 +74,8 @@ class Bench:
     with_peers: bool
     search_seconds: float
     other: Path | None = None
+    judged: bool = True
+    """Whether figures are compared with goals, which are for the full sizes."""
 
     def measure(self, what: str, sides: Sequence[Side]) -> None:
         """Measure all sides in turn, in every other round in the reverse order."""
@@ -114,20 +118,28 @@ class Bench:
 
         side = Side(peer.title, dict, program=peer.title)
         try:
-            best = self._best(peer, measurement, lambda settings: run(small, settings))
+            python_of(peer)
+            rate, best = self._best(peer, measurement, lambda settings: run(small, settings))
         except NotMeasured as error:
             side.reason = str(error)
             say(f"{measurement}: {peer.title} not measured: {error}")
             return side
-        side.settings = ", ".join(f"{name}={value}" for name, value in best.items())
-        side.measure = lambda: run(request, best)
+        fitting = _fitting(request, rate)
+        shown = {**best, **{name: value for name, value in fitting.items() if value != request[name]}}
+        side.settings = ", ".join(f"{name}={value}" for name, value in shown.items())
+        side.measure = lambda: run(fitting, best)
         return side
 
-    def _best(self, peer: Peer, measurement: str, run: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """Return the fastest of the candidates that were tried in time. Fail only if all of them fail."""
+    def _best(
+        self, peer: Peer, measurement: str, run: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> tuple[float, dict[str, Any]]:
+        """Return the rate and settings of the fastest of the candidates that were tried in time.
+
+        Fail only if all of them fail. The rate is 0 where there is no choice, or where lateness is measured.
+        """
         candidates = peer.candidates[measurement]
         if len(candidates) == 1:
-            return candidates[0]
+            return 0.0, candidates[0]
         tried: list[tuple[float, dict[str, Any]]] = []
         failure = NotMeasured("no settings were tried")
         deadline = time.monotonic() + self.search_seconds
@@ -138,15 +150,21 @@ class Bench:
             try:
                 result = run(settings)
             except NotMeasured as error:
+                say(f"{measurement}: {peer.title}, {settings}: {error}")
                 failure = error
                 continue
             tried.append((result["rate"] if "rate" in result else -result["p50"], settings))
             say(f"{measurement}: {peer.title}, {settings}: {abs(tried[-1][0]):,.2f}")
         if not tried:
             raise failure
-        return max(tried, key=lambda each: each[0])[1]
+        score, best = max(tried, key=lambda each: each[0])
+        return max(score, 0.0), best
 
 
-def say(text: str) -> None:
-    """Show progress, on standard error, so that the tables can be redirected."""
-    print(f"  {text}", file=sys.stderr, flush=True)
+def _fitting(request: dict[str, Any], rate: float) -> dict[str, Any]:
+    """Return the request with fewer jobs or calls where a slow peer would need too long for all of them."""
+    most = max(MINIMUM, int(rate * ROUND_SECONDS)) if rate else None
+    return {
+        name: min(value, most) if most is not None and name in ("jobs", "calls") else value
+        for name, value in request.items()
+    }

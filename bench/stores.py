@@ -8,10 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 
-import psycopg
-
-from bench.processes import run_duetime
-from tests.support.postgres import empty_database, server_url
+from bench.processes import run_duetime, say
 
 STORES = ("sqlite", "postgres")
 
@@ -32,23 +29,42 @@ class Stores:
 
     @cached_property
     def _server(self) -> str:
+        from tests.support.postgres import server_url
+
         return self._stack.enter_context(server_url())
 
     def fresh(self, store: str) -> AbstractContextManager[str]:
         """Return a context with the URL of an empty store, which is removed at the end."""
-        return empty_database(self._server) if store == "postgres" else _file()
+        return _database(self._server) if store == "postgres" else _file()
 
     def filled(self, store: str) -> str:
         """Return the URL of a store with many schedules, each of which has run once. It is made on first use."""
         if store not in self._filled:
             url = self._stack.enter_context(self.fresh(store))
+            say(f"filling a store on {store} with {self._filled_size:,} schedules and runs")
             run_duetime("fill", url=url, count=self._filled_size)
             if store == "postgres":
-                with psycopg.connect(url, autocommit=True) as connection:
-                    connection.execute("VACUUM ANALYZE")
-                    connection.execute("CHECKPOINT")
+                _vacuum(url)
             self._filled[store] = url
         return self._filled[store]
+
+
+# Processes that measure import this module as well, but do not need what they would wait for here.
+
+
+def _database(server: str) -> AbstractContextManager[str]:
+    from tests.support.postgres import empty_database
+
+    return empty_database(server)
+
+
+def _vacuum(url: str) -> None:
+    """Do at once what PostgreSQL would otherwise do during the measurement."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
 
 
 @contextmanager
