@@ -34,14 +34,14 @@ class AsyncLoop:
             raise
         future = asyncio.run_coroutine_threadsafe(self._watch(coroutine, stop), loop)
         try:
-            outcome = future.result()
+            value, error = future.result()
         except concurrent.futures.CancelledError:
             if stop.is_set() or self._closed:
                 raise Stopped from None
             raise
-        if isinstance(outcome, _Raised):
-            raise outcome.error
-        return outcome
+        if error is not None:
+            raise error
+        return value
 
     def close(self) -> None:
         """Cancel the running tasks and end the thread."""
@@ -83,7 +83,8 @@ class AsyncLoop:
                 # asyncio lets these escape from the loop; one task must not end the loop for all others.
                 log.warning("an async task raised SystemExit or KeyboardInterrupt; the loop goes on")
 
-    async def _watch(self, coroutine: Coroutine[Any, Any, Any], stop: CancelSignal) -> Any:
+    async def _watch(self, coroutine: Coroutine[Any, Any, Any], stop: CancelSignal) -> tuple[Any, BaseException | None]:
+        """Return the result, or an error that must not end the loop."""
         current = asyncio.current_task()
         assert current is not None
         self._watched[current] = stop
@@ -91,9 +92,9 @@ class AsyncLoop:
             self._looking = True
             asyncio.get_running_loop().call_soon(self._look)
         try:
-            return await coroutine
+            return await coroutine, None
         except (SystemExit, KeyboardInterrupt) as error:
-            return _Raised(error)
+            return None, error
         finally:
             self._watched.pop(current, None)
 
@@ -112,8 +113,3 @@ class AsyncLoop:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-
-
-class _Raised:
-    def __init__(self, error: BaseException) -> None:
-        self.error = error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from duetime.engine.encoding import clean_text, encode_whole, json_object
@@ -52,18 +52,34 @@ class ProcessRunner:
 
         Raises Stopped or ProcessFailed.
         """
-        messages = _Messages(context.progress)
+        lines = LineBuffer(_MOST_HELD)
+        answers: list[dict[str, Any]] = []
+
+        def receive(data: bytes) -> None:
+            """Take what the child reports: its progress, then one answer. Raises ProcessFailed."""
+            for message in map(json_object, lines.feed(data)):
+                if message is None:
+                    raise ProcessFailed(_NO_ANSWER)
+                if answers:
+                    return
+                if "progress" in message:
+                    context.progress(clean_text(str(message["progress"])))
+                else:
+                    answers.append(message)
+            if lines.skipped:
+                raise ProcessFailed("its process answered with more than can be taken")
+
         request = _request(steps, context, last)
-        process = GuardedCall(CHILD, request, ChildLease(lease, self._patience), messages.receive)
+        process = GuardedCall(CHILD, request, ChildLease(lease, self._patience), receive)
         try:
-            stopped = process.watch(lambda: self._stop_request(stop), messages.has_answer)
-            if stopped is None or messages.has_answer():
+            stopped = process.watch(lambda: self._stop_request(stop), lambda: bool(answers))
+            if stopped is None or answers:
                 process.wait(_LINGER, lambda: process.exited)
         finally:
             exited = process.exited
             status = process.close()
-        if messages.answer is not None:
-            return _result(messages.answer)
+        if answers:
+            return _result(answers[0])
         if stopped is None and not process.expired:
             raise ProcessFailed(_how_it_ended(status) if exited else "its process closed the way back to us")
         if stopped is None:  # its deadline passed, which is not the task's fault
@@ -99,32 +115,6 @@ def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
         },
     }
     return f"{json.dumps(about)}\n{call}\n".encode()
-
-
-class _Messages:
-    """What a child reports: its progress, then one answer."""
-
-    def __init__(self, progress: Callable[[str], None]) -> None:
-        self._progress = progress
-        self._lines = LineBuffer(_MOST_HELD)
-        self.answer: dict[str, Any] | None = None
-
-    def has_answer(self) -> bool:
-        return self.answer is not None
-
-    def receive(self, data: bytes) -> None:
-        """Raises ProcessFailed."""
-        for message in map(json_object, self._lines.feed(data)):
-            if message is None:
-                raise ProcessFailed(_NO_ANSWER)
-            if self.answer is not None:
-                return
-            if "progress" in message:
-                self._progress(clean_text(str(message["progress"])))
-            else:
-                self.answer = message
-        if self._lines.skipped:
-            raise ProcessFailed("its process answered with more than can be taken")
 
 
 def _result(answer: dict[str, Any]) -> str:

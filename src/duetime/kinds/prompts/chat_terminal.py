@@ -47,20 +47,16 @@ class Terminal:
         while True:
             try:
                 text = input(PROMPT if sys.stdin.isatty() else "").strip()
-            except EOFError:
-                self._finish_line()
+            except (EOFError, KeyboardInterrupt) as ended:
+                if sys.stdin.isatty():
+                    print()  # the cursor is still behind the prompt
+                if isinstance(ended, KeyboardInterrupt):
+                    raise
                 return None
-            except KeyboardInterrupt:
-                self._finish_line()
-                raise
             if text in LEAVE:
                 return None
             if text:
                 return text
-
-    def _finish_line(self) -> None:
-        if sys.stdin.isatty():
-            print()  # the cursor is still behind the prompt
 
     def show_event(self, news: str | ToolCall) -> None:
         """Show a part of the answer or a tool call. ToolCall from the conversation's thread, one at a time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -73,13 +72,14 @@ class CommandAgent:
 
     def wake(self, request: AgentRequest) -> Reply:
         env = visible(self._environment, (*self._env, *(self._preset.env if self._preset else ())))
-        problem = self._permanent_problem(request, env)
-        if problem is not None:
+        program = shutil.which(self._command[0], path=env.get("PATH", ""))
+        problem = self._permanent_problem(request, program, env)
+        if problem is not None or program is None:
             return Reply(error=problem, permanent=True)
         secrets = Secrets(request.access.token, env, request.access.env)
         try:
             with tempfile.TemporaryDirectory(prefix="duetime-run-", ignore_cleanup_errors=True) as private:
-                return self._execute(request, Path(private), env, secrets)
+                return self._execute(request, program, Path(private), env, secrets)
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return Reply(
@@ -90,15 +90,12 @@ class CommandAgent:
         """Stop all runs: each notices within a tick and ends its program."""
         self._closed = True
 
-    def _find_program(self, env: Mapping[str, str]) -> str | None:
-        return shutil.which(self._command[0], path=env.get("PATH", ""))
-
-    def _permanent_problem(self, request: AgentRequest, env: Mapping[str, str]) -> str | None:
+    def _permanent_problem(self, request: AgentRequest, program: str | None, env: Mapping[str, str]) -> str | None:
         """Return a problem that no retry would solve. Paths are only logged: the prompt's owner need not know them."""
         if self._folder and not Path(self._folder).is_dir():
             log.warning("agents.%s: there is no folder %s", self._name, self._folder)
             return f"the folder of agents.{self._name} does not exist; make it, or change `folder` in the settings"
-        if self._find_program(env) is None:
+        if program is None:
             log.warning("agents.%s: there is no program %s on %s", self._name, self._command[0], env.get("PATH"))
             return (
                 f"there is no program {self._program}; install it where the worker finds it,"
@@ -113,15 +110,27 @@ class CommandAgent:
             )
         return None
 
-    def _execute(self, request: AgentRequest, private: Path, env: Mapping[str, str], secrets: Secrets) -> Reply:
+    def _execute(
+        self, request: AgentRequest, program: str, private: Path, env: Mapping[str, str], secrets: Secrets
+    ) -> Reply:
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
         stderr = OutputBuffer()
-        spec = self._spec(request, private, env)._replace(stdout=reader.take, stderr=stderr.add)
+        spec = self._spec(request, program, private, env)._replace(stdout=reader.take, stderr=stderr.add)
         process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
-        reports = _Reports(reader, request, secrets)
-        began = _clock.monotonic()
+        began = reported = _clock.monotonic()
+
+        def report() -> bool:
+            """Report what is new, if it is time; return False, because the run goes on."""
+            nonlocal reported
+            now, progress = _clock.monotonic(), reader.transcript.progress
+            if now - reported >= _REPORTS and progress is not None:
+                reported = now
+                request.report(secrets.without(progress))
+                reader.transcript.progress = None
+            return False
+
         try:
-            why = process.watch(lambda: self._stop_request(request, _clock.monotonic() - began), reports.send)
+            why = process.watch(lambda: self._stop_request(request, _clock.monotonic() - began), report)
         finally:
             process.close()
         if why is None and process.expired:  # by its deadline, so by no fault of its own
@@ -146,13 +155,13 @@ class CommandAgent:
             case _:
                 return StopRequest(f"timed out after {request.patience:g} s", grace)
 
-    def _spec(self, request: AgentRequest, private: Path, env: Mapping[str, str]) -> ProcessSpec:
+    def _spec(self, request: AgentRequest, program: str, private: Path, env: Mapping[str, str]) -> ProcessSpec:
         invocation = self._invocation(request, private, env)
         work, scratch = private / "work", private / "tmp"
         work.mkdir()
         scratch.mkdir()  # programs leave error reports there, with the prompt
         return ProcessSpec(
-            (*self._command_for(private, env), *invocation.flags),
+            (*self._command_for(program, private), *invocation.flags),
             invocation.stdin.encode(),
             env={**env, "TMPDIR": str(scratch), **invocation.env},
             folder=self._folder or str(work),
@@ -166,29 +175,9 @@ class CommandAgent:
         own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, standard_config(request.access))}
         return Invocation(("--", text), "", own) if self._as_argument else Invocation((), text, own)
 
-    def _command_for(self, private: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    def _command_for(self, program: str, private: Path) -> tuple[str, ...]:
         """Return the command; only the operator's own arguments have placeholders. The program is looked up from the
         worker's folder: where it works, somebody else may have put one of the same name."""
-        found = self._find_program(env)
-        if found is None:  # it was there a moment ago
-            raise FileNotFoundError(errno.ENOENT, "its program is gone")
         config = str(private / MCP_CONFIG)
         words = (word.replace("{mcp_config}", config).replace("{model}", self._model) for word in self._command[1:])
-        return (str(Path(found).absolute()), *words)
-
-
-class _Reports:
-    """Reports what a program is doing, now and then."""
-
-    def __init__(self, reader: Reader, request: AgentRequest, secrets: Secrets) -> None:
-        self._reader, self._request, self._secrets = reader, request, secrets
-        self._last = _clock.monotonic()
-
-    def send(self) -> bool:
-        """Report what is new, if it is time; return False, because the run goes on."""
-        now, progress = _clock.monotonic(), self._reader.transcript.progress
-        if now - self._last >= _REPORTS and progress is not None:
-            self._last = now
-            self._request.report(self._secrets.without(progress))
-            self._reader.transcript.progress = None
-        return False
+        return (str(Path(program).absolute()), *words)
