@@ -236,12 +236,19 @@ def cell_width(cell: Text) -> int:
     return max((line.cell_len for line in cell.split()), default=0)
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], *, whole: int = 1, fold: bool = False) -> Table:
+def grid(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    whole: int = 1,
+    fold: bool = False,
+    show_header: bool = True,
+) -> Table:
     """Build a table in which the first `whole` columns are never cut and the others are shortened to fit. With `fold`,
     the last one continues on further lines instead."""
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=show_header)
     for number, heading in enumerate(columns):
         made.add_column(heading, no_wrap=number < whole, overflow="fold")
     for row in rows:
@@ -283,15 +290,8 @@ def facts(pairs: Sequence[tuple[str, object]]) -> None:
 
 def lines(rows: Sequence[Sequence[object]]) -> None:
     """Print rows without headings. The last column takes the remaining width, and folds."""
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for number in range(len(rows[0])):
-        last = number == len(rows[0]) - 1
-        grid.add_column(no_wrap=not last, overflow="fold")
-    for row in rows:
-        grid.add_row(*map(_text, row))
-    console().print(grid)
+    number = len(rows[0])
+    console().print(grid([""] * number, rows, whole=number - 1, fold=True, show_header=False))
 
 
 # Schedules and runs with redacted credentials: only `export` writes credentials out.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -52,16 +53,8 @@ def _add(file: Path, json_: bool) -> None:
 
 def _powers(settings: Settings) -> list[str]:
     """Return the settings to review before trusting a file: where data goes, and what is run."""
-    powers: list[tuple[str, Any]] = [
-        ("tasks", settings.tasks),
-        ("db", settings.db),
-        ("agents", settings.agents),
-        ("channels", settings.channels),
-        ("heartbeat", settings.heartbeat.every),
-        ("notifications.server", settings.notifications.server),
-        ("allowed_hosts", settings.allowed_hosts),
-    ]
-    return [name for name, value in powers if value]
+    powers = ("tasks", "db", "agents", "channels", "heartbeat.every", "notifications.server", "allowed_hosts")
+    return [name.removesuffix(".every") for name in powers if attrgetter(name)(settings)]
 
 
 def _remove(file: Path, json_: bool) -> None:
