@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +15,10 @@ from duetime.engine.redaction import without_secrets
 from duetime.engine.store import RunQuery
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
+from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.remote import PLACE
-from duetime.kinds.notifications.service import KIND, NewNotification, NotificationService, Sent
+from duetime.kinds.notifications.service import AT_ONCE, KIND, NotificationService, Sent, new_notification
 from duetime.service.errors import FAILED, unwrap
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view, message_shape
@@ -95,10 +96,10 @@ def _action(text: str) -> Any:
 @bundled
 def send(message: Text, topic: Topic, looks: Looks, db: Db = None, json_: Json = False) -> None:
     """Send a notification at once, and say whether it arrived. Exit code 1 when it did not."""
-    new = NewNotification(given_text(message), topic, looks.fields())
+    payload = {"message": given_text(message), "topic": topic, **looks.fields()}
     with opened(db, making=True) as app:
         service = app.services.kind(NotificationKind).service
-        sent = unwrap(service.send(OPERATOR, new))
+        sent = unwrap(service.send(OPERATOR, new_notification(payload, AT_ONCE, {})))
         arrived = sent.channel is not None
         warnings = [ScheduleWarning("note", sent.note)] if sent.note else []
         warnings += service.warnings(topic)
@@ -138,31 +139,30 @@ def add(
     json_: Json = False,
 ) -> None:
     """Schedule a notification. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
-    asked = NewNotification(given_text(message), topic, looks.fields(), policy.given(), key)
-    when = trigger.parsed()
+    payload = {"message": given_text(message), "topic": topic, **looks.fields()}
+    chosen, when = policy.given(), trigger.parsed()
     with opened(db, making=True) as app:
         service = app.services.kind(NotificationKind).service
         when = when._replace(timezone=when.timezone or app.scheduler.zone)
+        new = new_notification(payload, when, chosen, key)
         if service.fires_here:
-            add_schedule(app, asked.as_schedule(when), when, json_)
+            add_schedule(app, new, when, json_)
         else:
-            _add_elsewhere(app, service, asked, when, json_)
+            _add_elsewhere(app, service, new, when, json_)
 
 
-def _add_elsewhere(
-    app: Application, service: NotificationService, new: NewNotification, when: When, json_: bool
-) -> None:
+def _add_elsewhere(app: Application, service: NotificationService, new: NewSchedule, when: When, json_: bool) -> None:
     """Add a notification at the service that keeps them."""
     if when.type not in ("once", "cron") or len(when.config) > 1:
         raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
     zone = known_zone(when.timezone or app.scheduler.zone).key
-    made = unwrap(service.create(OPERATOR, new, when._replace(timezone=zone)))
+    made = unwrap(service.create(OPERATOR, replace(new, timezone=zone)))
     warnings = [*made.warnings, *time_notes(app, when)]
     if json_:
-        view = {"id": made.id, "topic": new.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
+        view = {"id": made.id, "topic": made.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
         output.print_json(view | {"warnings": [each.text for each in warnings]})
         return
-    print(f"Added {made.id} at {PLACE}, which sends it to {clean(new.topic)}")
+    print(f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}")
     print(f"next   {coming(made.next, zone, app.clock.now())}")
     print_warnings(app, warnings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from duetime.engine.clock import SECOND
@@ -14,13 +15,12 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
+from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import Delivery, Inbox
 from duetime.kinds.notifications.service import (
-    AT_ONCE,
     KIND,
     PATIENCE,
     SUBSCRIBE,
-    NewNotification,
     Notification,
     Sent,
     in_order,
@@ -30,7 +30,6 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import living
 from duetime.service.services import Services, pages_of
-from duetime.service.when import When
 from duetime.settings.sections import INBOX
 
 # Conversion of stored schedules and runs to notifications.
@@ -108,16 +107,16 @@ class LocalNotifications:
         self._patience = patience
 
     @told
-    def create(self, caller: Caller, new: NewNotification, when: When) -> Result[Notification]:
-        made = Services(self._scheduler).create(caller, new.as_schedule(when))
+    def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
+        made = Services(self._scheduler).create(caller, new)
         if isinstance(made, Err):
             return made
         return Ok(notification(made.value.schedule)._replace(warnings=made.value.warnings))
 
     @told
-    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
-        asked = new.as_schedule(AT_ONCE, timeout=int(PATIENCE * SECOND))
-        made = Services(self._scheduler).create(caller, asked)
+    def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
+        policy = {**new.policy, "timeout": int(PATIENCE * SECOND)}
+        made = Services(self._scheduler).create(caller, replace(new, policy=policy))
         if isinstance(made, Err):
             return made
         definition = made.value.schedule.definition

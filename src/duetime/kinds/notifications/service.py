@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
@@ -27,22 +26,11 @@ PATIENCE = 5.0
 """Seconds that the one attempt of a send may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewNotification:
-    """A caller's request, not yet validated."""
-
-    message: str
-    topic: str
-    more: Mapping[str, Any] = field(default_factory=dict)
-    """Title, priority, tags, markdown, click, actions, icon, attach, filename, label."""
-    policy: Mapping[str, Any] = field(default_factory=dict)
-    idempotency_key: str | None = None
-
-    def as_schedule(self, when: When, **policy: Any) -> NewSchedule:
-        """Return the schedule that the engine validates, whichever backend keeps it."""
-        payload = {"message": self.message, "topic": self.topic, **self.more}
-        policy = {**self.policy, **policy}
-        return NewSchedule(KIND, _name(payload), *when[:2], payload, policy, when.timezone, self.idempotency_key)
+def new_notification(
+    payload: Mapping[str, Any], when: When, policy: Mapping[str, Any], key: str | None = None
+) -> NewSchedule:
+    """Return a caller's request, which the engine validates, whichever backend keeps the notification."""
+    return NewSchedule(KIND, _name(payload), *when[:2], payload, policy, when.timezone, key)
 
 
 def readable_trigger(stored: str) -> Trigger | None:
@@ -124,10 +112,10 @@ class NotificationService(Protocol):
     fires_here: bool
     """Whether our own workers send the notifications."""
 
-    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
-        """Send at once, with one attempt of a few seconds at most."""
+    def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
+        """Send what is due at once, with one attempt of a few seconds at most."""
 
-    def create(self, caller: Caller, new: NewNotification, when: When) -> Result[Notification]:
+    def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
         """Create a one-off or a recurring notification. A past time is refused."""
 
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:

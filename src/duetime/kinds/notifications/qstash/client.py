@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -14,9 +13,9 @@ from duetime.engine.encoding import json_object
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
 from duetime.engine.store_interfaces import Remote, RemoteKind
-from duetime.engine.triggers import CronTrigger, trigger_from_json
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of, publish_call
 from duetime.kinds.notifications.delivery import OutgoingMessage
+from duetime.kinds.notifications.qstash.records import cron_of, fields_of
 from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.net.ssrf_guard import is_local_name, why_closed
 from duetime.net.urls import BadAddress, read_url
@@ -261,15 +260,3 @@ def _checked(name: object) -> str:
     if not isinstance(name, str) or not name or not could_be_an_id(name):
         raise ValueError("QStash names things by texts")
     return name
-
-
-def fields_of(remote: Remote) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(remote.payload)
-    return fields
-
-
-def cron_of(remote: Remote) -> str:
-    """Return the cron expression with its zone, as QStash reads it."""
-    trigger = trigger_from_json(remote.trigger)
-    assert isinstance(trigger, CronTrigger)
-    return f"CRON_TZ={trigger.timezone} {trigger.expression}"

@@ -12,27 +12,30 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.scheduler import Scheduler
+from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
-from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
+from duetime.engine.validation import NewSchedule, fingerprint
+from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
     Account,
     QStashClient,
     QStashError,
+    Request,
     changing,
     logged,
     problem_with,
+    publishing,
+    scheduling,
 )
-from duetime.kinds.notifications.qstash.create import CONFIRMED, WINDOW, Maker, following, notification
+from duetime.kinds.notifications.qstash.records import CONFIRMED, WINDOW, following, notification, record_of
 from duetime.kinds.notifications.service import (
-    AT_ONCE,
     PATIENCE,
     SUBSCRIBE,
-    NewNotification,
     Notification,
     Sent,
     in_order,
@@ -40,7 +43,7 @@ from duetime.kinds.notifications.service import (
 )
 from duetime.net.client import Http
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.when import When
+from duetime.settings.sections import INBOX
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +56,9 @@ LARGEST_ANSWER = 32 * 1024 * 1024
 FEW = 10
 """Maximum number of unconfirmed messages that a list looks up at QStash, one by one."""
 _NOT_FOUND = Err("not_found")
+_KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
+"""Policies that QStash does not support. Its own handling of downtime and overlaps is harmless."""
+_PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
 _STATES = {"pause": RemoteState.PAUSED, "resume": RemoteState.THERE}
 
 
@@ -88,10 +94,11 @@ class QStashNotifications:
         *,
         patience: float = UNHURRIED,
     ) -> None:
-        self._store, self._clock = scheduler.store, scheduler.clock
+        """`channels` returns an owner's channels in the settings; only this machine knows their addresses."""
+        self._scheduler, self._store, self._clock = scheduler, scheduler.store, scheduler.clock
         self._patience = patience
         self._account, self._server = account, server
-        self._maker = Maker(scheduler, server, channels)
+        self._channels = channels
         self._http = Http(scheduler.clock, None, largest=LARGEST_ANSWER, resends=False)
         self._opening = threading.Lock()
         self._clients: dict[float, QStashClient] = {}
@@ -112,21 +119,97 @@ class QStashNotifications:
             return self._clients[patience]
 
     @_ready
-    def create(self, caller: Caller, new: NewNotification, when: When) -> Result[Notification]:
-        made = self._maker.make(self._client(), caller, new.as_schedule(when))
+    def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
+        made = self._make(self._client(), caller, new)
         if isinstance(made, Err):
             return made
         found = notification(made.value, self._clock.now())
-        return Ok(found._replace(warnings=self.warnings(new.topic, caller.owner)))
+        return Ok(found._replace(warnings=self.warnings(found.topic, caller.owner)))
 
     @_ready
-    def send(self, caller: Caller, new: NewNotification) -> Result[Sent]:
-        made = self._maker.make(self._client(PATIENCE), caller, new.as_schedule(AT_ONCE))
+    def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
+        made = self._make(self._client(PATIENCE), caller, new)
         if not isinstance(made, Err):
             return Ok(Sent(made.value.id, made.value.topic, QSTASH))
         if "id" in made.details:
-            return Ok(Sent(made.details["id"], new.topic, None, made.message))
+            return Ok(Sent(made.details["id"], new.payload["topic"], None, made.message))
         return made
+
+    def _make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Result[Remote]:
+        """Create a notification. If QStash fails, the error's details hold the id that it would have had.
+
+        The record, with the id, is stored first: a request whose response was lost is repeated with the same id, so
+        nothing is created twice."""
+        known = self._made_before(caller, asked)
+        if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
+            return known
+        for name in _KNOWN_HERE_ALONE:
+            if name in asked.policy:  # refused, since it would be sent more often than it should if this were ignored
+                rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
+                raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
+        drafts = self._scheduler.drafts(caller, [asked])
+        if isinstance(drafts, Err):
+            return drafts
+        fresh = record_of(drafts.value[0])
+        self._check_topic(fresh.topic, fresh.owner)
+        limit = self._scheduler.limits.schedules
+        kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
+        if isinstance(kept, Err):
+            return kept
+        remote, again = kept.value, kept.value != fresh
+        if remote.kind == RemoteKind.SCHEDULE:
+            request = scheduling(remote, self._server, asked.policy)
+        else:  # a time such as `in 2 hours` counts from now, also if an earlier request is repeated
+            not_before = None if fresh.at == fresh.created else fresh.at
+            request = publishing(remote, not_before, self._server, asked.policy, again=again)
+        return self._ask_for(client, remote, request, again=again)
+
+    def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
+        """Find it by its key before anything is validated, because the requested time may be in the past by now."""
+        if asked.idempotency_key is None:
+            return None
+        key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
+        known = self._store.remote_by_key(caller.owner, key)
+        if known is None:
+            return None
+        return Ok(known) if known.fingerprint == fingerprint(asked) else KEY_REUSED
+
+    def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
+        """Find a recent failed request that the caller repeats without a key; QStash may have carried it out."""
+        if asked.idempotency_key is not None:
+            return None
+        since = Instant(fresh.created - WINDOW)
+        known = self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
+        return None if known is None else Ok(known)
+
+    def _check_topic(self, topic: str, owner: str) -> None:
+        if topic == INBOX or topic in self._channels(owner):
+            raise InvalidInput(
+                field="topic",
+                problem=(
+                    f"{topic} is a channel of this installation, which QStash cannot reach; choose a topic of the"
+                    ' ntfy server, or keep notifications here with notifications.backend = "local"'
+                ),
+            )
+        if (problem := problem_of_topic(self._server, topic, owner)) is not None:
+            raise InvalidInput(field="topic", problem=f"{problem}")
+
+    def _ask_for(self, client: QStashClient, remote: Remote, request: Request, *, again: bool) -> Result[Remote]:
+        """Make the request and record its result. `again`: an earlier request for it got no response."""
+        try:
+            name, at = client.ask(request)
+        except QStashError as error:
+            if again or error.unheard or error.repeated:
+                self._keep(remote, RemoteState.UNSURE)
+            else:
+                self._store.forget_remote(remote.id)
+            return Err("api_error", f"{error.reason}. {_PERHAPS}" if error.unheard else error.reason, {"id": remote.id})
+        return Ok(self._keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
+
+    def _keep(self, remote: Remote, state: RemoteState) -> Remote:
+        kept = remote._replace(state=state, updated=self._clock.now())
+        self._store.update_remote(kept)
+        return kept
 
     @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
@@ -160,7 +243,7 @@ class QStashNotifications:
     def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
         """Confirm an unconfirmed record if QStash has it, by this name; otherwise delete it after the window."""
         if name is not None:
-            self._maker.keep(remote._replace(remote=name), RemoteState.THERE)
+            self._keep(remote._replace(remote=name), RemoteState.THERE)
         elif remote.updated < now - WINDOW:
             self._store.forget_remote(remote.id)
 
@@ -206,7 +289,7 @@ class QStashNotifications:
         if action == "delete":
             self._store.forget_remote(remote.id)
         else:
-            self._maker.keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
+            self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
         return Ok(None)
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:

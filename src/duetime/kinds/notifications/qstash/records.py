@@ -1,0 +1,79 @@
+"""Local records of the notifications that QStash keeps."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.policy.rows import Draft
+from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
+from duetime.engine.triggers import CronTrigger, trigger_from_json
+from duetime.kinds.notifications.service import Notification, readable_trigger
+
+if TYPE_CHECKING:
+    from qstash.schedule import Schedule
+
+WINDOW = 10 * MINUTE
+"""How long QStash remembers a deduplication id: a request that is repeated later is a new one."""
+CONFIRMED = frozenset({RemoteState.THERE, RemoteState.PAUSED})
+_LATEST = 253_402_214_400_000
+"""The last day of the year 9999 in milliseconds: later times cannot be represented."""
+
+
+def record_of(draft: Draft) -> Remote:
+    """Return the record that is stored before QStash is called."""
+    definition, first = draft
+    once = trigger_from_json(definition.trigger).type == "once"
+    return Remote(
+        id=definition.public_id,
+        owner=definition.owner,
+        kind=RemoteKind.MESSAGE if once else RemoteKind.SCHEDULE,
+        topic=definition.subject,
+        trigger=definition.trigger,
+        payload=definition.payload,
+        at=first if once else None,
+        remote=None,
+        state=RemoteState.ASKED,
+        key=definition.key,
+        fingerprint=definition.fingerprint,
+        created=definition.created,
+        updated=definition.created,
+    )
+
+
+def notification(remote: Remote, now: Instant, there: Schedule | None = None) -> Notification:
+    """Return the notification. QStash's own data is preferred if there is any, because it knows when it fires."""
+    found = Notification(remote.id, remote.topic, remote.trigger, remote.payload, remote.at or remote.created)
+    if remote.kind == RemoteKind.MESSAGE:
+        return found
+    paused = remote.state == RemoteState.PAUSED if there is None else there.paused is True
+    told = None if there is None else _instant(there.next_schedule_time)
+    return found._replace(
+        next=None if paused else told or following(remote.trigger, now),
+        paused=paused,
+        last=None if there is None else _instant(there.last_schedule_time),
+    )
+
+
+def following(trigger: str, now: Instant) -> Instant | None:
+    read = readable_trigger(trigger)
+    return None if read is None else read.next_after(now)
+
+
+def _instant(milliseconds: object) -> Instant | None:
+    if type(milliseconds) is not int or not 0 < milliseconds < _LATEST:
+        return None
+    return Instant(milliseconds * 1000)
+
+
+def fields_of(remote: Remote) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(remote.payload)
+    return fields
+
+
+def cron_of(remote: Remote) -> str:
+    """Return the cron expression with its zone, as QStash reads it."""
+    trigger = trigger_from_json(remote.trigger)
+    assert isinstance(trigger, CronTrigger)
+    return f"CRON_TZ={trigger.timezone} {trigger.expression}"
