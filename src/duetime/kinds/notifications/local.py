@@ -59,19 +59,10 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
 
 def notification(schedule: Schedule) -> Notification:
     definition, progress = schedule
-    paused = progress.state == ScheduleState.PAUSED
-    following = None if paused else progress.next
-    found = Notification(
-        definition.public_id,
-        definition.subject,
-        definition.trigger,
-        definition.payload,
-        following,
-        paused,
-        progress.last_run,
-    )
+    paused, stored = progress.state == ScheduleState.PAUSED, (definition.trigger, definition.payload)
+    found = Notification(definition.public_id, definition.subject, *stored, progress.next, paused, progress.last_run)
     if not found.is_once:
-        return found
+        return found._replace(next=None) if paused else found
     trigger = found.trigger
     at = trigger.at if isinstance(trigger, OnceTrigger) else progress.next or definition.created
     return found._replace(next=at)
