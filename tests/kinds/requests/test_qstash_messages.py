@@ -310,8 +310,10 @@ def test_a_callback_that_fails_calls_nobody_back(desk: Counter) -> None:
     assert told["sourceMessageId"] == desk.sent[0].id
 
 
-@pytest.mark.parametrize("header", ["Upstash-Delay", "Upstash-Callback-Delay", "Upstash-Failure-Callback-Delay"])
-def test_a_delay_that_cannot_be_read_is_named_by_its_header(desk: Counter, header: str) -> None:
+@pytest.mark.parametrize("setting", ["Delay", "Timeout", "Retries"])
+@pytest.mark.parametrize("prefix", ["Upstash", "Upstash-Callback", "Upstash-Failure-Callback"])
+def test_a_setting_that_cannot_be_read_is_named_by_its_header(desk: Counter, prefix: str, setting: str) -> None:
+    header = f"{prefix}-{setting}"
     callbacks = {"Upstash_Callback": HOOK, "Upstash_Failure_Callback": HOOK}
     answer = desk.ask("POST", f"/v2/publish/{HOOK}", status=400, **callbacks, **{header: "soon"})
     assert answer["error"].startswith(f"{header}: ")

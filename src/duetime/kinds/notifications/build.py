@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
@@ -99,21 +98,14 @@ LOOKED_AT = 1000
 _SHOWN = 5
 
 
-class Other(NamedTuple):
-    """A topic on which another owner has something scheduled."""
-
-    owner: str
-    topic: str
-
-
-def others(scheduler: Scheduler) -> list[Other]:
-    """Return the owners other than `local`, and their topics, of notifications that may still fire."""
+def others(scheduler: Scheduler) -> list[tuple[str, str]]:
+    """Return owner and topic of the notifications that may still fire and belong to others than `local`."""
     query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
     found = scheduler.search(OPERATOR, query)
     if isinstance(found, Err):
         return []
-    seen = {Other(each.definition.owner, each.definition.subject) for each in found.value.items}
-    return sorted(each for each in seen if each.owner != LOCAL)
+    seen = {(each.definition.owner, each.definition.subject) for each in found.value.items}
+    return sorted((owner, topic) for owner, topic in seen if owner != LOCAL)
 
 
 def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Delivery, *, addresses: bool) -> Iterator[str]:
@@ -122,17 +114,18 @@ def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Deliver
     if not settings.channels and not settings.notifications.server:
         return
     found = others(scheduler)
-    own = {each: address for each in found if (address := delivery.address_of(each.topic, each.owner))}
+    own = [(address, owner) for owner, topic in found if (address := delivery.address_of(topic, owner))]
     if own:
-        listed = ", ".join(f"{address} ({each.owner})" for each, address in list(own.items())[:_SHOWN])
+        listed = ", ".join(f"{address} ({owner})" for address, owner in own[:_SHOWN])
         listed += "" if len(own) <= _SHOWN else f" and {len(own) - _SHOWN} more"
         yield (
             "owners other than local have topics of their own on the ntfy server, to which their phones have to "
             f"subscribe: {listed if addresses else '`duetime doctor` shows them'}"
         )
-    closed = [each for each in found if each.topic in settings.channels.keys() - channel_names(settings, each.owner)]
+    names = settings.channels.keys()
+    closed = [f"{topic} ({owner})" for owner, topic in found if topic in names - channel_names(settings, owner)]
     if closed:
-        named = ", ".join(f"{each.topic} ({each.owner})" for each in closed[:_SHOWN])
+        named = ", ".join(closed[:_SHOWN])
         yield (
             f"notifications of other owners name channels that are not open to them: {named}; add these owners to "
             "`owners` of the channel, or have them choose another topic"

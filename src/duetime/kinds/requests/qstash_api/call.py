@@ -195,8 +195,8 @@ def read_request(asking: Asking, destination: str, headers: Mapping[str, str], b
     return Request(dict(kind.prepare(payload, asking.caller).payload), policy, headers)
 
 
-def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]:
-    """Return the fields that messages and their callbacks have in common."""
+def _sending(own: Mapping[str, str], content_type: str | None, prefix: str = "Upstash") -> dict[str, Any]:
+    """Return the fields that messages and their callbacks have in common. Errors name headers with the prefix."""
     headers = {} if content_type is None else {"Content-Type": content_type}
     for name, value in own.items():
         if name.startswith(FORWARD):  # in its usual spelling, because servers see names in lower case
@@ -204,21 +204,21 @@ def _sending(own: Mapping[str, str], content_type: str | None) -> dict[str, Any]
     sending = {
         "method": own.get("method", "POST").upper(),
         "headers": headers or None,
-        "retries": whole_number("Upstash-Retries", own.get("retries")),
+        "retries": whole_number(f"{prefix}-Retries", own.get("retries")),
         "retry_delay": own.get("retry-delay"),
-        "timeout": _seconds("Upstash-Timeout", own.get("timeout")),
+        "timeout": _seconds(f"{prefix}-Timeout", own.get("timeout")),
     }
     return without_nothing(sending)
 
 
 def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]:
     """Return a callback from its own headers; all but settings are forwarded, with the prefix Forward- or without."""
-    prefix = f"{name}-"
-    mine = {key.removeprefix(prefix): value for key, value in own.items() if key.startswith(prefix)}
+    mine = {key.removeprefix(f"{name}-"): value for key, value in own.items() if key.startswith(f"{name}-")}
     settings = {key: value for key, value in mine.items() if key in _SETTINGS}
     forwarded = {FORWARD + key.removeprefix(FORWARD): value for key, value in mine.items() if key not in _SETTINGS}
-    delay = _seconds(f"Upstash-{name.title()}-Delay", mine.get("delay"))
-    return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None), "delay": delay}
+    prefix = f"Upstash-{name.title()}"
+    delay = _seconds(f"{prefix}-Delay", mine.get("delay"))
+    return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None, prefix), "delay": delay}
 
 
 def _body(body: bytes) -> dict[str, str]:
@@ -264,7 +264,7 @@ def read_moment(headers: Mapping[str, str], now: Instant) -> When:
             raise InvalidInput("Upstash-Not-Before: must be a Unix time in seconds before the year 10000")
         at = Instant(not_before * SECOND)
         return When("once", {"run_at": "now" if at <= now else datetime_of(at).isoformat()}, "UTC")
-    delay = _seconds("Upstash-Delay", headers.get(f"{PREFIX}delay"))
+    delay = read_delay(headers)
     if delay is not None and delay > LONGEST_DELAY:
         raise InvalidInput("Upstash-Delay: must be at most ten years")
     return When("once", {"run_at": f"in {delay} seconds" if delay else "now"}, "UTC")
@@ -280,5 +280,5 @@ def read_cron(headers: Mapping[str, str]) -> tuple[str, When]:
     return given.strip(), When("cron", {"expression": expression}, zone)
 
 
-def delay_of_schedule(headers: Mapping[str, str]) -> int | None:
+def read_delay(headers: Mapping[str, str]) -> int | None:
     return _seconds("Upstash-Delay", headers.get(f"{PREFIX}delay"))

@@ -21,11 +21,11 @@ from duetime.kinds.requests.qstash_api.call import (
     ApiResponse,
     Asking,
     Request,
-    delay_of_schedule,
     joined,
     not_found,
     not_offered,
     read_cron,
+    read_delay,
     read_moment,
     read_request,
 )
@@ -193,7 +193,7 @@ def create_schedule(asking: Asking) -> ApiResponse:
     cron, when = read_cron(asking.headers)
     request = read_request(asking, asking.destination, asking.headers, asking.body)
     given = asking.headers.get(f"{PREFIX}schedule-id")
-    more = {"cron": cron, "delay": delay_of_schedule(asking.headers), "id": given}
+    more = {"cron": cron, "delay": read_delay(asking.headers), "id": given}
     payload = request.payload | without_nothing(more)
     new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
     if given is None:
