@@ -66,11 +66,13 @@ class Notification(NamedTuple):
     @property
     def cron(self) -> str | None:
         """The cron expression; None where the times follow none."""
-        return self.trigger.expression if isinstance(self.trigger, CronTrigger) else None
+        trigger = self.trigger
+        return trigger.expression if isinstance(trigger, CronTrigger) else None
 
     @property
     def timezone(self) -> str:
-        return "UTC" if self.trigger is None else self.trigger.timezone
+        trigger = self.trigger
+        return "UTC" if trigger is None else trigger.timezone
 
     @property
     def label(self) -> str | None:
