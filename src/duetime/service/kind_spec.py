@@ -146,9 +146,6 @@ class Elsewhere(NamedTuple):
     """Why something may be missing."""
 
 
-NOWHERE = Elsewhere([], [])
-
-
 class ExternalSchedule(NamedTuple):
     """A schedule that another service keeps."""
 
@@ -166,6 +163,12 @@ class ExternalSchedules(Protocol):
 
     place: str
     """Name of the service."""
+    refusal: Err
+    """Why no schedule of this kind can be created in this store."""
+    list_note: str
+    """A note for lists of this store, which do not show these schedules."""
+    failure_note: str
+    """A note for lists of failures, which are not recorded in this store."""
 
     def actions(self, id: str) -> tuple[str, ...]:
         """Return which of pause, resume and delete are possible for a schedule; none if it is not kept there."""
@@ -175,13 +178,16 @@ class ExternalSchedules(Protocol):
 
     def list(self, caller: Caller) -> Result[Sequence[ExternalSchedule]]: ...
 
+    def upcoming(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere: ...
+
 
 class KindHooks:
     """What interfaces ask a kind about its schedules. The defaults suit a kind that keeps all of them in the store."""
 
     def refusal(self) -> Err | None:
         """Return why no schedule of this kind can be created in this store, or None."""
-        return None
+        external = self.external()
+        return None if external is None else external.refusal
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return warnings about a new schedule, whose creator asked for this payload."""
@@ -195,20 +201,9 @@ class KindHooks:
         """Return the topics of an owner that this kind delivers messages to, as suggestions for `deliver_to`."""
         return []
 
-    def list_notes(self) -> list[str]:
-        """Return notes about what lists of this store do not show."""
-        return []
-
-    def failure_notes(self) -> list[str]:
-        """Return notes about failures that are not recorded in this store."""
-        return []
-
     def external(self) -> ExternalSchedules | None:
         """Return the service that keeps the schedules of this kind instead of this store, if there is one."""
         return None
-
-    def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
-        return NOWHERE
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
         """Return the changes, marked with `amid_runs` if they may be made although a run is due."""

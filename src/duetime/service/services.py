@@ -19,7 +19,7 @@ from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
-from duetime.service.kind_spec import KindHooks, KindSpec, ScheduleWarning, known_specs
+from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, ScheduleWarning, known_specs
 from duetime.service.presenters import coming, coming_shape, living
 
 K = TypeVar("K", bound=Kind)
@@ -85,9 +85,10 @@ class Services:
         found: object = self.kinds.get(kind)
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
-    def _hooks_of(self, kind: str | None = None) -> list[KindHooks]:
-        """Return the hooks of one kind, or of all."""
-        return [self.hooks(each) for each in self.kinds] if kind is None else [self.hooks(kind)]
+    def _external(self, kind: str | None = None) -> list[ExternalSchedules]:
+        """Return the services that keep the schedules of one kind, or of any, instead of this store."""
+        found = [self.hooks(each).external() for each in (self.kinds if kind is None else [kind])]
+        return [each for each in found if each is not None]
 
     # -- creating and editing -----------------------------------------------------------------------------------------
 
@@ -157,21 +158,21 @@ class Services:
         topic = policy_for_ending(definition.policy).deliver_to
         if topic is None:
             return []
-        found = (each for hooks in self._hooks_of() for each in hooks.delivery_warnings(topic, definition.owner))
+        found = (each for kind in self.kinds for each in self.hooks(kind).delivery_warnings(topic, definition.owner))
         return [each._replace(text=f"deliver_to: {each.text}") for each in found]
 
     def delivery_topics(self, owner: str) -> list[str]:
-        return [topic for hooks in self._hooks_of() for topic in hooks.delivery_topics(owner)]
+        return [topic for kind in self.kinds for topic in self.hooks(kind).delivery_topics(owner)]
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def list_notes(self, kind: str | None) -> list[str]:
         """Return notes about what a list of schedules, of one kind or of all, does not show."""
-        return [note for hooks in self._hooks_of(kind) for note in hooks.list_notes()]
+        return [each.list_note for each in self._external(kind)]
 
     def failure_notes(self, kind: str | None) -> list[str]:
         """Return notes about failures that are not recorded in this store, of one kind or of all."""
-        return [note for hooks in self._hooks_of(kind) for note in hooks.failure_notes()]
+        return [each.failure_note for each in self._external(kind)]
 
     def upcoming(
         self, caller: Caller, until: Instant | None, count: int, zone: str, *, owner: str | None = None
@@ -181,8 +182,8 @@ class Services:
         rows = [(at, {**coming_shape(at, each, zone), "owner": each.definition.owner}) for at, each in found]
         warnings: list[str] = []
         # Another service lists the schedules of one owner, so it is asked only for the caller's own.
-        for hooks in self._hooks_of() if owner in (None, caller.owner) else ():
-            there = hooks.upcoming_elsewhere(caller, until, count, zone)
+        for external in self._external() if owner in (None, caller.owner) else ():
+            there = external.upcoming(caller, until, count, zone)
             rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
             warnings += there.warnings
         return Upcoming([row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]], warnings)

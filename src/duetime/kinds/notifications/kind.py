@@ -16,13 +16,12 @@ from duetime.engine.model import Cause, Definition
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
-from duetime.engine.result import Err
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
 from duetime.kinds.notifications.payload import checked_payload
-from duetime.kinds.notifications.remote import FAILURE_NOTE, KEPT_ELSEWHERE, LIST_NOTE, RemoteNotifications
+from duetime.kinds.notifications.remote import RemoteNotifications
 from duetime.kinds.notifications.service import NotificationService
-from duetime.service.kind_spec import NOWHERE, Elsewhere, KindHooks, ScheduleWarning
+from duetime.service.kind_spec import KindHooks, ScheduleWarning
 
 USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
@@ -56,10 +55,6 @@ class NotificationKind(KindHooks):
         assert self._make_service is not None, "this kind was built without a notification service"
         return self._make_service()
 
-    @property
-    def _is_kept_elsewhere(self) -> bool:
-        return self._make_service is not None and not self.service.fires_here
-
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return an unguessable id, so that only those who were given it know it."""
         return f"{'msg' if trigger_type == 'once' else 'scd'}_{secrets.token_hex(16)}"
@@ -88,17 +83,10 @@ class NotificationKind(KindHooks):
         if "service" in self.__dict__:
             self.service.close()
 
-    def refusal(self) -> Err | None:
-        return KEPT_ELSEWHERE if self._is_kept_elsewhere else None
-
-    def list_notes(self) -> list[str]:
-        return [LIST_NOTE] if self._is_kept_elsewhere else []
-
-    def failure_notes(self) -> list[str]:
-        return [FAILURE_NOTE] if self._is_kept_elsewhere else []
-
     def external(self) -> RemoteNotifications | None:
-        return RemoteNotifications(self.service) if self._is_kept_elsewhere else None
+        if self._make_service is None or self.service.fires_here:
+            return None
+        return RemoteNotifications(self.service)
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         return self.delivery_warnings(made.subject, made.owner)
@@ -108,10 +96,6 @@ class NotificationKind(KindHooks):
 
     def delivery_topics(self, owner: str) -> list[str]:
         return [each["name"] for each in self.describe_channels(owner)]
-
-    def upcoming_elsewhere(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
-        external = self.external()
-        return NOWHERE if external is None else external.upcoming(caller, until, count, zone)
 
 
 def delivery_id(claim: Claim) -> str:

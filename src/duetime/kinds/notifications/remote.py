@@ -15,26 +15,24 @@ from duetime.service.presenters import EACH, View, instant_view
 
 PLACE = "QStash"
 
-KEPT_ELSEWHERE = Err(
-    "kept_elsewhere",
-    f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
-    "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
-    {"field": "kind"},
-)
-LIST_NOTE = (
-    f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
-    "list_scheduled_notifications show them."
-)
-
-FAILURE_NOTE = (
-    f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows."
-)
-
 
 class RemoteNotifications:
-    """The notifications at the service, for the commands that all kinds share."""
+    """The notifications at the service, for what all kinds share."""
 
     place = PLACE
+    refusal = Err(
+        "kept_elsewhere",
+        f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
+        "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
+        {"field": "kind"},
+    )
+    list_note = (
+        f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
+        "list_scheduled_notifications show them."
+    )
+    failure_note = (
+        f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows."
+    )
 
     def __init__(self, service: NotificationService) -> None:
         self._service = service
