@@ -28,14 +28,14 @@ def measure_burst(
     """Create jobs that are due, then measure from the start of the workers until all are recorded."""
     app = open_app(url)
     try:
-        before = _completed(app)
+        before = completed(app)
         due = app.clock.now()
         create(app, jobs, lambda _: due, task=task)
         with workers(url, processes, threads, due) as started:
             for each in started:
                 each.go()
             measured = [each.end() for each in started]
-        done = _completed(app) - before
+        done = completed(app) - before
         assert before >= COUNTED or done == min(jobs, COUNTED - before), f"{done} of {jobs} ran"
         took = max(each["ended"] for each in measured) - min(each["began"] for each in measured)
         return {"rate": jobs / took, "cost": took / jobs * 1e6, "durability": durability(url)}
@@ -47,7 +47,7 @@ COUNTED = 10_000
 """Beyond this, the total of a list says only that there are more."""
 
 
-def _completed(app: App) -> int:
+def completed(app: App) -> int:
     return min(app.store.runs(RunQuery(status="completed", limit=1)).total, COUNTED)
 
 

@@ -36,7 +36,10 @@ def measure_create(url: str, calls: int, callers: int, others: int) -> dict[str,
     try:
         create_rows(duetime.app, others, later(duetime.app))
         duetime.schedule("noop", at=FAR)
-        rate = rate_of_callers(lambda: duetime.schedule("noop", at=FAR), calls, callers)
+        ids: list[str] = []
+        rate = rate_of_callers(lambda: ids.append(duetime.schedule("noop", at=FAR)["id"]), calls, callers)
+        assert len(set(ids)) == calls // callers * callers
+        assert all(duetime.status(id)["status"] == "pending" for id in ids[::10])
         return {"rate": rate, "cost": 1e6 / rate, "durability": durability(url)}
     finally:
         duetime.close()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from bench.burst import durability
+from bench.burst import completed, durability
 from bench.lines import Goal, Line
 from bench.peers.program import percentiles, wait_for
 from bench.scene import Tasks, bench_settings, create, later, open_app
@@ -53,7 +53,7 @@ def measure_wake_up(url: str, count: int) -> dict[str, Any]:
             for _ in range(count):
                 duetime.schedule("note", at="now")
                 time.sleep(random.uniform(0.02, 0.1))
-            time.sleep(1.0)
+            wait_for(lambda: completed(duetime.app), count, 0.05)
             late = worker.end()["late"]
         assert len(late) == count, f"{len(late)} of {count} ran"
         return {**percentiles(late), "durability": durability(url)}
