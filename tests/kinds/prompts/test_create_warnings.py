@@ -14,7 +14,6 @@ from duetime.engine.model import run_holder
 from duetime.engine.store import ClaimRequest
 from duetime.kinds.notifications.local import INBOX_WARNING, TOPIC_WARNING
 from duetime.kinds.prompts.agents.models import EXAMPLE
-from duetime.kinds.prompts.build import agents_for
 from duetime.kinds.prompts.kind import WAITS, PromptKind
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, Settings
 from tests.support.agent import Agent
@@ -141,7 +140,7 @@ def test_all_of_them_are_named_to_whoever_asks(app: App) -> None:
     prompts = app.kinds["prompt"]
     assert isinstance(prompts, PromptKind)
     for owner in ("local", "ada", "bob"):
-        assert {each["name"] for each in agents_for(app.settings, owner)} == set(prompts.agents(owner))
+        assert {each["name"] for each in prompts.describe_agents(owner)} == set(prompts.agents(owner))
 
 
 def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import EVERYBODY, MICRO, ONLY_LOCAL, Used, is_open_to
+from duetime.engine.model import MICRO, ONLY_LOCAL, Used
 from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf
@@ -51,7 +50,7 @@ def build(context: BuildContext) -> PromptKind:
         scheduler=scheduler_of,
         access=access,
         heartbeat_of=LOCAL if settings.heartbeat.every else None,
-        describe_agents=partial(agents_for, settings),
+        described=named_agents(settings),
     )
 
 
@@ -104,12 +103,6 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     instructions = Path(given.instructions).expanduser()
     agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunCheckout(scheduler_of, HEARTBEAT))
     return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
-
-
-def agents_for(settings: Settings, owner: str) -> list[dict[str, str]]:
-    """Return the agents that an owner may use, by name and type only: their other settings are not shown."""
-    owners = owners_of_agents(settings)
-    return [each for each in named_agents(settings) if is_open_to(owners.get(each["name"], (EVERYBODY,)), owner)]
 
 
 def named_agents(settings: Settings) -> list[dict[str, str]]:

@@ -67,24 +67,28 @@ class PromptKind(KindHooks):
         scheduler: Callable[[], Scheduler] | None = None,
         access: RunAccess | None = None,
         heartbeat_of: str | None = None,
-        describe_agents: Callable[[str], Sequence[Mapping[str, str]]] = lambda _owner: (),
+        described: Sequence[Mapping[str, str]] = (),
     ) -> None:
         """`owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs
-        their tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `describe_agents`
-        returns names and types of an owner's agents."""
+        their tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `described`
+        has names and types of all agents."""
         self.waking, self._default, self._owners = waking, default, owners
         self.inboxes = (*waking.inboxes, INBOX)
         """Agents whose due prompts wait until a connected agent takes them."""
         self._scheduler = scheduler
         self.access = access
         self._heartbeat_of = heartbeat_of
-        self.describe_agents = describe_agents
+        self._described = described
 
     def agents(self, owner: str) -> list[str]:
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
         all_agents = dict.fromkeys([self._default, *sorted(self.waking.wakers), *self.inboxes])
         found = [name for name in all_agents if self._is_there(name, owner)]
         return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
+
+    def describe_agents(self, owner: str) -> list[Mapping[str, str]]:
+        """Return the agents that an owner may use, by name and type only: their other settings are not shown."""
+        return [each for each in self._described if self._is_there(each["name"], owner)]
 
     def _is_there(self, agent: str, owner: str) -> bool:
         return is_open_to(self._owners.get(agent, (EVERYBODY,)), owner)

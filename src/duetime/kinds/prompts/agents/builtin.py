@@ -19,12 +19,14 @@ from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import mcp_toolset
 from duetime.kinds.prompts.agents.model_turn import (
+    CONVERSING,
+    SOME_WAIT,
+    WOKEN,
     OnEvent,
     ToolCall,
     Turn,
-    chat_instructions,
+    system_prompt,
     take_turn,
-    wake_instructions,
 )
 from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, model_named
 
@@ -63,9 +65,8 @@ class BuiltinAgent:
         """Do nothing, because nothing outlives a run."""
 
     async def _work(self, request: AgentRequest, model: Model, turn: Turn) -> Failure | None:
-        instructions = wake_instructions(
-            request.owner, request.zone or self._zone, self._clock.now(), self._instructions
-        )
+        zone, now = request.zone or self._zone, self._clock.now()
+        instructions = system_prompt(request.owner, zone, now, WOKEN, self._instructions)
         tools = mcp_toolset(request.access)
 
         def report(news: str | ToolCall) -> None:
@@ -199,7 +200,8 @@ class Conversation:
         past = recent_messages(self._history)
         try:
             self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
-            instructions = chat_instructions(LOCAL, self._zone, self._clock.now(), len(self.waiting))
+            waiting = SOME_WAIT.format(count=len(self.waiting)) if self.waiting else ""
+            instructions = system_prompt(LOCAL, self._zone, self._clock.now(), CONVERSING, waiting)
             await take_turn(
                 turn, self._model, instructions, self._tools, text, history=past, most=TURNS, on_event=on_event
             )

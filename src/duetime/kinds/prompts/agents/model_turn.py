@@ -197,19 +197,12 @@ CONVERSING = (
     "You are talking with {owner} in a terminal: be brief, use plain text, and ask when a time or a wish is not clear. "
     "Say which warnings a tool's answer carried."
 )
-WAITING = "Due prompts that wait for an agent: {count}. take_prompt takes the oldest; offer to do them when it fits."
+SOME_WAIT = "Due prompts that wait for an agent: {count}. take_prompt takes the oldest; offer to do them when it fits."
 
 
-def wake_instructions(owner: str, zone: str, now: Instant, own: str) -> str:
-    """Return the system prompt for a due prompt. `own`: the agent's instructions from the settings."""
-    return _joined(owner, zone, now, WOKEN, own)
-
-
-def chat_instructions(owner: str, zone: str, now: Instant, waiting: int) -> str:
-    return _joined(owner, zone, now, CONVERSING, WAITING.format(count=waiting) if waiting else "")
-
-
-def _joined(owner: str, zone: str, now: Instant, task: str, more: str) -> str:
+def system_prompt(owner: str, zone: str, now: Instant, task: str, more: str) -> str:
+    """Return the system prompt for a `task`: WOKEN or CONVERSING. `more` comes last, such as the agent's own
+    instructions from the settings."""
     time = NOW.format(local=format_local(now, zone), iso=iso_local(now, zone), zone=zone)
     parts = (ABOUT.format(owner=owner), time, task.format(owner=owner), DATA.format(owner=owner), more.strip())
     return "\n\n".join(part for part in parts if part)
