@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from duetime.service.shapes import SHAPES, ComingShape, MessageShape, RunShape, ScheduleShape, WorkerShape
 
 for _shape in SHAPES:
-    _shape.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)  # type: ignore[union-attr]
+    _shape.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class Shape(BaseModel):
