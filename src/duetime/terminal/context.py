@@ -175,6 +175,21 @@ def print_warnings(
         output.note(f"start one: {again(app, 'worker', *named)}")
 
 
+def print_done(
+    app: Application,
+    json_: bool,
+    document: Mapping[str, Any],
+    text: str,
+    warnings: Sequence[ScheduleWarning],
+    *,
+    tasks: Sequence[str] | None = None,
+) -> None:
+    """Print what a command did, with its warnings: a document for a program, or a text for a person."""
+    output.print_result(json_, {**document, "warnings": [each.text for each in warnings]}, text)
+    if not json_:
+        print_warnings(app, warnings, tasks=tasks)
+
+
 def version() -> str:
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed

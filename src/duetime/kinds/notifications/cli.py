@@ -26,7 +26,7 @@ from duetime.service.services import OPERATOR
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
-from duetime.terminal.context import Application, Db, Json, given_text, opened, print_warnings
+from duetime.terminal.context import Application, Db, Json, given_text, opened, print_done
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule, time_notes
@@ -112,18 +112,15 @@ def send(message: Text, topic: Topic, looks: Looks, db: Db = None, json_: Json =
 
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
     error = None if sent.error is None else without_secrets(sent.error)
-    if json_:
-        view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None}
-        how = {"channel": sent.channel, "error": error, "retried": sent.retried}
-        output.print_json(view | how | {"warnings": [each.text for each in warnings]})
-        return
     if sent.channel is not None:
-        print(f"Sent to {clean(sent.topic)} through {clean(sent.channel)}.")
+        text = f"Sent to {clean(sent.topic)} through {clean(sent.channel)}."
     elif sent.retried:
-        print(f"Not delivered yet: {clean(error)}. It is tried again by itself; its id is {sent.message_id}.")
+        text = f"Not delivered yet: {clean(error)}. It is tried again by itself; its id is {sent.message_id}."
     else:
-        print(f"Not delivered: {clean(error)}. It is not tried again; its id is {sent.message_id}.")
-    print_warnings(app, warnings)
+        text = f"Not delivered: {clean(error)}. It is not tried again; its id is {sent.message_id}."
+    view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None}
+    how = {"channel": sent.channel, "error": error, "retried": sent.retried}
+    print_done(app, json_, view | how, text, warnings)
 
 
 @commands.command(cls=PlainCommand)
@@ -158,13 +155,10 @@ def _add_elsewhere(app: Application, service: NotificationService, new: NewSched
     zone = known_zone(when.timezone or app.scheduler.zone).key
     made = unwrap(service.create(OPERATOR, replace(new, timezone=zone)))
     warnings = [*made.warnings, *time_notes(app, when)]
-    if json_:
-        view = {"id": made.id, "topic": made.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
-        output.print_json(view | {"warnings": [each.text for each in warnings]})
-        return
-    print(f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}")
-    print(f"next   {coming(made.next, zone, app.clock.now())}")
-    print_warnings(app, warnings)
+    view = {"id": made.id, "topic": made.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
+    text = f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}"
+    text += f"\nnext   {coming(made.next, zone, app.clock.now())}"
+    print_done(app, json_, view, text, warnings)
 
 
 @commands.command(cls=PlainCommand)

@@ -19,7 +19,7 @@ from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.services import OPERATOR
 from duetime.service.when import When
 from duetime.terminal import output
-from duetime.terminal.context import Application, Db, Json, again, opened, print_warnings
+from duetime.terminal.context import Application, Db, Json, again, opened, print_done
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.kind_view import KindView, found, found_here
 from duetime.terminal.schedules.options import TriggerOptions
@@ -33,12 +33,9 @@ def add_schedule(
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     made = unwrap(app.services.create(OPERATOR, new))
     warnings = [*made.warnings, *time_notes(app, when)]
-    if json_:
-        view = schedule_document(made.schedule, app.scheduler.zone)
-        output.print_json({**view, "created": made.fresh, "warnings": [each.text for each in warnings]})
-        return
-    _print(app, "Added" if made.fresh else "Was there already:", made.schedule)
-    print_warnings(app, warnings, tasks=tasks)
+    document = schedule_document(made.schedule, app.scheduler.zone) | {"created": made.fresh}
+    text = _text(app, "Added" if made.fresh else "Was there already:", document, made.schedule)
+    print_done(app, json_, document, text, warnings, tasks=tasks)
 
 
 def edit_schedule(
@@ -72,12 +69,8 @@ def edit_schedule(
     edited = unwrap(app.services.edit(OPERATOR, found, changes))
     warnings = app.services.result_warnings(edited.definition) if "deliver_to" in policy else []
     warnings += [] if when is None else time_notes(app, when)
-    if json_:
-        document = schedule_document(edited, app.scheduler.zone)
-        output.print_json({**document, "warnings": [each.text for each in warnings]})
-        return
-    _print(app, "Changed", edited)
-    print_warnings(app, warnings)
+    document = schedule_document(edited, app.scheduler.zone)
+    print_done(app, json_, document, _text(app, "Changed", document, edited), warnings)
 
 
 def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
@@ -85,10 +78,9 @@ def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
     return [ScheduleWarning("time", note) for note in when.notes(app.scheduler.zone, app.clock.now())]
 
 
-def _print(app: Application, verb: str, schedule: Schedule) -> None:
-    view = schedule_document(schedule, app.scheduler.zone)
-    print(f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}")
-    print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")
+def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedule) -> str:
+    following = coming(schedule.progress.next, app.scheduler.zone, app.clock.now())
+    return f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}\nnext   {following}"
 
 
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
@@ -99,13 +91,9 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
         with opened(db) as app:
             definition = found_here(app, view, id).definition
             made = _done(view, definition.public_id, app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
-            warnings = app.services.worker_warnings(view.kind)
-            if json_:
-                document = {"id": definition.public_id, "run": run_document(made, app.scheduler.zone)}
-                output.print_json(document | {"warnings": [each.text for each in warnings]})
-                return
-            print(f"Run {made.id} of {clean(definition.name)} is due now.")
-            print_warnings(app, warnings)
+            document = {"id": definition.public_id, "run": run_document(made, app.scheduler.zone)}
+            text = f"Run {made.id} of {clean(definition.name)} is due now."
+            print_done(app, json_, document, text, app.services.worker_warnings(view.kind))
 
     def delete(id: Id, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
