@@ -5,19 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import apsw
 import pytest
 
+from bench.scene import noop_registry
 from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidInput, StoreUnavailable
+from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Schedule
 from duetime.engine.policy import changes
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Created, ScheduleQuery
 from duetime.engine.triggers import IntervalTrigger
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.kind import JobKind
 from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions
 from duetime.stores.shared_commit import SharedCommit
@@ -198,6 +204,23 @@ def test_one_key_twice_among_them_makes_one(counted: BaseStore, gate: Gate) -> N
     assert sum(value_of(result)[0].fresh for result in results) == 1
     assert len({value_of(result)[0].schedule for result in results}) == 1
     assert value_of(other)[0].fresh
+
+
+def test_one_key_for_two_requests_among_them_is_refused_to_the_second(
+    counted: BaseStore, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(counted, {"job": JobKind(noop_registry())}, SettableClock(T0))
+    monkeypatch.setattr(scheduler, "_made_by_keys", lambda _caller, _news: None)  # both looked before either wrote
+    news = [
+        NewSchedule("job", name, "once", {"run_at": "in 1 hour"}, {"task": "noop"}, idempotency_key="same")
+        for name in ("one", "other")
+    ]
+    results = gate.together(*[partial(scheduler.create, Caller("ada"), new) for new in news])
+    (kept,) = [result.value.definition.name for result in results if isinstance(result, Ok)]
+    (lost,) = [result for result in results if isinstance(result, Err)]
+    assert kept in ("one", "other")
+    assert lost.code == "key_reused"
+    assert total(counted) == 3
 
 
 def test_a_known_key_among_them_returns_the_first(counted: BaseStore, gate: Gate) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
 from duetime.engine.errors import UnknownZone, UnreadableTime
 from duetime.engine.times import ReadTime, format_local, iso_local, read_duration, read_time
-from duetime.engine.times.wall_clock import LATEST, wall_clock
+from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, wall_clock
 
 ZONE = "America/Los_Angeles"
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))  # a Monday, 10:30 in Los Angeles
@@ -208,3 +208,13 @@ def test_a_wall_clock_time_is_resolved_to_an_instant_that_shows_it_unless_it_is_
     shown = t + clock.stretch(t).offset
     assert shown > local if kind == "gap" else shown == local
     assert clock.first_reach(local) <= t
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Warsaw", "Africa/Casablanca", "Australia/Lord_Howe", "Pacific/Apia"])
+def test_the_changes_of_a_year_are_the_same_from_every_second_of_a_day(zone: str) -> None:
+    clock, year = wall_clock(zone), 366 * DAY_SECONDS
+    starts = {1_800_000_000, 1_800_000_001, LAST_SECOND - DAY_SECONDS}
+    for change in clock.changes(1_800_000_000, 1_800_000_000 + year):
+        starts |= {change.at - 1, change.at, change.at - year - 1, change.at - year}
+    for after in sorted(starts):
+        assert clock.changes_within_a_year(after) == list(clock.changes(after, min(after + year, LAST_SECOND)))

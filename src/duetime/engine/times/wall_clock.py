@@ -49,6 +49,7 @@ class WallClock:
     def __init__(self, name: str) -> None:
         self.zone = known_zone(name)
         self._blocks: dict[int, tuple[Stretch, ...]] = {}
+        self._year: tuple[int, list[Change]] = (-1, [])
 
     def stretch(self, t: int) -> Stretch:
         key = t >> _BLOCK_BITS
@@ -92,6 +93,16 @@ class WallClock:
             change = Change(t, before, self._offset(t))
             before = change.after
             yield change
+
+    def changes_within_a_year(self, after: int) -> list[Change]:
+        """Return the changes in the 366 days after `after`; looked up once a day, since every cron create asks."""
+        today, until = after // DAY_SECONDS, min(after + 366 * DAY_SECONDS, LAST_SECOND)
+        day, found = self._year
+        if day != today:
+            end = min((today + 367) * DAY_SECONDS, LAST_SECOND)
+            found = list(self.changes(today * DAY_SECONDS, end))
+            self._year = today, found
+        return [change for change in found if after < change.at <= until]
 
     def _offset(self, t: int) -> int:
         offset = (_EPOCH + timedelta(seconds=t)).astimezone(self.zone).utcoffset()

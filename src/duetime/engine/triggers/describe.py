@@ -6,7 +6,7 @@ import re
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
-from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, Change
+from duetime.engine.times.wall_clock import Change
 from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.cron import CronTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
@@ -182,8 +182,7 @@ def _clock_changes(trigger: WallTrigger, now: Instant) -> list[str]:
     by_hours = isinstance(trigger, RRuleTrigger) and trigger.fields.freq >= HOURLY
     if by_hours or (trigger.follows and not literal):
         return []
-    t = now // SECOND
-    changes = trigger.clock.changes(t, min(t + 366 * DAY_SECONDS, LAST_SECOND))
+    changes = trigger.clock.changes_within_a_year(now // SECOND)
     return [warning for change in changes for warning in _at_change(trigger, change)]
 
 
