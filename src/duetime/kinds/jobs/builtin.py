@@ -71,10 +71,8 @@ def charset_of(content_type: str) -> str:
 LONGEST: Final = 1024 * 1024
 """Maximum characters of a page that are parsed."""
 _UNSEEN: Final = frozenset({"script", "style", "head", "template", "noscript", "svg"})
-_RAW: Final = frozenset({"script", "style"})
-"""Elements whose content is not markup."""
 _BREAKS: Final = frozenset({"p", "br", "div", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article"})
-_MARKUP: Final = re.compile(
+_MARK: Final = re.compile(
     r"""
     <!--(?:.*?-->|.*)            # a comment; if it is not closed, it goes on to the end of the page
     | <[!?](?:[^>]*+>|.*)        # a declaration, likewise
@@ -83,7 +81,11 @@ _MARKUP: Final = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_RAW_END: Final = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW}
+_RAW_END: Final = {
+    "script": re.compile(r"</script(?=[\s/>])", re.IGNORECASE),
+    "style": re.compile(r"</style(?=[\s/>])", re.IGNORECASE),
+}
+"""Ends of the elements whose content is not markup."""
 
 
 def page_text(page: str) -> str:
@@ -95,7 +97,7 @@ def page_text(page: str) -> str:
     """Open elements whose content is not shown; `depth` counts them by name."""
     depth: Counter[str] = Counter()
     position = 0
-    while (found := _MARKUP.search(page, position)) is not None:
+    while (found := _MARK.search(page, position)) is not None:
         name = (found[1] or "").lower()
         if not unseen:
             line_break = "\n" if name.removeprefix("/") in _BREAKS else ""
@@ -109,7 +111,7 @@ def page_text(page: str) -> str:
             depth[closed] -= 1
             if closed == name[1:]:
                 break
-        if name in _RAW:
+        if name in _RAW_END:
             end = _RAW_END[name].search(page, position)
             position = len(page) if end is None else end.start()
     if not unseen:
