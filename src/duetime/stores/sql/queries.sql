@@ -32,20 +32,21 @@ SELECT r.* FROM runs r WHERE r.id = ?
 
 -- name: held_by
 SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
-WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+WHERE r.worker = ? AND r.status = 'running'
 ORDER BY r.schedule, r.id
 
 -- name: stop_requests
 SELECT id FROM runs
-WHERE worker = ? AND stop = 1 AND status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')
+WHERE worker = ? AND stop = 1 AND status = 'running'
 
 -- name: oldest_queued
+-- As in the index of live runs.
 SELECT r.* FROM runs r
-WHERE r.schedule = ? AND r.status = 'queued' AND r.status IN ('pending', 'queued', 'running', 'waiting')
+WHERE r.schedule = ? AND r.status = 'queued' AND (r.status = 'running' OR r.status = 'pending' OR r.status = 'queued' OR r.status = 'waiting')
 ORDER BY r.due, r.id LIMIT 1
 
 -- name: live_runs
-SELECT r.* FROM runs r WHERE r.schedule = ? AND r.status IN ('pending', 'queued', 'running', 'waiting')
+SELECT r.* FROM runs r WHERE r.schedule = ? AND (r.status = 'running' OR r.status = 'pending' OR r.status = 'queued' OR r.status = 'waiting')
 ORDER BY r.due, r.id
 
 -- name: attempts_of
@@ -70,7 +71,7 @@ SELECT value FROM meta WHERE key = 'floor'
 SELECT (SELECT count(*) FROM progress WHERE state <> 'deleted'),
   (SELECT count(*) FROM due),
   (SELECT count(*) FROM due WHERE at < ?),
-  (SELECT count(*) FROM runs WHERE status = 'running' AND status IN ('pending', 'queued', 'running', 'waiting')),
+  (SELECT count(*) FROM runs WHERE status = 'running'),
   (SELECT min(at) FROM due)
 
 -- name: use

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any, TypeVar
 
 import apsw
@@ -44,6 +47,17 @@ from duetime.stores.transaction import (
 
 SQL = load_queries("sqlite")
 Row = TypeVar("Row", HeldRun, Schedule)
+
+
+GROUP = 50
+"""Rows that one statement inserts."""
+
+
+@cache
+def _grouped(name: str) -> str:
+    """Return a statement that inserts one row, for as many rows as a group has."""
+    before, values, after = re.split(r"(\([?, ]+\))", SQL[name])
+    return before + ", ".join([values] * GROUP) + after
 
 
 class SqliteTransaction(Transaction):
@@ -146,12 +160,21 @@ class SqliteTransaction(Transaction):
         if not runs:
             return []
         before = self._db.total_changes()
-        self._db.executemany(SQL["insert_run"], runs)
+        self._insert("insert_run", runs)
         if self._db.total_changes() - before >= len(runs):
             return []
         conflicts = [run for run in runs if self.run(run.id) is None]
         self._db.executemany(SQL["delete_run"], ((run.id,) for run in runs))
         return conflicts
+
+    def _insert(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert many rows by each statement: the interpreter lock changes hands with every statement."""
+        grouped = len(rows) - len(rows) % GROUP
+        for begin in range(0, grouped, GROUP):
+            values = list(chain.from_iterable(rows[begin : begin + GROUP]))
+            self._db.execute(_grouped(name), values)
+        if grouped < len(rows):
+            self._db.executemany(SQL[name], rows[grouped:])
 
     def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
         try:
@@ -168,7 +191,7 @@ class SqliteTransaction(Transaction):
         if writes.due_gone:
             many(SQL["delete_due"], ((entry.schedule, entry.run) for entry in writes.due_gone))
         if writes.due_new:
-            many(SQL["insert_due"], writes.due_new)
+            self._insert("insert_due", writes.due_new)
         if writes.runs:
             many(SQL["update_run"], (run_update(run) for run in writes.runs.values()))
         if writes.extensions:

@@ -210,7 +210,7 @@ DELETE FROM attempts WHERE run = ?
 DELETE FROM schedules WHERE id IN (
   SELECT p.schedule FROM (
     SELECT schedule, last_run FROM progress
-    WHERE state IN ('deleted', 'ended', 'cancelled') ORDER BY schedule LIMIT 5000
+    WHERE (state = 'ended' OR state = 'cancelled' OR state = 'deleted') ORDER BY schedule LIMIT 5000
   ) p JOIN schedules s ON s.id = p.schedule
   WHERE max(s.updated, coalesce(p.last_run, 0)) < ?
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.schedule = p.schedule) LIMIT ?
