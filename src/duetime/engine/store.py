@@ -146,6 +146,8 @@ class Store(Remotes, Revocations, Figures, Protocol):
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None
     """The kind that carries messages to owners; without one, nobody is told how runs end."""
+    writes_overlap: bool
+    """True if two transactions can write at the same time, so that a worker records and claims in two threads."""
 
     def migrate(self) -> None:
         """* Bring the schema up to this code's version; refuse one that is newer."""
@@ -206,12 +208,15 @@ class Store(Remotes, Revocations, Figures, Protocol):
         known: Mapping[RunId, Claim] = {},
         budget: Budget | int | None = None,
         answers: Answers | None = None,
+        unrecorded: Collection[ScheduleId] = (),
     ) -> RecordedAndClaimed:
         """* Record what finished, then claim what is due, in one commit. Raises WorkerGone.
 
         `known` are claims that this worker still remembers: only what may have changed of them is read again.
         `budget` is how many runs an owner may have in an hour; entries beyond it are held back.
         `answers` to what an earlier exchange postponed: triggers that need many steps are not evaluated under a lock.
+        `unrecorded` are schedules with a run that ended and that another thread of the worker records just now: what is
+        due of them is left in the queue until then, because it would find that run still active.
         """
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:

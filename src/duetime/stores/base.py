@@ -106,6 +106,7 @@ def _created(rows: NewRows) -> Created:
 class BaseStore(RecordsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
+    writes_overlap = False
     _clock: Clock
     _recent_workers: tuple[list[WorkerRow], float | None]
 
@@ -272,13 +273,14 @@ class BaseStore(RecordsMixin, Store, ABC):
         known: Mapping[RunId, Claim] = {},
         budget: Budget | int | None = None,
         answers: Answers | None = None,
+        unrecorded: Collection[ScheduleId] = (),
     ) -> RecordedAndClaimed:
         limit = Budget(budget) if isinstance(budget, int) else budget
         completions, rest = split_completions(finished, known) if finished else ([], [])
         try:
-            done = self._record_and_claim(worker, now, completions, rest, wants, known, limit, answers)
+            done = self._record_and_claim(worker, now, completions, rest, wants, known, limit, answers, unrecorded)
         except NeedsDecision:
-            return self._record_and_claim(worker, now, [], finished, wants, known, limit, answers)
+            return self._record_and_claim(worker, now, [], finished, wants, known, limit, answers, unrecorded)
         if completions:
             return done._replace(answers=answers_of(finished, rest, done.answers))
         return done
@@ -293,6 +295,7 @@ class BaseStore(RecordsMixin, Store, ABC):
         known: Mapping[RunId, Claim],
         limit: Budget | None,
         answers: Answers | None,
+        unrecorded: Collection[ScheduleId],
     ) -> RecordedAndClaimed:
         messenger = self.messenger
         with self._write() as tx:
@@ -301,7 +304,8 @@ class BaseStore(RecordsMixin, Store, ABC):
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == asked else None  # they were computed for a time that has not come yet
             settled = settle(tx, worker, now, finished, known, messenger) if finished else []
-            claims, seen, postponed = take(tx, worker, now, wants, limit, answers, messenger) if wants else ([], 0, [])
+            taken = take(tx, worker, now, wants, limit, answers, messenger, unrecorded) if wants else ([], 0, [])
+            claims, seen, postponed = taken
             if limit is not None:
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
         return RecordedAndClaimed(settled, claims, seen, postponed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
@@ -114,8 +114,11 @@ def take(
     budget: Budget | None,
     answers: Answers | None,
     messenger: Messenger | None,
+    unrecorded: Collection[ScheduleId] = (),
 ) -> tuple[list[Claim], int, list[Question]]:
     entries = _due_entries(tx, wants)
+    if unrecorded:
+        entries = [entry for entry in entries if not entry.progress.active or entry.due.schedule not in unrecorded]
     seen = len(entries)
     if entries and budget is not None:
         entries = _affordable(tx, entries, budget, now)

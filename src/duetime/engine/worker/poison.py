@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import TypeAlias
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.errors import TRANSIENT, StoreUnusable, WorkerGone
-from duetime.engine.model import RunId, WorkerId
+from duetime.engine.model import RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Failed, Returned
 from duetime.engine.policy.changes import Change, Decision, rewind
 from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, mark_broken
@@ -35,18 +35,22 @@ def record_and_claim_in_parts(
     wants: Sequence[ClaimRequest],
     budget: Budget | int | None = None,
     answers: Answers | None = None,
+    unrecorded: Collection[ScheduleId] = (),
 ) -> tuple[list[Claim], int, Sequence[Question]]:
     """Record a batch and claim runs; if that fails, split the exchange until the culprit is isolated."""
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
-        done = store.record_and_claim(worker, now, finished, wants, known, budget, answers)
+        done = store.record_and_claim(worker, now, finished, wants, known, budget, answers, unrecorded)
         return done.claims, done.seen, done.postponed
     except (WorkerGone, StoreUnusable, *TRANSIENT):
         raise
     except Exception as error:
         parts = _halves(store, now, batch, wants, error)
-    made = [record_and_claim_in_parts(store, worker, now, done, wanted, budget, answers) for done, wanted in parts]
+    made = [
+        record_and_claim_in_parts(store, worker, now, done, wanted, budget, answers, unrecorded)
+        for done, wanted in parts
+    ]
     claims = [claim for claims, _, _ in made for claim in claims]
     return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from duetime.engine.clock import SECOND, Clock, Instant, StoreClock
 from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
@@ -14,7 +15,7 @@ from duetime.engine.times import zones
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.pool import Pool, Timer
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.engine.worker.worker import LONGEST_SLEEP, Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")
 
@@ -55,10 +56,18 @@ class Engine:
         self._store, self._clock = store, clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._advanced = clock.monotonic()
+        loops: dict[str, Callable[[], None]] = {"beat": self._beat, "watch": self._watch}
+        if store.writes_overlap:
+            self._ended = threading.Event()
+            loops |= {"claim": partial(self._exchange_loop, "claim", self._claim, self._wake)}
+            loops |= {"record": partial(self._exchange_loop, "record", self._record, self._ended)}
+        else:
+            self._ended = self._wake
+            loops |= {"claim": partial(self._exchange_loop, "claim", self._record_and_claim, self._wake)}
+        self._advanced = dict.fromkeys(loops.keys() - {"beat", "watch"}, clock.monotonic())
+        """When each thread that exchanges with the store last began an exchange."""
         self._threads = [
-            threading.Thread(target=target, name=f"duetime-{name}", daemon=True)
-            for name, target in (("claim", self._claim_loop), ("beat", self._beat), ("watch", self._watch))
+            threading.Thread(target=target, name=f"duetime-{name}", daemon=True) for name, target in loops.items()
         ]
         self._forget_store: Callable[[], None] = lambda: None
         self._next_beat = 0.0
@@ -104,32 +113,53 @@ class Engine:
         limit.cancel()
 
     def _ran(self) -> None:
-        if not self._wake.is_set():
+        if not self._ended.is_set():
+            self._ended.set()
+        if self.worker.needs_room and not self._wake.is_set():
             self._wake.set()
 
-    # -- recording and claiming ----------------------------------------------------------------------------------
+    # -- recording and claiming: in one thread, or in two where the store lets two transactions write at once ----------
 
-    def _claim_loop(self) -> None:
+    def _exchange_loop(self, name: str, step: Callable[[], float], wake: threading.Event) -> None:
+        """Repeat a step, which returns for how many seconds nothing is to be done as far as is known."""
         patience = 0.05
         while not self._stopping.is_set():
-            self._advanced = self._clock.monotonic()
-            self._wake.clear()
+            self._advanced[name] = self._clock.monotonic()
+            wake.clear()
             try:
-                self.worker.leave_to_others(STALLED)
-                more = self.worker.record_and_claim()
-                if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
-                    self.exchange_age.completed()
+                pause = step()
                 patience = 0.05
+            except WorkerGone:
+                self._wake.set()  # the thread that claims registers again
             except TRANSIENT as error:
                 log.warning("%s", describe(error))
                 self._stopping.wait(patience)
                 patience = min(2.0, patience * 2)
-                continue
             except Exception as error:
                 self._fail(error)
                 return
-            if not more:
-                self._wake.wait(self.worker.seconds_to_look())
+            else:
+                if pause:
+                    wake.wait(pause)
+
+    def _record_and_claim(self) -> float:
+        return self._exchanged(self.worker.record_and_claim)
+
+    def _claim(self) -> float:
+        return self._exchanged(self.worker.claim)
+
+    def _exchanged(self, exchange: Callable[[], bool]) -> float:
+        self.worker.leave_to_others(STALLED)
+        more = exchange()
+        if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
+            self.exchange_age.completed()
+        return 0.0 if more else self.worker.seconds_to_look()
+
+    def _record(self) -> float:
+        more = self.worker.record()
+        if more and self.worker.needs_room:
+            self._wake.set()
+        return 0.0 if more else LONGEST_SLEEP
 
     def _fail(self, error: BaseException) -> None:
         """Log why the worker cannot continue, and stop its heartbeats, so that others take over."""
@@ -143,8 +173,8 @@ class Engine:
     def _beat(self) -> None:
         while not self._stopping.wait(self.worker.watch_interval):
             try:
-                # A worker whose exchange loop hangs must not look alive.
-                if self._clock.monotonic() - self._advanced < self._longest_pause:
+                # A worker that hangs in an exchange must not look alive.
+                if self._clock.monotonic() - min(self._advanced.values()) < self._longest_pause:
                     self._keep_alive()
                     if self.worker.rescue():
                         self._noticed()
@@ -203,6 +233,7 @@ class Engine:
         self.worker.draining = True
         self._stopping.set()
         self._wake.set()
+        self._ended.set()
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join()
@@ -230,17 +261,17 @@ class Engine:
     def _drain(self, deadline: float) -> None:
         left = 1.0
         while self.worker.claimed and left > 0:  # at least once, to record the released runs
-            self._wake.clear()
+            self._ended.clear()
             left = max(0.0, deadline - self._clock.monotonic())
             try:
                 if not self.worker.record_and_claim():
-                    self._wake.wait(min(left, 0.2))
+                    self._ended.wait(min(left, 0.2))
                 self._keep_alive()
             except WorkerGone:
                 continue  # the exchange drops runs that are no longer ours
             except TRANSIENT as error:
                 log.warning("while the worker stops: %s", describe(error))
-                self._wake.wait(min(left, 0.2))
+                self._ended.wait(min(left, 0.2))
             except Exception as error:
                 log.critical("nothing can be recorded while the worker stops: %s", error)
                 return

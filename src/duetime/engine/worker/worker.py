@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import LOCAL, Kind, StopReason
 from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
-from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
+from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, evaluate
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.lease import FailureDetector, Lease
@@ -49,7 +50,11 @@ class WorkerOptions:
 
 
 class Worker:
-    """Holds claimed runs and starts no threads. One thread at a time calls each step, except `execute`."""
+    """Holds claimed runs and starts no threads. One thread at a time calls each step, except `execute`.
+
+    Where the store lets two transactions write at the same time, one thread calls `claim` and another one `record`;
+    elsewhere, a single thread calls `record_and_claim`.
+    """
 
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions) -> None:
         self.store, self.kinds, self.clock, self.options = store, kinds, clock, options
@@ -63,6 +68,8 @@ class Worker:
         self.lease = Lease(clock, options.lease)
         self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
         self.claimed: dict[RunId, ClaimedRun] = {}
+        self._changing = threading.Lock()
+        """Held while claimed runs and suspects are changed, by the thread that claims or by the one that records."""
         self.shares = ClaimShares(options.ahead, 4 * options.batch)
         self.done: deque[Done] = deque()
         self.claiming = True
@@ -162,9 +169,10 @@ class Worker:
         log.warning("worker %s was taken for dead; it drops %s runs and registers anew", gone, len(self.claimed))
         self.stop_all(StopReason.LEASE)
         self.executor.take_back()
-        self._strays += [item for item in self.claimed.values() if item.begun]
-        self.claimed.clear()
-        self.suspects.forget()
+        with self._changing:
+            self._strays += [item for item in self.claimed.values() if item.begun]
+            self.claimed.clear()
+            self.suspects.forget()
         self.id = None
         self.register()
 
@@ -181,8 +189,13 @@ class Worker:
             return LONGEST_SLEEP
         return min(LONGEST_SLEEP, max(0.0, (self._look_at - self.clock.now()) / SECOND))
 
-    def _wants(self, now: Instant, ending: Set[RunId]) -> list[ClaimRequest]:
-        """Return what there is room to claim. The runs in `ending` free their slots in the transaction that claims."""
+    @property
+    def needs_room(self) -> bool:
+        """Return whether something may be due that was not requested because the threads were busy."""
+        return self._blocked or self._stuck
+
+    def _wants(self, now: Instant) -> list[ClaimRequest]:
+        """Return what there is room to claim. Runs that are over need no room, though they may not be recorded yet."""
         self._stuck = False
         if not self.claiming or self.lease.expired():
             return []
@@ -190,11 +203,12 @@ class Worker:
         stale = monotonic - self._looked >= LONGEST_SLEEP
         if not stale and (self._look_at is None or self._look_at > now):
             return []
-        held = len(self.claimed) - len(ending)
+        holding = [item for item in list(self.claimed.values()) if not item.over]
+        held = len(holding)
         if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
             self._asked_for_others = monotonic
             self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
-        self.shares.count(Counter(kind_and_owner(item) for run, item in self.claimed.items() if run not in ending))
+        self.shares.count(Counter(map(kind_and_owner, holding)))
         # A run that was dropped keeps its thread until it returns.
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
@@ -279,19 +293,11 @@ class Worker:
 
     def record_and_claim(self) -> bool:
         """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
-        worker = self._living()
-        if self._doubt:
-            self._reconcile()
-        now = self.clock.now()
-        self._mind_the_clock(now)
-        # Outcomes of an earlier registration are dropped: nobody waits for them.
-        done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
-        batch = [pair for pair in done if pair[0].worker == worker]
-        if released := self.suspects.ended(batch):
-            self.executor.put(released)
+        worker, now = self._begin()
+        batch = self._take_finished(worker)
         if self._blocked and (batch or self.executor.free):
             self.notice()
-        wants = self._wants(now, {item.id for item, _ in batch})
+        wants = self._wants(now)
         if not batch and not wants:
             return False
         try:
@@ -305,15 +311,91 @@ class Worker:
             self._doubt = True
             self.done.extendleft(reversed(batch))
             raise
-        for item, _ in batch:
-            if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
-                del self.claimed[item.id]
+        self._forget(batch)
+        if wants:
+            self._claimed(claims, wants, now, seen, postponed)
+        return bool(batch or seen)
+
+    def claim(self) -> bool:
+        """Claim what is due, while another thread may call `record`. Return whether to call it again."""
+        worker, now = self._begin()
+        if self._blocked and self.executor.free:
+            self.notice()
+        unrecorded = {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
+        wants = self._wants(now)
+        if not wants:
+            return False
+        try:
+            claims, seen, postponed = record_and_claim_in_parts(
+                self.store, worker, now, (), wants, self.options.runs_per_hour, self._answers, unrecorded
+            )
+        except WorkerGone:
+            self.re_register(worker)
+            return True
+        except BaseException:
+            self._doubt = True
+            raise
+        self._claimed(claims, wants, now, seen, postponed)
+        return bool(seen)
+
+    def record(self) -> bool:
+        """Record what finished, while another thread may call `claim`. Return whether to call it again.
+
+        It never registers anew: only the thread that claims does, so that no claim is accepted for another worker.
+        """
+        worker = self.id
+        batch = [] if worker is None else self._take_finished(worker)
+        if worker is None or not batch:
+            return False
+        try:
+            record_and_claim_in_parts(self.store, worker, self.clock.now(), batch, (), self.options.runs_per_hour)
+        except WorkerGone:
+            self._gone = worker
+            raise
+        except BaseException:
+            self.done.extendleft(reversed(batch))
+            raise
+        self._forget(batch)
+        if self._blocked:
+            self.notice()
+        return True
+
+    def _begin(self) -> tuple[WorkerId, Instant]:
+        worker = self._living()
+        if self._doubt:
+            self._reconcile()
+        now = self.clock.now()
+        self._mind_the_clock(now)
+        return worker, now
+
+    def _take_finished(self, worker: WorkerId) -> list[Done]:
+        """Take what finished off the list. Outcomes of an earlier registration are dropped: nobody waits for them."""
+        done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
+        batch = [pair for pair in done if pair[0].worker == worker]
+        with self._changing:
+            released = self.suspects.ended(batch)
+        if released:
+            self.executor.put(released)
+        return batch
+
+    def _forget(self, batch: Sequence[Done]) -> None:
+        with self._changing:
+            for item, _ in batch:
+                if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
+                    del self.claimed[item.id]
+
+    def _claimed(
+        self,
+        claims: Sequence[Claim],
+        wants: Sequence[ClaimRequest],
+        now: Instant,
+        seen: int,
+        postponed: Sequence[Question],
+    ) -> None:
         self.shares.saw([claim.definition.owner for claim in claims])
         self._accept(claims)
-        if wants:
-            self._answers = evaluate(postponed, now) if postponed else {}
-            self._look_ahead(wants, now, seen)
-        return bool(batch or seen)
+        self._answers = evaluate(postponed, now) if postponed else {}
+        self._look_ahead(wants, now, seen)
 
     def _living(self) -> WorkerId:
         if self.id is not None and self.id == self._gone:
@@ -328,8 +410,9 @@ class Worker:
         assert self.id is not None
         now, since = self.clock.now(), self.clock.monotonic()
         items = [ClaimedRun(claim, self.id, since) for claim in claims]
-        self.claimed.update([(item.id, item) for item in items])
-        items = self.suspects.admit(items)
+        with self._changing:
+            self.claimed.update([(item.id, item) for item in items])
+            items = self.suspects.admit(items)
         ready = [item for item in items if item.claim.at <= now]
         if ready:
             self.executor.put(ready)
@@ -343,9 +426,11 @@ class Worker:
 
     def _reconcile(self) -> None:
         """Start the runs that, after a commit of unknown outcome, the store says are ours and we do not have: by run
-        and fence, since commits in doubt may have recorded a run and claimed it again."""
+        and fence, since commits in doubt may have recorded a run and claimed it again. Ours are listed first: else one
+        that is recorded before the store answers would be started once more."""
         assert self.id is not None
-        known = {(run, item.claim.run.fence) for run, item in self.claimed.items()}
+        claimed = list(self.claimed.items())
+        known = {(run, item.claim.run.fence) for run, item in claimed}
         lost = [claim for claim in self.store.held(self.id) if (claim.run.id, claim.run.fence) not in known]
         self._doubt = False
         self.notice()
@@ -363,12 +448,12 @@ class Worker:
     def execute(self, item: ClaimedRun) -> None:
         """Execute one run. With an expired lease a worker starts nothing: the run may belong to another worker."""
         if self.draining or self.lease.expired() or item.stop.is_set():
-            self.done.append((item, give_back(item, self.clock)))
+            self._give_back([item])
             return
         begun = self.clock.monotonic()
         finished = execute_run(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
-        self._pace += (min(1.0, took) - self._pace) * 0.05
+        self._pace += (min(1.0, took) - self._pace) * 0.2
         if not self.shares.threads.alone:
             self.shares.took(item.claim.definition.owner, took)
         item.over = True
@@ -379,7 +464,9 @@ class Worker:
 
         By the pace of earlier runs, all would be claimed again at once: they count as slow until they prove faster.
         """
-        self._give_back(self.suspects.take_back(stalled))
+        with self._changing:
+            parked = self.suspects.take_back(stalled)
+        self._give_back(parked)
         if self.executor.head() is None or (self.executor.free and not self.shares.threads.divided):
             return
         items = self.executor.take_back(self.clock.monotonic() - stalled)
@@ -392,7 +479,9 @@ class Worker:
         self._give_back([*self.executor.take_back(), *self.suspects.take_back()])
 
     def _give_back(self, items: Sequence[ClaimedRun]) -> None:
-        self.done.extend((item, give_back(item, self.clock)) for item in items)
+        for item in items:
+            item.over = True
+            self.done.append((item, give_back(item, self.clock)))
 
     def tick(self) -> bool:
         """Run all steps once in the calling thread, for simulations and for callers with their own loop."""

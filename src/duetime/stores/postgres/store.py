@@ -157,6 +157,7 @@ CONNECTIONS = 4
 
 class PostgresStore(BaseStore):
     _sql = SQL
+    writes_overlap = True
 
     def __init__(self, url: str, clock: Clock | None = None, messenger: Messenger | None = None) -> None:
         super().__init__(messenger)

@@ -111,10 +111,11 @@ SELECT count(*) FROM (
   SELECT 1 FROM progress p WHERE p.schedule = ANY (?::bigint[]) ORDER BY p.schedule FOR UPDATE) AS locked
 
 -- name: complete_runs
+-- By their ids: without `|| ''`, the planner would compare each of them with all running ones.
 WITH completed AS (
   UPDATE runs r SET status = 'completed', started = u.started, finished = u.finished, result = u.result, error = NULL
   FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[]) AS u (id, fence, started, finished, result)
-  WHERE r.id = u.id AND r.fence = u.fence AND r.worker = ? AND r.status = 'running' RETURNING 1
+  WHERE r.id = u.id AND r.fence = u.fence AND r.worker = ? AND r.status || '' = 'running' RETURNING 1
 ) SELECT count(*) FROM completed
 
 -- name: complete_progress
