@@ -87,15 +87,17 @@ def idle(bench: Bench, store: str) -> Iterator[Line]:
     seconds = bench.sizes.idle_seconds
     request = {"seconds": seconds, "windows": bench.rounds, "settling": min(SETTLING, seconds)}
     once = replace(bench, rounds=1)
-    for command, goal in SHARE.items():
+    for command, share in SHARE.items():
         with bench.stores.fresh(store) as none:
+            places = {title: many, "none": none} if bench.judged else {title: many}
             sides = [
                 bench.duetime("idle", store, name=name, url=url, command=command, **request)
-                for name, url in ((title, many), ("none", none))
+                for name, url in places.items()
             ]
             once.measure(f"idle {command} on {store}", sides)
         for side in sides:
             side.results = [window for result in side.results for window in result["windows"]]
-        share, memory = (tuple(side.figure(key) for side in sides) for key in ("share", "memory"))
-        yield Line(f"idle {command}", store, "% of a core", share[0], None, goal)
-        yield Line(f"idle {command}, memory", store, "MB", memory[0], memory[1], MEMORY)
+        yield Line(f"idle {command}", store, "% of a core", sides[0].figure("share"), None, share)
+        beside = sides[1].figure("memory") if len(sides) == 2 else None
+        goal = MEMORY if beside else None
+        yield Line(f"idle {command}, memory", store, "MB", sides[0].figure("memory"), beside, goal)

@@ -148,8 +148,8 @@ def _timed(ask: Callable[[], object]) -> float:
 
 
 def measure_starts(folder: Path, era: str, count: int) -> Pair:
-    """Measure from process start to the answer. The first round fills the cache of the disk and does not count."""
-    times = [[_started(command, folder, era) for command in (BARE, OURS)] for _ in range(count + 1)][1:]
+    """Measure from process start to the answer. Both were started before, so that the cache of the disk is filled."""
+    times = [[_started(command, folder, era) for command in (BARE, OURS)] for _ in range(count)]
     return Pair(*(median(column) for column in zip(*times, strict=True)))
 
 
