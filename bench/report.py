@@ -37,7 +37,10 @@ def _named(figure: Figure, unit: str) -> str:
 
 
 def _shown(figure: Figure, unit: str) -> str:
-    return f"not measured: {figure.reason}" if figure.median is None else f"{number(figure.median)} {unit}"
+    if figure.median is None:
+        return f"not measured: {figure.reason}"
+    ended = f" (ended after {len(figure.samples)}: {figure.reason})" if figure.reason else ""
+    return f"{number(figure.median)} {unit}{ended}"
 
 
 def _goal(line: Line, which: str) -> str:

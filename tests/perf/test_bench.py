@@ -59,6 +59,8 @@ def test_reports_name_settings_and_what_was_not_measured(tmp_path: Path) -> None
     assert "peer 1.0: 240 jobs/s" in table
     assert "4.17x" in table
     assert "absent 1.0: not measured: there is no redis-server on PATH" in table
+    ended = Line("burst", "sqlite", "jobs/s", OURS, Figure("peer 1.0", (100.0,), reason="it hangs"))
+    assert "peer 1.0: 100 jobs/s (ended after 1: it hangs)" in text_table([ended])
     write_page(tmp_path, lines, {"python": "3.11"})
     page = (tmp_path / "performance.md").read_text()
     assert "- peer 1.0 on sqlite: workers=2; fsync=on (burst)" in page
