@@ -25,12 +25,12 @@ BOUNDS = {
     "1 cron expression, 10 times": Bound(34.0, 13788.2, 1.2),
 }
 CREATE_BOUNDS = {
-    "create a one-off job": 4133,
-    "create a cron job": 4218,
-    "create an interval job": 4249,
-    "create a prompt": 4098,
-    "create a notification": 4146,
-    "create a request": 4615,
+    "create a one-off job": 3994,
+    "create a cron job": 4222,
+    "create an interval job": 4257,
+    "create a prompt": 3957,
+    "create a notification": 4001,
+    "create a request": 4476,
 }
 """Instructions per create, of which a fifth more is tolerated."""
 STATEMENTS_PER_CREATE = 7

@@ -162,7 +162,7 @@ class Drafter:
         """Check the smallest gap between more occurrences than a recurrence rule can pick from one year, month or day,
         so that no slow beginning hides a burst."""
         smallest = self.limits.smallest_interval
-        if isinstance(trigger, WallTrigger) and smallest <= SECOND:
+        if isinstance(trigger, OnceTrigger) or (isinstance(trigger, WallTrigger) and smallest <= SECOND):
             return  # wall-clock times are whole seconds
         before = first = trigger.next_after(now)
         for _ in range(1 if isinstance(trigger, IntervalTrigger) else MOST_GAPS):

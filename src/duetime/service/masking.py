@@ -148,6 +148,8 @@ def masked(value: Any, depth: int = 0) -> Any:
     """Return a copy with credentials masked; everything else, including the structure, is unchanged."""
     if depth > DEEPEST:
         return "..."
+    if value is None:
+        return None
     if isinstance(value, dict):
         return {name: _under(name, inner, depth) for name, inner in value.items()}
     if isinstance(value, list):

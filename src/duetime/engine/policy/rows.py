@@ -135,16 +135,22 @@ class Draft(NamedTuple):
 
 def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, DueEntry]:
     public_id = draft.definition.public_id.replace("{id}", str(schedule))
-    definition = draft.definition._replace(id=schedule, public_id=public_id)
+    definition = Definition(schedule, public_id, *draft.definition[2:])
     progress = Progress(
         schedule, definition.owner, definition.kind, ScheduleState.ACTIVE, draft.first, None,
         0, 0, 0, None, None, None, None, 0, None,
     )  # fmt: skip
+    return definition, progress, first_entry(draft, schedule)
+
+
+def first_entry(draft: Draft, schedule: ScheduleId) -> DueEntry:
+    """Make the first due entry of a draft. Only jitter depends on the id, and only for it the trigger is read."""
+    definition, first = draft
     policy = policy_from_json(definition.policy)
     if "jitter_us" in definition.trigger:
-        return definition, progress, trigger_entry(definition, policy, draft.first)
+        return trigger_entry(definition._replace(id=schedule), policy, first)
     lane = lane_of(definition.kind, at_most_once=True) if policy.at_most_once else definition.kind
-    return definition, progress, DueEntry(lane, draft.first, schedule, NO_RUN, definition.owner)
+    return DueEntry(lane, first, schedule, NO_RUN, definition.owner)
 
 
 def quota_reached(limit: int) -> Err:

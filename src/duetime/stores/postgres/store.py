@@ -13,7 +13,7 @@ from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import ScheduleId, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, begin
+from duetime.engine.policy.rows import Draft, begin, first_entry
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore, NewRows
 from duetime.stores.create import Additions, NotAtOnce
@@ -195,7 +195,7 @@ class PostgresStore(BaseStore):
         given: Sequence[int | None] = [None] * len(drafts)
         if any("jitter_us" in draft.definition.trigger for draft in drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
-        entries = [begin(draft, ScheduleId(id or 0))[2] for draft, id in zip(drafts, given, strict=True)]
+        entries = [first_entry(draft, ScheduleId(id or 0)) for draft, id in zip(drafts, given, strict=True)]
         values = creation(drafts, given, entries, additions)
         with translated(), self._writers.lend() as connection:
             try:
