@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import anyio
@@ -70,8 +71,9 @@ class Bearer:
             await _unknown(scope)(scope, receive, send)
             return
         try:
-            # In a thread: checking for revocation may query the store, which may be slow.
-            grant = await anyio.to_thread.run_sync(self._tokens.verify, token, limiter=self._verifying)
+            grant = self._tokens.verify_at_once(token)
+            if grant is None:  # in a thread: checking for revocation may query the store, which may be slow
+                grant = await anyio.to_thread.run_sync(self._tokens.verify, token, limiter=self._verifying)
         except InvalidToken as problem:
             await _refused(scope, problem)(scope, receive, send)
             return
@@ -104,23 +106,54 @@ class Bearer:
     async def _answered(
         self, scope: Scope, receive: Receive, send: Send, grant: Grant, verify: Callable[[], Grant]
     ) -> None:
-        scope["user"] = AuthenticatedUser(_access(grant))
+        scope["user"] = _user(grant)
         mark_authenticated(scope, grant.owner)
-        async with anyio.create_task_group() as group:
-            group.start_soon(partial(self._watch, verify, group.cancel_scope))
-            await self._app(scope, receive, send)
-            group.cancel_scope.cancel()
-
-    async def _watch(self, verify: Callable[[], Grant], answer: anyio.CancelScope) -> None:
-        while True:
-            await anyio.sleep(LOOK)
+        with anyio.CancelScope() as answer:
+            watch = _Watch(verify, answer, self._watching)
             try:
-                await anyio.to_thread.run_sync(verify, limiter=self._watching)
-            except _STORE_AWAY:
-                continue  # revocation is unknown, but any data sent meanwhile needs the store as well
-            except InvalidToken as problem:
-                log.info("a stream was closed: %s", problem)
-                answer.cancel()
+                await self._app(scope, receive, send)
+            finally:
+                watch.end()
+
+
+class _Watch:
+    """Verifies a token again every LOOK seconds until the response ends, and ends the response if it is not valid.
+
+    A timer and not a task: nearly every response ends before the first check."""
+
+    def __init__(self, verify: Callable[[], Grant], answer: anyio.CancelScope, limiter: anyio.CapacityLimiter) -> None:
+        self._verify, self._answer, self._limiter = verify, answer, limiter
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(LOOK, self._begin)
+        self._check: asyncio.Task[None] | None = None
+        self._ended = False
+
+    def end(self) -> None:
+        """Stop watching. A check that is under way ends by itself: its thread cannot be interrupted."""
+        self._ended = True
+        self._timer.cancel()
+
+    def _begin(self) -> None:
+        self._check = self._loop.create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(self._verify, limiter=self._limiter)
+        except _STORE_AWAY:
+            pass  # revocation is unknown, but any data sent meanwhile needs the store as well
+        except Exception as problem:
+            if not self._ended:
+                level = logging.INFO if isinstance(problem, InvalidToken) else logging.ERROR
+                log.log(level, "a stream was closed: %s", problem)
+                self._answer.cancel()
+            return
+        if not self._ended:
+            self._timer = self._loop.call_later(LOOK, self._begin)
+
+
+@lru_cache(maxsize=1024)
+def _user(grant: Grant) -> AuthenticatedUser:
+    return AuthenticatedUser(_access(grant))
 
 
 def _access(grant: Grant) -> AccessToken:

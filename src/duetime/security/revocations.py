@@ -26,6 +26,9 @@ class Revoking(Protocol):
     def is_revoked(self, id: str, parent: str = "") -> bool:
         """Return whether a token, or the one that it was made from, is revoked."""
 
+    def is_known_valid(self, id: str, parent: str = "") -> bool:
+        """Return whether `is_revoked` would return False without reading anything. Never wait."""
+
     def revoke(self, id: str, expires: Instant) -> bool:
         """Revoke an id; True for the first caller. `expires` is when it would have ended anyway."""
 
@@ -41,6 +44,9 @@ class FileRevocations:
 
     def is_revoked(self, id: str, parent: str = "") -> bool:
         return any((self._folder / f"{each}.revoked").exists() for each in (id, parent) if each)
+
+    def is_known_valid(self, id: str, parent: str = "") -> bool:
+        return False
 
     def revoke(self, id: str, expires: Instant) -> bool:
         make_private(self._folder.parent)
@@ -69,9 +75,9 @@ class StoreRevocations:
         """Raise StoreUnavailable if it cannot be determined."""
         now = self._monotonic()
         with self._lock:
-            if id in self._revoked or (parent and parent in self._revoked):
+            if self._is_known_revoked(id, parent):
                 return True
-            if now - self._asked.get((id, parent), -KNOWN_FOR) < KNOWN_FOR:
+            if self._was_asked(id, parent, now):
                 return False
         if self._files.is_revoked(id, parent):
             return True
@@ -83,6 +89,16 @@ class StoreRevocations:
                     self._asked.clear()
                 self._asked[id, parent] = now
         return bool(found)
+
+    def is_known_valid(self, id: str, parent: str = "") -> bool:
+        with self._lock:  # held only for moments
+            return self._was_asked(id, parent, self._monotonic()) and not self._is_known_revoked(id, parent)
+
+    def _is_known_revoked(self, id: str, parent: str) -> bool:
+        return id in self._revoked or (parent != "" and parent in self._revoked)
+
+    def _was_asked(self, id: str, parent: str, now: float) -> bool:
+        return now - self._asked.get((id, parent), -KNOWN_FOR) < KNOWN_FOR
 
     def _remember(self, ids: list[str]) -> None:
         if len(self._revoked) > MOST_REMEMBERED:

@@ -46,6 +46,8 @@ LISTED = 30 * DAY // SECOND
 """Seconds for which the record of an expired token is still listed."""
 TIDIED = 3600
 """Seconds between two searches for records to delete."""
+MOST_READ = 2_000
+"""Number of tokens whose verified claims are remembered."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
 
@@ -68,6 +70,8 @@ class Tokens:
         self._folder, self._records = folder, folder / "tokens"
         self.revocations: Revoking = revocations or FileRevocations(self._records, clock)
         self._tidied = 0
+        self._read: dict[bytes, Grant] = {}
+        """Claims by the digests of tokens whose signatures were verified: what is not kept cannot leak."""
         self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
         """Whether a run is under way with the fence that its token was made for; set by code that has the store."""
 
@@ -162,11 +166,33 @@ class Tokens:
 
     def read(self, token: str) -> Grant:
         """Return the claims of a token that was signed here, whether or not it is valid now. Raise InvalidToken."""
-        return grant_of(self._claims(token))
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        grant = self._read.get(digest)
+        if grant is None:
+            grant = grant_of(self._claims(token))
+            if len(self._read) >= MOST_READ:
+                self._read.clear()
+            self._read[digest] = grant
+        return grant
 
     def verify(self, token: str) -> Grant:
         """Return the claims of a valid token. Raise InvalidToken, or StoreUnavailable if revocation is unknown."""
-        grant = grant_of(self._claims(token))
+        grant = self._in_time(token)
+        if self.revocations.is_revoked(grant.id, grant.parent):
+            raise InvalidToken("the token was revoked")
+        if grant.run and not self.is_under_way(grant.run, grant.fence):
+            raise InvalidToken("the run that this token was for is over")
+        return grant
+
+    def verify_at_once(self, token: str) -> Grant | None:
+        """Do the same without any wait; return None if the store or a file has to be read."""
+        grant = self._in_time(token)
+        known = not grant.run and self.revocations.is_known_valid(grant.id, grant.parent)
+        return grant if known else None
+
+    def _in_time(self, token: str) -> Grant:
+        """Return the claims of a token that was signed here and is within its times."""
+        grant = self.read(token)
         now = self._now()
         if grant.expires <= now:
             raise InvalidToken(
@@ -174,10 +200,6 @@ class Tokens:
             )
         if max(grant.issued, grant.begins) > now + SKEW:
             raise InvalidToken("the token is not valid yet; check the clocks")
-        if self.revocations.is_revoked(grant.id, grant.parent):
-            raise InvalidToken("the token was revoked")
-        if grant.run and not self.is_under_way(grant.run, grant.fence):
-            raise InvalidToken("the run that this token was for is over")
         return grant
 
     def _claims(self, token: str) -> dict[str, Any]:
