@@ -159,3 +159,4 @@ def test_the_age_of_the_last_exchange_is_known_while_a_worker_runs(store: Sqlite
 def _forget_zones() -> None:
     zones._zone.cache_clear()
     serialization.trigger_from_json.cache_clear()
+    serialization._built.clear()
