@@ -96,6 +96,27 @@ def test_sides_alternate_and_one_that_fails_is_left_out_with_its_reason() -> Non
     assert sides[1].figure().median is None
 
 
+def test_the_best_settings_are_tried_twice_and_a_search_out_of_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def measure(_peer: Peer, _measurement: str, **request: int) -> dict[str, float]:
+        tried.append(request["threads"])
+        if request["threads"] == 4:
+            raise NotMeasured("four are too many")
+        return {"rate": 1000.0 if request["threads"] == 2 and tried.count(2) == 2 else 10.0 * request["threads"]}
+
+    peer = Peer("made", ("made==1",), "", {"burst": [{"threads": number} for number in (1, 2, 3, 4)]})
+    monkeypatch.setattr("bench.sides.load_peers", lambda: {"made": peer})
+    monkeypatch.setattr("bench.sides.python_of", lambda peer: None)
+    monkeypatch.setattr(Peer, "measure", measure)
+    with Stores(0) as stores:
+        (side,) = Bench(stores, Sizes(), 1, True, 60).peers(("made",), "burst", None, {}, jobs=5)
+        assert side.settings == "threads=2 (fastest of 4 of 4 settings)"
+        assert tried == [1, 2, 3, 4, 1, 2, 3]
+        (side,) = Bench(stores, Sizes(), 1, True, -1).peers(("made",), "burst", None, {}, jobs=5)
+        assert side.settings == "threads=1 (fastest of 1 of 4 settings)"
+
+
 def test_every_peer_is_pinned_and_has_settings_to_try() -> None:
     for peer in load_peers().values():
         assert all("==" in package for package in peer.packages), peer
