@@ -50,14 +50,14 @@ Row = TypeVar("Row", HeldRun, Schedule)
 
 
 GROUP = 50
-"""Rows that one statement inserts."""
+"""The most rows that one statement inserts."""
 
 
 @cache
-def _grouped(name: str) -> str:
-    """Return a statement that inserts one row, for as many rows as a group has."""
+def _grouped(name: str, size: int) -> str:
+    """Return a statement that inserts one row, for a number of rows."""
     before, values, after = re.split(r"(\([?, ]+\))", SQL[name])
-    return before + ", ".join([values] * GROUP) + after
+    return before + ", ".join([values] * size) + after
 
 
 class SqliteTransaction(Transaction):
@@ -169,12 +169,9 @@ class SqliteTransaction(Transaction):
 
     def _insert(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert many rows by each statement: the interpreter lock changes hands with every statement."""
-        grouped = len(rows) - len(rows) % GROUP
-        for begin in range(0, grouped, GROUP):
-            values = list(chain.from_iterable(rows[begin : begin + GROUP]))
-            self._db.execute(_grouped(name), values)
-        if grouped < len(rows):
-            self._db.executemany(SQL[name], rows[grouped:])
+        for begin in range(0, len(rows), GROUP):
+            group = rows[begin : begin + GROUP]
+            self._db.execute(_grouped(name, len(group)), list(chain.from_iterable(group)))
 
     def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
         try:
