@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -44,21 +45,42 @@ def main() -> int:
     options = _options()
     sizes = _sizes(options)
     rounds = options.rounds or (1 if options.quick else 3)
-    lines: list[Line] = []
     began = time.monotonic()
     with Stores(sizes.filled) as stores:
-        bench = Bench(
-            stores, sizes, rounds, not options.quick and options.peers, options.search, options.other, not options.quick
-        )
-        for store in ("", *options.stores):
-            for name in options.only:
-                if (name in WITHOUT_STORE) == (not store):
-                    lines += _measured(name, bench, store)
-                    if options.json is not None:  # also in between: a whole run takes long
-                        write_json(options.json, lines, {**machine(), "rounds": rounds})
+        peers = options.peers and not options.quick
+        bench = Bench(stores, sizes, rounds, peers, options.search, options.other, not options.quick)
+        lines = _together(options, bench) if options.quick else _in_turn(options, bench)
     _report(options, lines, {**machine(), "rounds": rounds})
     say(f"took {time.monotonic() - began:.0f} s")
     return _status(lines)
+
+
+def _chosen_workloads(options: argparse.Namespace, store: str) -> list[str]:
+    return [name for name in options.only if (name in WITHOUT_STORE) == (not store)]
+
+
+def _in_turn(options: argparse.Namespace, bench: Bench) -> list[Line]:
+    """Measure one workload after the other. JSON is written in between as well: a whole run takes long."""
+    lines: list[Line] = []
+    for store in ("", *options.stores):
+        for name in _chosen_workloads(options, store):
+            lines += _measured(name, bench, store)
+            if options.json is not None:
+                write_json(options.json, lines, {**machine(), "rounds": bench.rounds})
+    return lines
+
+
+def _together(options: argparse.Namespace, bench: Bench) -> list[Line]:
+    """Measure all stores at the same time, which is quicker: what the figures are is not judged."""
+    places = ("", *options.stores)
+    with ThreadPoolExecutor(len(places)) as threads:
+        found = threads.map(
+            lambda store: [
+                line for name in _chosen_workloads(options, store) for line in _measured(name, bench, store)
+            ],
+            places,
+        )
+        return [line for lines in found for line in lines]
 
 
 def _measured(name: str, bench: Bench, store: str) -> list[Line]:
@@ -123,6 +145,8 @@ def _report(options: argparse.Namespace, lines: Sequence[Line], about: dict[str,
     print("\nSettings and durability:")
     for each in settings_of(lines):
         print(f"  {each}")
+    if options.json is not None:
+        write_json(options.json, lines, about)
     whole = not options.quick and options.peers and len(options.only) == len(WORKLOADS) and len(options.stores) == 2
     folder = options.docs or (ROOT / "docs" if whole else None)
     if folder is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+UNEVEN = 1.5
+"""The ratio of two fsync times from which a comparison is marked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -17,6 +20,8 @@ class Figure:
     program: str = ""
     """What was measured, where the name says under which condition."""
     reason: str = ""
+    fsync: float | None = None
+    """Median milliseconds of an fsync right before the rounds: what else uses the disk slows some sides more."""
 
     @property
     def median(self) -> float | None:
@@ -62,6 +67,12 @@ class Line:
         if self.beside is None:
             return self.ours.median
         return self.ours.median / self.beside.median if self.ours.median and self.beside.median else None
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the disk was much slower for one of the sides, so that the ratio says little."""
+        times = [figure.fsync for figure in (self.ours, self.beside) if figure is not None and figure.fsync]
+        return len(times) == 2 and max(times) > UNEVEN * min(times)
 
     @property
     def verdict(self) -> str:

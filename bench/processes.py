@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -57,3 +59,15 @@ def run_duetime(measurement: str, checkout: Path = ROOT, **request: Any) -> dict
 def say(text: str) -> None:
     """Show progress, on standard error, so that the tables can be redirected."""
     print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def fsync_milliseconds(count: int = 15) -> float:
+    """Return the median duration of writing a block and waiting until it is on the disk."""
+    taken = []
+    with tempfile.NamedTemporaryFile(prefix="duetime-bench-") as file:
+        for _ in range(count):
+            began = time.perf_counter()
+            os.pwrite(file.fileno(), bytes(4096), 0)
+            os.fsync(file.fileno())
+            taken.append(time.perf_counter() - began)
+    return median(taken) * 1000

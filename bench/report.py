@@ -28,8 +28,14 @@ def _row(line: Line) -> tuple[str, ...]:
     ours = _shown(line.ours, line.unit) if line.ours.name == "Duetime" else _named(line.ours, line.unit)
     beside = "" if line.beside is None else _named(line.beside, line.unit)
     ratio = "" if line.beside is None or line.value is None else f"{line.value:.2f}x"
-    verdict = "; ".join(part for part in (line.verdict, line.note) if part)
+    verdict = "; ".join(part for part in (line.verdict, line.note, _uneven(line)) if part)
     return line.workload, line.store, ours, beside, ratio, _goal(line, "bar"), _goal(line, "aim"), verdict
+
+
+def _uneven(line: Line) -> str:
+    if line.beside is None or not line.uneven:
+        return ""
+    return f"uneven disk: an fsync took {line.ours.fsync:.2f} ms and {line.beside.fsync:.2f} ms"
 
 
 def _named(figure: Figure, unit: str) -> str:

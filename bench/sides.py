@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from bench.environments import Peer, load_peers, python_of
 from bench.lines import Figure
-from bench.processes import ROOT, NotMeasured, run_duetime, say
+from bench.processes import ROOT, NotMeasured, fsync_milliseconds, run_duetime, say
 from bench.stores import Stores
 
 ROUND_SECONDS = 20
@@ -32,11 +33,13 @@ class Side:
     program: str = "Duetime"
     results: list[dict[str, Any]] = field(default_factory=list)
     reason: str = ""
+    fsyncs: list[float] = field(default_factory=list)
 
     def figure(self, key: str = "rate") -> Figure:
         samples = tuple(float(result[key]) for result in self.results)
+        fsync = median(self.fsyncs) if self.fsyncs else None
         durability = self.results[0].get("durability", "") if self.results else ""
-        return Figure(self.name, samples, self.settings, durability, self.program, self.reason)
+        return Figure(self.name, samples, self.settings, durability, self.program, self.reason, fsync)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class Bench:
                 if side.reason:
                     continue
                 say(f"{what}: {side.name}, round {number + 1} of {self.rounds}")
+                side.fsyncs.append(fsync_milliseconds())
                 try:
                     side.results.append(side.measure())
                 except NotMeasured as error:

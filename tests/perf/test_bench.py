@@ -49,6 +49,13 @@ def test_ratios_of_medians_are_judged() -> None:
     assert Line("burst", "sqlite", "jobs/s", OURS, ABSENT, Goal(1)).verdict == "not measured"
 
 
+def test_a_ratio_from_an_uneven_disk_is_marked() -> None:
+    slow, fast = (Figure("peer 1.0", (100.0,), fsync=milliseconds) for milliseconds in (4.0, 0.3))
+    ours = Figure("Duetime", (900.0,), fsync=0.25)
+    assert "an fsync took 0.25 ms and 4.00 ms" in text_table([Line("burst", "sqlite", "jobs/s", ours, slow)])
+    assert "uneven disk" not in text_table([Line("burst", "sqlite", "jobs/s", ours, fast)])
+
+
 def test_reports_name_settings_and_what_was_not_measured(tmp_path: Path) -> None:
     lines = [
         Line("burst", "sqlite", "jobs/s", OURS, PEER, Goal(4.5, 8)),
