@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+BUSY = 20.0
+"""The percent of the processors used by others from which a figure is marked."""
 UNEVEN = 1.5
 """The ratio of two fsync times from which a comparison is marked."""
 
@@ -22,6 +24,8 @@ class Figure:
     reason: str = ""
     fsync: float | None = None
     """Median milliseconds of an fsync right before the rounds: what else uses the disk slows some sides more."""
+    busy: float | None = None
+    """Median percent of all processors that other programs used right before the rounds."""
 
     @property
     def median(self) -> float | None:
@@ -67,6 +71,11 @@ class Line:
         if self.beside is None:
             return self.ours.median
         return self.ours.median / self.beside.median if self.ours.median and self.beside.median else None
+
+    @property
+    def busy(self) -> float:
+        """Percent of the processors that others used: a side that often waits for the disk then loses most."""
+        return max(figure.busy or 0.0 for figure in (self.ours, self.beside) if figure is not None)
 
     @property
     def uneven(self) -> bool:

@@ -71,3 +71,19 @@ def fsync_milliseconds(count: int = 15) -> float:
             os.fsync(file.fileno())
             taken.append(time.perf_counter() - began)
     return median(taken) * 1000
+
+
+def busy_percent(seconds: float = 0.2) -> float:
+    """Return how much of all processors is in use while no side is measured. Only Linux tells; else 0."""
+    if not Path("/proc/stat").exists():
+        return 0.0
+    before = _processor_ticks()
+    time.sleep(seconds)
+    idle, total = (after - earlier for earlier, after in zip(before, _processor_ticks(), strict=True))
+    return 100 * (1 - idle / total) if total else 0.0
+
+
+def _processor_ticks() -> tuple[int, int]:
+    """Return the idle and all ticks of the processors since the start of the machine."""
+    ticks = [int(each) for each in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from bench.lines import Figure, Line
+from bench.lines import BUSY, Figure, Line
 from bench.plot import plot
 
 HEADINGS = ("workload", "store", "Duetime", "beside", "ratio", "bar", "aim", "verdict")
@@ -28,8 +28,12 @@ def _row(line: Line) -> tuple[str, ...]:
     ours = _shown(line.ours, line.unit) if line.ours.name == "Duetime" else _named(line.ours, line.unit)
     beside = "" if line.beside is None else _named(line.beside, line.unit)
     ratio = "" if line.beside is None or line.value is None else f"{line.value:.2f}x"
-    verdict = "; ".join(part for part in (line.verdict, line.note, _uneven(line)) if part)
+    verdict = "; ".join(part for part in (line.verdict, line.note, _busy(line), _uneven(line)) if part)
     return line.workload, line.store, ours, beside, ratio, _goal(line, "bar"), _goal(line, "aim"), verdict
+
+
+def _busy(line: Line) -> str:
+    return f"UNSURE, others used {line.busy:.0f} % of the processors" if line.busy > BUSY else ""
 
 
 def _uneven(line: Line) -> str:

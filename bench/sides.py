@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bench.environments import Peer, load_peers, python_of
 from bench.lines import Figure
-from bench.processes import ROOT, NotMeasured, fsync_milliseconds, run_duetime, say
+from bench.processes import ROOT, NotMeasured, busy_percent, fsync_milliseconds, run_duetime, say
 from bench.stores import Stores
 
 ROUND_SECONDS = 20
@@ -34,12 +34,14 @@ class Side:
     results: list[dict[str, Any]] = field(default_factory=list)
     reason: str = ""
     fsyncs: list[float] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
 
     def figure(self, key: str = "rate") -> Figure:
         samples = tuple(float(result[key]) for result in self.results)
         fsync = median(self.fsyncs) if self.fsyncs else None
+        busy = median(self.busy) if self.busy else None
         durability = self.results[0].get("durability", "") if self.results else ""
-        return Figure(self.name, samples, self.settings, durability, self.program, self.reason, fsync)
+        return Figure(self.name, samples, self.settings, durability, self.program, self.reason, fsync, busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Bench:
                 if side.reason:
                     continue
                 say(f"{what}: {side.name}, round {number + 1} of {self.rounds}")
+                side.busy.append(busy_percent())
                 side.fsyncs.append(fsync_milliseconds())
                 try:
                     side.results.append(side.measure())

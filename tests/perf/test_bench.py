@@ -56,6 +56,12 @@ def test_a_ratio_from_an_uneven_disk_is_marked() -> None:
     assert "uneven disk" not in text_table([Line("burst", "sqlite", "jobs/s", ours, fast)])
 
 
+def test_a_figure_from_a_busy_machine_is_marked() -> None:
+    quiet, busy = (Figure("peer 1.0", (100.0,), busy=percent) for percent in (3.0, 75.0))
+    assert "UNSURE, others used 75 %" in text_table([Line("burst", "sqlite", "jobs/s", OURS, busy, Goal(4))])
+    assert "UNSURE" not in text_table([Line("burst", "sqlite", "jobs/s", OURS, quiet, Goal(4))])
+
+
 def test_reports_name_settings_and_what_was_not_measured(tmp_path: Path) -> None:
     lines = [
         Line("burst", "sqlite", "jobs/s", OURS, PEER, Goal(4.5, 8)),
