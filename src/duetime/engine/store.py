@@ -262,8 +262,10 @@ class Store(Remotes, Revocations, Figures, Protocol):
     def wait(self, timeout: float) -> bool:
         """Block until another process wrote (True) or the timeout passes. For one watching thread."""
 
-    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every write of this process that may make work due earlier; return how to stop that."""
+    def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
+        """Call `listener` after every write of this process that may make work due earlier; return how to stop that.
+
+        With `only_soon`, leave out what is due only in some seconds, until which a worker looks by itself."""
 
     def health(self, now: Instant) -> Health: ...
 

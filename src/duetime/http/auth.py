@@ -21,6 +21,7 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.kind import Caller
 from duetime.http.browser_sessions import SESSION, Browsers, is_page, is_without_token, takes_sessions
 from duetime.http.connection_limits import mark_authenticated
+from duetime.http.middleware import ENDING
 from duetime.http.problems import refusal
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.tokens import Tokens
@@ -108,12 +109,11 @@ class Bearer:
     ) -> None:
         scope["user"] = _user(grant)
         mark_authenticated(scope, grant.owner)
-        with anyio.CancelScope() as answer:
-            watch = _Watch(verify, answer, self._watching)
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                watch.end()
+        watch = _Watch(verify, scope[ENDING], self._watching)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            watch.end()
 
 
 class _Watch:

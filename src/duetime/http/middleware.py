@@ -108,6 +108,11 @@ class BodyLimit:
         if length.isascii() and length.isdigit() and (len(length) > 15 or int(length) > most):
             raise TooLarge
         limits: ConnectionLimits = ConnectionLimits() if connection is None else connection.limits
+        if connection is not None and connection.is_answering:  # all of it is here, so there is nothing to wait for
+            message = await receive()
+            if message["type"] == "http.request" and len(message.get("body", b"")) > most:
+                raise TooLarge
+            return [message]
         body, patience = bytearray(), limits.body_seconds
         with anyio.fail_after(patience * (WHOLE if OWNER in scope else 1)):
             while True:
@@ -130,6 +135,10 @@ def _has_body(scope: Scope) -> bool:
 # -- streams end only when their client leaves; here the server can end them, with a valid end of the response -------
 
 
+ENDING: Final = "duetime.ending"
+"""Key of the ASGI scope that holds the cancel scope of the response."""
+
+
 class OpenAnswers(set[anyio.CancelScope]):
     """Responses in progress."""
 
@@ -148,6 +157,7 @@ class Answers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = Answer(send)
         with anyio.CancelScope() as cancelling:
+            scope[ENDING] = cancelling
             self._open.add(cancelling)
             try:
                 await self._app(scope, receive, answer.send)

@@ -19,6 +19,7 @@ from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.engine.result import Err
 from duetime.http.middleware import Answer
 from duetime.http.problems import problem
+from duetime.rest.direct import Direct
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, shown
 from duetime.service.owner_limits import TooManyRequests
 
@@ -134,7 +135,7 @@ def _methods(request: Request) -> set[str]:
 class Unexpected:
     """Logs an unexpected error once and never shows it; the framework would raise it again after the response."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: Direct) -> None:
         self._app = app
         self.routes = app.routes
 

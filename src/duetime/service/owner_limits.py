@@ -7,8 +7,8 @@ requests wait, further ones are refused, which bounds memory and waiting time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -65,16 +65,16 @@ class OwnerLimits:
         # Weak: requests hold the slots of their owner, so an owner without requests uses no memory.
         self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
 
-    @asynccontextmanager
-    async def slot(self, owner: str) -> AsyncIterator[None]:
-        """Wait for one of the owner's slots and hold it. Raise TooManyRequests if too many requests already wait."""
+    def slot(self, owner: str) -> AbstractAsyncContextManager[None]:
+        """Return a context that waits for one of the owner's slots and holds it. Raise TooManyRequests if too many
+        requests already wait."""
         slots = self._slots.get(owner)
         if slots is None:
-            slots = self._slots[owner] = anyio.Semaphore(SHARES.get(owner, self.shares.requests))
-        if owner != LOCAL and slots.statistics().tasks_waiting >= self._most_waiting:
+            slots = anyio.Semaphore(SHARES.get(owner, self.shares.requests), fast_acquire=True)
+            self._slots[owner] = slots
+        if owner != LOCAL and slots.value == 0 and slots.statistics().tasks_waiting >= self._most_waiting:
             raise TooManyRequests
-        async with slots:
-            yield
+        return slots  # type: ignore[return-value]  # what it yields is not used
 
     async def run(self, owner: str, function: Callable[[], T]) -> T:
         """Call a function in a thread while holding one of the owner's slots."""

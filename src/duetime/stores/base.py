@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.errors import WorkerGone
@@ -35,7 +35,7 @@ from duetime.engine.policy.completions import split_completions
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
-from duetime.engine.policy.rows import Completion, Draft, begin
+from duetime.engine.policy.rows import Completion, Draft, Writes, begin
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndClaimed, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers.base import BEFORE_ALL
@@ -75,7 +75,7 @@ from duetime.stores.search import (
     schedule_page,
 )
 from duetime.stores.shared_commit import SharedCommit
-from duetime.stores.transaction import NeedsDecision, Taken, Transaction, held_of, schedule_of
+from duetime.stores.transaction import NeedsDecision, Taken, Transaction, held_of, is_soon, schedule_of
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
@@ -99,6 +99,17 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
+class ChangeRequest(NamedTuple):
+    schedule: ScheduleId
+    now: Instant
+    decide: Callable[[Change], Decision]
+
+
+def _sets_off_soon(writes: Writes, now: Instant) -> bool:
+    """Return whether a worker has to look at once. A schedule that is only withdrawn, for example, needs no worker."""
+    return bool(writes.new_runs or writes.runs or writes.follow_ups) or is_soon(writes.due_new, now)
+
+
 def _created(rows: NewRows) -> Created:
     return Created(Schedule(rows[0], rows[1]), fresh=True)
 
@@ -112,8 +123,9 @@ class BaseStore(RecordsMixin, Store, ABC):
 
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[tuple[Callable[[], None], bool]] = []
         self._creates = SharedCommit(self._create_together)
+        self._changes = SharedCommit(self._change_together)
         self._forget_workers()
 
     @abstractmethod
@@ -125,13 +137,16 @@ class BaseStore(RecordsMixin, Store, ABC):
     def _texts(self, values: Sequence[str]) -> str:
         """Encode several texts as one query parameter."""
 
-    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
+        entry = listener, only_soon
+        self._listeners.append(entry)
+        return lambda: self._listeners.remove(entry)
 
-    def _announce(self) -> None:
-        for listener in list(self._listeners):
-            listener()
+    def _announce(self, *, soon: bool = True) -> None:
+        """Call the listeners; `soon`: something may be due within SOON."""
+        for listener, only_soon in list(self._listeners):
+            if soon or not only_soon:
+                listener()
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
@@ -146,8 +161,9 @@ class BaseStore(RecordsMixin, Store, ABC):
         """Create what all requests ask for in one commit, if nothing needs a closer look."""
         additions = additions_of(requests)
         drafts = [draft for request in requests for draft in request.drafts]
-        rows = iter(self._insert_at_once(drafts, additions))
-        self._announce()
+        made = self._insert_at_once(drafts, additions)
+        self._announce(soon=is_soon([entry for _, _, entry in made], additions.now))
+        rows = iter(made)
         return [[_created(next(rows)) for _ in request.drafts] for request in requests]
 
     def _create_in_steps(self, request: CreateRequest) -> Result[list[Created]]:
@@ -201,15 +217,29 @@ class BaseStore(RecordsMixin, Store, ABC):
         self._announce()
         return Ok([created[key_of(draft)] for draft in drafts])
 
+    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
+        """Change a schedule. Where only one transaction writes at a time, callers that wait share the next one."""
+        request = ChangeRequest(schedule, now, decide)
+        return self._change_together([request])[0] if self.writes_overlap else self._changes.write(request)
+
     @within_transaction
     @retry_on_conflict
-    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
+    def _change_together(self, requests: Sequence[ChangeRequest]) -> list[Result[Any]]:
         with self._write() as tx:
-            found = tx.lock_schedule(schedule)
-            if found is None:
-                return Err("not_found")
-            result = self._carry_out(tx, found, decide(Change(found, now, tx, tx.new_run_id)), now)
-        return self._told(result)
+            carried = [self._change_in(tx, request) for request in requests]
+        soon = [due for result, due in carried if isinstance(result, Ok)]
+        if soon:
+            self._announce(soon=any(soon))
+        return [result for result, _ in carried]
+
+    def _change_in(self, tx: Transaction, request: ChangeRequest) -> tuple[Result[Any], bool]:
+        schedule, now, decide = request
+        found = tx.lock_schedule(schedule)
+        if found is None:
+            return Err("not_found"), False
+        decision = decide(Change(found, now, tx, tx.new_run_id))
+        result = self._carry_out(tx, found, decision, now)
+        return result, isinstance(decision, Ok) and _sets_off_soon(decision.value[0], now)
 
     @within_transaction
     @retry_on_conflict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
@@ -66,6 +66,14 @@ def definition_update(row: Definition) -> tuple[Any, ...]:
 
 
 OwnerKey = tuple[str, str]
+
+SOON = 2 * SECOND
+"""Entries due later than this are not announced to workers, which look again within a second anyway."""
+
+
+def is_soon(entries: Sequence[DueEntry], now: Instant) -> bool:
+    return any(entry.at - now <= SOON for entry in entries)
+
 
 FEW = 100
 """Number of due entries that are cheap to read in order to find their owners."""

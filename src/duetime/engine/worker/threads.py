@@ -77,7 +77,7 @@ class Engine:
     def start(self) -> None:
         self._following.follow(self._store.now)
         self.worker.register()
-        self._forget_store = self._store.on_change(self._noticed)
+        self._forget_store = self._store.on_change(self._noticed, only_soon=True)
         self.timer.start()
         self.pool.start()
         self._mind_the_lease()

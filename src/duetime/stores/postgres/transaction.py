@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import Instant
 from duetime.engine.model import (
     NO_RUN,
     Definition,
@@ -36,6 +36,7 @@ from duetime.stores.transaction import (
     DUE,
     FEW,
     RUN,
+    SOON,
     LockedRun,
     NeedsDecision,
     OwnerKey,
@@ -72,8 +73,6 @@ def columns(shape: str, rows: Sequence[Sequence[Any]]) -> list[str]:
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
-SOON = 2 * SECOND
-"""Entries due later than this are not announced: waiting processes look again within a second anyway."""
 
 _DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntnt"
