@@ -63,6 +63,7 @@ REQUESTS = [
     asked("/schedules?timezone=Europe/Nowhere"),
     asked("/schedules?timezone=Europe/Warsaw&status=pending"),
     asked("/schedules/nothing"),
+    asked("/schedules/{id}"),
     asked("/schedules/" + "x" * 201),
     asked("/schedules/a%2Fb"),
     asked("/schedules/a%0A"),

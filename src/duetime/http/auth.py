@@ -23,6 +23,7 @@ from duetime.http.browser_sessions import SESSION, Browsers, is_page, is_without
 from duetime.http.connection_limits import mark_authenticated
 from duetime.http.middleware import ENDING
 from duetime.http.problems import refusal
+from duetime.http.threads import RequestThreads
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.tokens import Tokens
 from duetime.service.errors import STORE_MESSAGE
@@ -56,7 +57,7 @@ class Bearer:
         self._app = AuthContextMiddleware(app)
         self._tokens, self._browsers = tokens, browsers
         # Separate threads: authentication does not wait however busy the others are.
-        self._verifying, self._watching = anyio.CapacityLimiter(8), anyio.CapacityLimiter(4)
+        self._verifying, self._watching = RequestThreads(8), anyio.CapacityLimiter(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if is_without_token(scope["path"]):
@@ -74,7 +75,7 @@ class Bearer:
         try:
             grant = self._tokens.verify_at_once(token)
             if grant is None:  # in a thread: checking for revocation may query the store, which may be slow
-                grant = await anyio.to_thread.run_sync(self._tokens.verify, token, limiter=self._verifying)
+                grant = await self._verifying.run(partial(self._tokens.verify, token))
         except InvalidToken as problem:
             await _refused(scope, problem)(scope, receive, send)
             return
@@ -87,7 +88,7 @@ class Bearer:
         """Authenticate a browser by its session cookie instead of a token."""
         sessions = self._browsers.sessions
         try:
-            visitor = await anyio.to_thread.run_sync(self._browsers.visitor, scope, limiter=self._verifying)
+            visitor = await self._verifying.run(partial(self._browsers.visitor, scope))
         except _STORE_AWAY:
             page = is_page(scope["path"])
             away = self._browsers.sign_in(scope, STORE_MESSAGE, 503) if page else _away(scope)

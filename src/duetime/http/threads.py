@@ -1,6 +1,6 @@
 """Threads for short requests. `anyio.to_thread` does the same in general, at several times the cost.
 
-The tokens are those of its default limiter, so that both together use no more threads than it alone would.
+The tokens are by default those of its limiter, so that both together use no more threads than it alone would.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class _Job:
 class RequestThreads:
     """Use it only in the thread of the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        """With `most`, use so many threads apart from all others, instead of tokens of the default limiter."""
+        self._most = most
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._running = 0
         self._threads = [0]
@@ -83,12 +85,13 @@ class RequestThreads:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._running, self._ending = loop, 0, None
-            self._limiter = anyio.to_thread.current_default_thread_limiter()
+            default = anyio.to_thread.current_default_thread_limiter
+            self._limiter = default() if self._most is None else anyio.CapacityLimiter(self._most)
         job = _Job(function, self, loop)
         try:
             self._limiter.acquire_on_behalf_of_nowait(job)
         except anyio.WouldBlock:
-            return await anyio.to_thread.run_sync(function)
+            return await anyio.to_thread.run_sync(function, limiter=self._limiter)
         try:
             self._begin(job)
             result: T = await job.result()

@@ -11,7 +11,6 @@ from starlette.routing import BaseRoute, Mount, Route
 from duetime.http.auth import WebContext
 from duetime.http.problems import API
 from duetime.rest import errors, events, info, runs, schedules
-from duetime.rest.direct import Direct
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
 from duetime.service.kind_spec import load
@@ -95,8 +94,8 @@ def api(context: WebContext, version: str, limits: OwnerLimits | None = None) ->
     return app
 
 
-def api_routes(context: WebContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
-    mount = Mount(API, app=Unexpected(Direct(api(context, version, limits))))
+def api_routes(app: FastAPI) -> list[BaseRoute]:
+    mount = Mount(API, app=Unexpected(app))
     # By default the pattern stops at a line break: another route would answer such a path.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     # A mount matches only `/api/...`: without the slash, too, the error has to be a problem (RFC 9457).

@@ -19,12 +19,13 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.http.auth import WebContext
 from duetime.http.problems import API
 from duetime.http.threads import RequestThreads
 from duetime.rest.dependencies import call_of, context_of, json_only
+from duetime.rest.errors import log_unexpected
 
 MOST_BYTES: Final = 64 * 1024
 """Maximum size of a body that is parsed here: a larger one that is invalid would cost too much when parsed twice."""
@@ -64,12 +65,14 @@ class Plan(NamedTuple):
 
 
 class Direct:
-    """An ASGI application before the framework's."""
+    """Middleware before all routes. `api` is the framework's application, which is one of these routes."""
 
-    def __init__(self, app: FastAPI) -> None:
-        self._app, self.routes = app, app.routes
-        self._context: WebContext = app.state.context
-        self._plans = dict(_plans(app))
+    def __init__(self, app: ASGIApp, api: FastAPI) -> None:
+        self._app, self._handlers = app, api.exception_handlers
+        self._context: WebContext = api.state.context
+        plans = dict(_plans(api))
+        self._by_path = {key: plan for key, plan in plans.items() if plan.path is None}
+        self._by_id = {key: plan for key, plan in plans.items() if plan.path is not None}
         self._threads = RequestThreads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,21 +94,23 @@ class Direct:
         try:
             response = await self._threads.run(partial(plan.endpoint, **values))
         except Exception as error:
-            handlers = self._app.exception_handlers
-            kind = next(each for each in type(error).__mro__ if each in handlers)
-            response = await handlers[kind](Request(scope), error)  # type: ignore[misc]
-            await response(scope, receive, send)
-            if kind is Exception:  # it is logged where the framework's are
-                raise
-            return
+            response = await self._failed(scope, error)
         await response(scope, receive, send)
+
+    async def _failed(self, scope: Scope, error: Exception) -> Response:
+        """Return what the framework's handler of this error returns."""
+        kind = next(each for each in type(error).__mro__ if each in self._handlers)
+        if kind is Exception:
+            log_unexpected(scope)
+        response: Response = await self._handlers[kind](Request(scope), error)  # type: ignore[misc]
+        return response
 
     def _find(self, scope: Scope) -> tuple[Plan | None, str]:
         path: str = scope["path"]
-        if not path.startswith(API) or scope["type"] != "http":
+        if not path.startswith(API) or scope["type"] != "http" or scope.get("root_path"):
             return None, ""
         method, path = scope["method"], path[len(API) :]
-        plan = self._plans.get((method, path))
+        plan = self._by_path.get((method, path))
         if plan is not None:
             return plan, ""
         segments = path.split("/")
@@ -113,7 +118,7 @@ class Direct:
         if not id:
             return None, ""
         segments[_ID] = "{id}"
-        return self._plans.get((method, "/".join(segments))), id
+        return self._by_id.get((method, "/".join(segments))), id
 
 
 async def _again(read: list[Message], receive: Receive) -> Message:

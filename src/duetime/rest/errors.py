@@ -19,7 +19,6 @@ from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.engine.result import Err
 from duetime.http.middleware import Answer
 from duetime.http.problems import problem
-from duetime.rest.direct import Direct
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, shown
 from duetime.service.owner_limits import TooManyRequests
 
@@ -132,10 +131,15 @@ def _methods(request: Request) -> set[str]:
     return {method for route in there for method in route.methods or ()}
 
 
+def log_unexpected(scope: Scope) -> None:
+    """Log the exception that is being handled."""
+    log.exception("%s %s failed", scope.get("method"), scope.get("path"))
+
+
 class Unexpected:
     """Logs an unexpected error once and never shows it; the framework would raise it again after the response."""
 
-    def __init__(self, app: Direct) -> None:
+    def __init__(self, app: FastAPI) -> None:
         self._app = app
         self.routes = app.routes
 
@@ -144,6 +148,6 @@ class Unexpected:
         try:
             await self._app(scope, receive, answer.send)
         except Exception:
-            log.exception("%s %s failed", scope.get("method"), scope.get("path"))
+            log_unexpected(scope)
             if not answer.begun:
                 raise
