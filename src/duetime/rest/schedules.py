@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
+from duetime.rest.dependencies import Caller, json_only, page_of, page_of_texts, problems, router, to_json
 from duetime.rest.requests import (
     Asked,
     EditGiven,
@@ -43,6 +44,8 @@ IdempotencyKey = Annotated[str | None, Header(description="As `idempotency_key` 
 IfMatch = Annotated[str | None, Header(description="The ETag of what was read; as `version` in the body.")]
 _TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
 _JSON = [Depends(json_only)]
+_SHORT = 1000
+"""Maximum length of a payload in characters for which the JSON of its schedule is remembered."""
 _MISSING = problems(404)
 _CHANGING = problems(404, 409)
 
@@ -117,8 +120,19 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
     zone = zone_of(call, asked.timezone)
     page = unwrap(call.scheduler.search(call.caller, query))
     notes = call.services.list_notes(asked.kind)
-    shapes = [schedule_shape(item, zone, brief=True) for item in page.items]
-    return page_of("schedules", shapes, page, **({"notes": notes} if notes else {}))
+    texts = [_listed(item, zone) for item in page.items]
+    return page_of_texts("schedules", texts, page, **({"notes": notes} if notes else {}))
+
+
+def _listed(schedule: Schedule, zone: str) -> str:
+    """Return a schedule in a list as JSON. Most of a list is the same when it is read again."""
+    short = len(schedule.definition.payload) <= _SHORT
+    return _short_listed(schedule, zone) if short else _short_listed.__wrapped__(schedule, zone)
+
+
+@lru_cache(maxsize=2048)
+def _short_listed(schedule: Schedule, zone: str) -> str:
+    return to_json(schedule_shape(schedule, zone, brief=True))
 
 
 @routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_MISSING)

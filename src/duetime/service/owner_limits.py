@@ -6,7 +6,7 @@ requests wait, further ones are refused, which bounds memory and waiting time.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
@@ -26,7 +26,6 @@ SHARE: Final = 8
 SHARES: Final = {NOBODY: 4, LOCAL: 24}
 """Slots out of the 40 threads. The local owner runs this server and gets the most; some remain for others."""
 MOST_WAITING: Final = 64
-RECENT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,6 @@ class OwnerLimits:
         self.shares, self._most_waiting = shares or Shares(), most_waiting
         # Weak: requests hold the slots of their owner, so an owner without requests uses no memory.
         self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
-        # Those of a few owners are kept, since an owner who has sent one request often sends another.
-        self._recent: deque[anyio.Semaphore] = deque(maxlen=RECENT)
 
     def slot(self, owner: str) -> AbstractAsyncContextManager[None]:
         """Return a context that waits for one of the owner's slots and holds it. Raise TooManyRequests if too many
@@ -75,7 +72,6 @@ class OwnerLimits:
         if slots is None:
             slots = anyio.Semaphore(SHARES.get(owner, self.shares.requests), fast_acquire=True)
             self._slots[owner] = slots
-            self._recent.append(slots)
         if owner != LOCAL and slots.value == 0 and slots.statistics().tasks_waiting >= self._most_waiting:
             raise TooManyRequests
         return slots  # type: ignore[return-value]  # what it yields is not used

@@ -28,18 +28,32 @@ def instant_view(instant: Instant | None, zone: str) -> str | None:
 
 
 def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
+    definition = schedule.definition
+    trigger, payload = json.loads(definition.trigger), json.loads(definition.payload)
+    return _schedule_view(schedule, zone, trigger, payload, _stored_policy(definition.policy))
+
+
+def _stored_policy(text: str) -> dict[str, Any]:
+    stored = json.loads(text)
+    return stored if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
+
+
+@lru_cache(maxsize=1024)
+def _max_runs(policy: str) -> Any:
+    return _stored_policy(policy).get("max_runs")
+
+
+def _schedule_view(schedule: Schedule, zone: str, trigger: Any, payload: Any, policy: Any) -> dict[str, Any]:
     definition, progress = schedule
-    stored = json.loads(definition.policy)
-    policy = stored if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
     return {
         "id": definition.public_id,
         "kind": definition.kind,
         "owner": definition.owner,
         "name": masked(definition.name),
         "status": status_of(progress),
-        "trigger": json.loads(definition.trigger),
+        "trigger": trigger,
         "reads_as": reads_as(definition.trigger),
-        "payload": json.loads(definition.payload),
+        "payload": payload,
         "policy": policy,
         "created_at": instant_view(definition.created, zone),
         "next_run": instant_view(progress.next, zone),
@@ -47,7 +61,7 @@ def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
         "last_status": progress.last_status,
         "last_error": masked(progress.last_error),
         "run_count": progress.run_count,
-        "max_runs": policy.get("max_runs"),
+        "max_runs": _max_runs(definition.policy),
         "failures_in_a_row": progress.failures,
         "note": masked(progress.note),
         "version": definition.version,
@@ -131,14 +145,12 @@ def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> Vie
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger)
     payload, masking = json.loads(definition.payload), masking_of(definition.kind)
-    return schedule_view(schedule, zone) | {
-        "subject": definition.subject,
-        "trigger": trigger,
-        "timezone": trigger.get("timezone"),
-        "payload": masking.brief(payload, masking.hide) if brief else masking.hide(payload),
-        "policy": policy_shape(definition.policy),
-        "updated_at": instant_view(definition.updated, zone),
-    }
+    shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
+    view = _schedule_view(schedule, zone, trigger, shown, policy_shape(definition.policy))
+    view["subject"] = definition.subject
+    view["timezone"] = trigger.get("timezone")
+    view["updated_at"] = instant_view(definition.updated, zone)
+    return view
 
 
 def trigger_shape(text: str) -> View:
@@ -161,6 +173,12 @@ def _seconds(microseconds: Any) -> Any:
 
 def policy_shape(text: str) -> View | None:
     """Return every part of a policy, including defaults, or None if the stored policy is unreadable."""
+    shape = _policy_shape(text)
+    return None if shape is None else dict(shape)
+
+
+@lru_cache(maxsize=1024)
+def _policy_shape(text: str) -> View | None:
     try:
         policy = policy_from_json(text)
     except DuetimeError:

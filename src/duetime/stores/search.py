@@ -8,7 +8,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
@@ -34,6 +34,7 @@ _FIELDS = {
 }
 
 
+@lru_cache(maxsize=512)
 def whole_rows(statement: str) -> str:
     """Replace `s.*` and the like by column names: a newer schema may have more columns than this code reads."""
     return _WHOLE_ROW.sub(lambda found: ", ".join(f"{found[1]}.{name}" for name in _FIELDS[found[1]]), statement)
