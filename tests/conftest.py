@@ -41,6 +41,28 @@ def postgres_url(postgres_server_url: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def clean_databases(postgres_server_url: str) -> Iterator[postgres.CleanDatabases]:
+    databases = postgres.CleanDatabases(postgres_server_url, _migrate)
+    yield databases
+    databases.close()
+
+
+def _migrate(url: str) -> None:
+    from duetime.app import open_store
+
+    store = open_store(url)
+    store.migrate()
+    store.close()
+
+
+@pytest.fixture
+def clean_postgres_url(clean_databases: postgres.CleanDatabases) -> Iterator[str]:
+    """A database with all tables and no rows."""
+    with clean_databases.lend() as url:
+        yield url
+
+
 @pytest.fixture
 def private_postgres() -> Iterator[postgres.PostgresServer]:
     """A server of the test's own, started, for tests that stop and start it."""

@@ -79,7 +79,7 @@ def test_a_refusal_is_raised_with_its_reason(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def prompts(request: pytest.FixtureRequest, tmp_path: Path) -> Duetime:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
+    url = request.getfixturevalue("clean_postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
     agents = {"coder": AgentSettings(command=("cat",))}
     duetime = Duetime(settings=Settings(db=url, timezone="UTC", agents=agents), registry=Registry())
     request.addfinalizer(duetime.close)

@@ -25,7 +25,7 @@ ONE_STORE = pytest.mark.parametrize("store_url", ["sqlite", "postgres"] if FULL 
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "store.db")
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("clean_postgres_url")
     return url
 
 

@@ -26,7 +26,7 @@ ADA = Caller("ada")
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
-    url = ":memory:" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = ":memory:" if request.param == "sqlite" else request.getfixturevalue("clean_postgres_url")
     with serving_api(tmp_path, url=url) as made:
         yield made
 

@@ -24,7 +24,7 @@ HOURLY = NewSchedule("job", "n", "interval", {"hours": 1}, {"task": "echo"})
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
-    url = ":memory:" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = ":memory:" if request.param == "sqlite" else request.getfixturevalue("clean_postgres_url")
     with Simulation(START, url=url) as made:
         yield made
 

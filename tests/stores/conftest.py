@@ -29,18 +29,19 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 def opener(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     """Opens the same place again and again, as several processes would. In memory there is only one way in."""
     opened: list[BaseStore] = []
+    database = getattr(request.module, "DATABASE", "clean_postgres_url")
 
     def open_again() -> BaseStore:
         if engine == "memory" and opened:
             return opened[0]
         if engine == "postgres":
-            opened.append(PostgresStore(request.getfixturevalue("postgres_url"), messenger=MESSENGER))
+            opened.append(PostgresStore(request.getfixturevalue(database), messenger=MESSENGER))
         else:
             opened.append(SqliteStore(MEMORY if engine == "memory" else tmp_path / "due.db", messenger=MESSENGER))
         return opened[-1]
 
     if engine == "postgres":
-        request.getfixturevalue("postgres_url")  # asked for first, so that it is dropped last
+        request.getfixturevalue(database)  # asked for first, so that it is dropped last
     yield open_again
     for store in opened:
         store.close()

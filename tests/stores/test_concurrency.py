@@ -164,7 +164,7 @@ def test_four_processes_share_the_work(
     if engine == "memory":
         pytest.skip("a store in memory has one process")
     create(store, *[once(T0 + number) for number in range(2000)])
-    place = store.path if isinstance(store, SqliteStore) else request.getfixturevalue("postgres_url")
+    place = store.path if isinstance(store, SqliteStore) else request.getfixturevalue("clean_postgres_url")
     processes = [
         subprocess.Popen([sys.executable, "-c", CLAIMER, engine, place], stdout=subprocess.PIPE, text=True)
         for _ in range(4)

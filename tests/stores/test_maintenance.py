@@ -23,6 +23,9 @@ from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the_run, value_of
 from tests.support.shell import write
 
+DATABASE = "postgres_url"
+"""An empty database of its own for every test: these change the schema."""
+
 
 def schema_of(store: BaseStore) -> int:
     assert isinstance(store, SqliteStore | PostgresStore)

@@ -27,6 +27,9 @@ from tests.support.shell import write
 
 EVERYBODY = Turns()
 
+DATABASE = "postgres_url"
+"""A database of its own for every test: rows that earlier tests deleted would be part of what is measured."""
+
 
 def claim(hand: Hand, limit: int, turns: Turns = EVERYBODY, now: int = T0 + SECOND, lane: str = "job") -> list[Claim]:
     return hand.store.record_and_claim(

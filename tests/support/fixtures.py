@@ -81,7 +81,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
+    url = request.getfixturevalue("clean_postgres_url") if request.param == "postgres" else str(tmp_path / "duetime.db")
     made = Stage(url)
     yield made
     made.time.close()

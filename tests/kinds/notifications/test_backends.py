@@ -32,7 +32,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         with kept_at_qstash(tmp_path) as backend:
             yield backend
     else:
-        url = str(tmp_path / "my.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+        url = str(tmp_path / "my.db") if request.param == "sqlite" else request.getfixturevalue("clean_postgres_url")
         with kept_here(url) as backend:
             yield backend
 
