@@ -94,7 +94,7 @@ class Cost(NamedTuple):
 def measure(workload: Workload) -> Cost:
     """Run a workload twice with the same worker and count the second time, when caches are filled."""
     statements, instructions = Counter[str](), _Instructions()
-    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder, _statements_in(statements):
+    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder, statements_in(statements):
         driver = _Driver(Path(folder))
         try:
             driver.create(workload)
@@ -118,7 +118,7 @@ def measure_create(name: str) -> Cost:
     kind, payload, when = CREATES[name]
     statements, instructions = Counter[str](), _Instructions()
     clock = SettableClock(Instant(next(STARTS)))
-    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder, _statements_in(statements):
+    with tempfile.TemporaryDirectory(prefix="duetime-bench-") as folder, statements_in(statements):
         settings = Settings(db=str(Path(folder) / "store.db"), timezone="UTC")
         duetime = Duetime(settings=settings, registry=noop_registry(), clock=clock)
         try:
@@ -188,7 +188,7 @@ class _Driver:
 
 
 @contextmanager
-def _statements_in(counts: Counter[str]) -> Iterator[None]:
+def statements_in(counts: Counter[str]) -> Iterator[None]:
     """Count the statements of all connections that are opened meanwhile; each row of `executemany` counts."""
 
     def trace(_cursor: apsw.Cursor, statement: str, _values: object) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -464,3 +466,45 @@ def test_what_a_run_sets_off_is_as_deep_as_if_it_had_made_it(store: BaseStore, h
     assert depth_after(0, lambda change: changes.edit(change, Edit(name="other"))) == 1
     assert depth_after(0, changes.fire) == 1
     assert depth_after(3, lambda change: changes.edit(change, Edit(name="third"))) == 3
+
+
+def test_what_is_due_later_wakes_no_worker(store: BaseStore) -> None:
+    heard: list[str] = []
+    store.on_change(lambda: heard.append("any"))
+    store.on_change(lambda: heard.append("soon"), only_soon=True)
+    later = create_one(store, once(T0 + HOUR))
+    value_of(store.change(later, T0, changes.pause))
+    value_of(store.change(later, T0, changes.resume))
+    value_of(store.change(later, T0, changes.cancel))
+    assert heard == ["any"] * 4
+    heard.clear()
+    soon = create_one(store, once(T0 + 1))
+    assert heard == ["any", "soon"]
+    value_of(store.change(soon, T0, changes.fire))
+    assert heard == ["any", "soon"] * 2
+
+
+def test_changes_that_wait_for_the_same_lock_are_all_made(store: BaseStore) -> None:
+    """Refused ones among them, and two of one schedule, too."""
+    made = [create_one(store, every(HOUR, key=f"key {number}")) for number in range(8)]
+    wanted = [
+        *[(each, changes.cancel) for each in made],
+        (ScheduleId(10**6), changes.cancel),
+        (made[0], changes.cancel),
+    ]
+    together = threading.Barrier(len(wanted) + 2)
+
+    def broken(_change: Change) -> Decision:
+        raise ValueError("as meant")
+
+    def ask(schedule: ScheduleId, decide: Callable[[Change], Decision]) -> Result[Any]:
+        together.wait(10)
+        return store.change(schedule, T0, decide)
+
+    with ThreadPoolExecutor(len(wanted) + 2) as pool:
+        futures = [pool.submit(ask, schedule, decide) for schedule, decide in wanted]
+        failing = [pool.submit(ask, made[1], broken) for _ in range(2)]
+        codes = [None if future.result().is_ok else code_of(future.result()) for future in futures]
+        assert [type(each.exception()) for each in failing] == [ValueError, ValueError]
+    assert codes == [None] * 8 + ["not_found", None]
+    assert {the(store, each).progress.state for each in made} == {ScheduleState.CANCELLED}

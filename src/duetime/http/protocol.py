@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import h11
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from duetime.http.connection_limits import CONNECTION, GRACE, ConnectionLimits, ConnectionTable
@@ -31,6 +31,55 @@ _HEAD, _READING = "head", "reading"
 """Names of the deadlines: for the head of a request, and for a client that has to read its response."""
 
 
+class JoinedWrites:
+    """Sends the head of a response with the first part of its body, in one system call, if its length is known."""
+
+    def __init__(self, cycle: Any, send: Send) -> None:
+        self._cycle, self._send = cycle, send
+        self._head: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _has_length(message):
+            self._head = message
+            return
+        if self._head is None:
+            await self._send(message)
+            return
+        head, self._head = self._head, None
+        transport = self._cycle.transport
+        self._cycle.transport = _WithNext(transport)
+        try:
+            await self._send(head)
+            await self._send(message)
+        finally:
+            self._cycle.transport = transport
+
+
+def _has_length(message: Message) -> bool:
+    return any(name == b"content-length" for name, _ in message.get("headers", ()))
+
+
+class _WithNext:
+    """Keeps the first data until the next."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._first: bytes | None = None
+        self.write = self._keep
+
+    def _keep(self, data: bytes) -> None:
+        self._first = data
+        self.write = self._join
+
+    def _join(self, data: bytes) -> None:
+        assert self._first is not None
+        self._transport.write(self._first + data)
+        self.write = self._transport.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class LimitedProtocol(H11Protocol):
     def __init__(self, table: ConnectionTable, **given: Any) -> None:
         super().__init__(**given)
@@ -48,7 +97,7 @@ class LimitedProtocol(H11Protocol):
     async def _with_connection(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the connection to the application, which reports when a request is authenticated."""
         scope[CONNECTION] = self
-        await self._inner(scope, receive, send)
+        await self._inner(scope, receive, JoinedWrites(self.cycle, send).send)
 
     # -- interface for the table ----------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ class RequestThreads:
         try:
             self._limiter.acquire_on_behalf_of_nowait(job)
         except anyio.WouldBlock:
-            return await anyio.to_thread.run_sync(function, limiter=self._limiter)
+            await self._limiter.acquire_on_behalf_of(job)
         try:
             self._begin(job)
             result: T = await job.result()

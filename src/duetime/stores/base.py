@@ -214,7 +214,7 @@ class BaseStore(RecordsMixin, Store, ABC):
             tx.insert_schedules(rows)
             tx.announce()
         created |= {(row[0].owner, row[0].key): _created(row) for row in rows}
-        self._announce()
+        self._announce(soon=any(is_soon([entry], definition.created) for definition, _, entry in rows))
         return Ok([created[key_of(draft)] for draft in drafts])
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:

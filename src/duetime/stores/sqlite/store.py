@@ -261,15 +261,26 @@ class SqliteStore(BaseStore):
         with translated(self.path):
             if self._watch is None:
                 self._watch = self._connect()
+                self._foreign_version = self._writer_version()  # first: what comes between the two counts as seen
                 self._version = self._watch.pragma("data_version")
             deadline = self._clock.monotonic() + timeout
             while not self._closed.wait(WATCH_SECONDS):
                 if (version := self._watch.pragma("data_version")) != self._version:
                     self._version = version
-                    return True
+                    if self._others_wrote():
+                        return True
                 if self._clock.monotonic() >= deadline:
                     return False
         return False
+
+    def _others_wrote(self) -> bool:
+        """Return whether the change came from elsewhere: a connection's own commits do not change its version."""
+        before, self._foreign_version = self._foreign_version, self._writer_version()
+        return self._foreign_version != before
+
+    def _writer_version(self) -> int:
+        with self._lock:
+            return 0 if self._closed.is_set() else int(self._writer.pragma("data_version"))
 
     def health(self, now: Instant) -> Health:
         self._check_file()
