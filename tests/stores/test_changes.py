@@ -508,3 +508,12 @@ def test_changes_that_wait_for_the_same_lock_are_all_made(store: BaseStore) -> N
         assert [type(each.exception()) for each in failing] == [ValueError, ValueError]
     assert codes == [None] * 8 + ["not_found", None]
     assert {the(store, each).progress.state for each in made} == {ScheduleState.CANCELLED}
+
+
+def test_a_change_returns_the_schedule_as_it_is_stored(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    for decide in (changes.pause, changes.pause, changes.resume, changes.resume, changes.cancel, changes.cancel):
+        assert value_of(store.change(schedule, Instant(T0 + MINUTE), decide)) == the(store, schedule)
+    running = create_one(store, once(T0 + 1, key="running"))
+    assert hand.claim(T0 + 1)
+    assert value_of(store.change(running, Instant(T0 + MINUTE), changes.cancel)) == the(store, running)

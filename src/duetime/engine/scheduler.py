@@ -134,13 +134,13 @@ class Scheduler(Queries):
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def pause(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
+    def pause(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.pause)
 
-    def resume(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
+    def resume(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.resume, sets_off=True)
 
-    def cancel(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
+    def cancel(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.cancel)
 
     def cancel_pending(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:

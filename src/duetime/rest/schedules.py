@@ -218,9 +218,8 @@ def schedule_zone(schedule: Schedule, call: Call) -> str:
     return zone if isinstance(zone, str) and zone else call.zone
 
 
-def _changed(call: Call, id: str, change: Callable[[EngineCaller, str], Result[Any]]) -> Response:
-    unwrap(change(call.caller, id))
-    return _answer(_found(call, id), call.zone)
+def _changed(call: Call, id: str, change: Callable[[EngineCaller, str], Result[Schedule]]) -> Response:
+    return _answer(unwrap(change(call.caller, id)), call.zone)
 
 
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)

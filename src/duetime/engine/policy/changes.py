@@ -61,6 +61,13 @@ def done(writes: Writes, value: Any = None) -> Decision:
     return Ok((writes, value))
 
 
+def _changed(schedule: Schedule, writes: Writes) -> Schedule:
+    """Return a schedule as these writes leave it."""
+    definition, progress = schedule
+    edited = next((each for each in writes.definitions if each.id == definition.id), definition)
+    return Schedule(edited, writes.progress.get(definition.id, progress))
+
+
 def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
     """Return an error if a stored trigger or policy cannot be read any more: that is not the caller's fault."""
 
@@ -86,14 +93,14 @@ def _touch(writes: Writes, change: Change) -> None:
 def pause(change: Change) -> Decision:
     definition, progress = change.schedule
     if progress.state == ScheduleState.PAUSED:
-        return done(Writes())
+        return done(Writes(), change.schedule)
     if progress.state != ScheduleState.ACTIVE:
         return not_possible("paused", progress.state)
     writes = Writes(due_gone_of=[definition.id])
     progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
     _touch(writes, change)
-    return done(writes)
+    return done(writes, _changed(change.schedule, writes))
 
 
 @as_stored
@@ -101,7 +108,7 @@ def resume(change: Change) -> Decision:
     """Continue from now; one row records what did not run meanwhile."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.ACTIVE:
-        return done(Writes())
+        return done(Writes(), change.schedule)
     if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
         return not_possible("resumed", progress.state)
     writes = Writes(due_gone_of=[definition.id])
@@ -109,7 +116,7 @@ def resume(change: Change) -> Decision:
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     _enqueue(writes, change, definition, progress)
     _touch(writes, change)
-    return done(writes)
+    return done(writes, _changed(change.schedule, writes))
 
 
 def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
@@ -163,12 +170,12 @@ def cancel(change: Change) -> Decision:
     """End the schedule: cancel runs that have not started, and ask running ones to stop."""
     progress = change.schedule.progress
     if progress.state == ScheduleState.CANCELLED:
-        return done(Writes())
+        return done(Writes(), change.schedule)
     if progress.state in OVER:
         return not_possible("cancelled", progress.state)
     writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
     _touch(writes, change)
-    return done(writes)
+    return done(writes, _changed(change.schedule, writes))
 
 
 def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
