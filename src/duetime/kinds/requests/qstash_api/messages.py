@@ -143,7 +143,7 @@ def _all(asking: Asking) -> list[Message]:
 def _cancel(asking: Asking, message: Message) -> bool:
     """Cancel a message. Return False if it ended before it could be cancelled."""
     if message.is_once:
-        done = asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND)
+        done: Result[Any] = asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND)
     else:
         done = asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id)
     return not isinstance(done, Err)
