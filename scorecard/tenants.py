@@ -158,7 +158,7 @@ def _registered(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield every method and path of the application, as the code itself registers them."""
     app = build(Settings(db=str(folder / "routes.db")), tasks=False)
     try:
-        yield from _routes(web(app, tokens_of(app.settings)).routes, "")
+        yield from _routes(web(app, tokens_of(app.settings, app.clock, app.store)).routes, "")
     finally:
         app.close()
 

@@ -143,10 +143,8 @@ def _all(asking: Asking) -> list[Message]:
 def _cancel(asking: Asking, message: Message) -> bool:
     """Cancel a message. Return False if it ended before it could be cancelled."""
     if message.is_once:
-        done: Result[Any] = asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND)
-    else:
-        done = asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id)
-    return not isinstance(done, Err)
+        return asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND).is_ok
+    return asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id).is_ok
 
 
 def _key(request: Request, now: Instant) -> str | None:
