@@ -70,7 +70,9 @@ class Worker:
         self.claimed: dict[RunId, ClaimedRun] = {}
         self._changing = threading.Lock()
         """Held while claimed runs and suspects are changed, by the thread that claims or by the one that records."""
-        self.shares = ClaimShares(options.ahead, 4 * options.batch)
+        # A thread that only claims never waits for a record: it is ahead with fewer runs.
+        self._most_ahead = (2 if store.writes_overlap else 4) * options.batch
+        self.shares = ClaimShares(options.ahead, self._most_ahead)
         self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
@@ -213,7 +215,7 @@ class Worker:
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
         # Hold one run per thread and what ends in a moment; long work is left to others.
-        slots = threads + min(4 * self.options.batch, int(threads * self.options.ahead / max(self._pace, 1e-6)))
+        slots = threads + min(self._most_ahead, int(threads * self.options.ahead / max(self._pace, 1e-6)))
         capacity = min(self.options.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
         solo = min(self.suspects.capacity(), capacity)
@@ -453,7 +455,7 @@ class Worker:
         begun = self.clock.monotonic()
         finished = execute_run(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
-        self._pace += (min(1.0, took) - self._pace) * 0.2
+        self._pace += (min(1.0, took) - self._pace) * 0.05
         if not self.shares.threads.alone:
             self.shares.took(item.claim.definition.owner, took)
         item.over = True
