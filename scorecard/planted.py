@@ -43,6 +43,7 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
 CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
 WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
+SQLITE, SQLITE_QUERIES = "stores/sqlite/store.py", "stores/sql/sqlite/queries.sql"
 
 PATCHES = (
     _patch(
@@ -113,15 +114,20 @@ PATCHES = (
         "a pause is acknowledged and does nothing",
         (
             CHANGES,
-            "if progress.state == ScheduleState.PAUSED:\n        return done(Writes())",
-            "if True: return done(Writes())",
+            "if progress.state == ScheduleState.PAUSED:\n        return done(Writes(), change.schedule)",
+            "if True: return done(Writes(), change.schedule)",
         ),
     ),
     _patch(
         "a create is acknowledged and not written",
         (BASE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
+        (SQLITE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
     ),
-    _patch("a success is recorded as a failure", (RECORD, "run.due, _COMPLETED,", "run.due, RunStatus.FAILED,")),
+    _patch(
+        "a success is recorded as a failure",
+        (RECORD, "run.due, _COMPLETED,", "run.due, RunStatus.FAILED,"),
+        (SQLITE_QUERIES, "UPDATE runs SET status = 'completed'", "UPDATE runs SET status = 'failed'"),
+    ),
 )
 
 
