@@ -1,4 +1,4 @@
-"""Schedules to test with, made without any face or kind."""
+"""Schedules to test with, made without any interface or kind."""
 
 from __future__ import annotations
 

@@ -43,10 +43,14 @@ def operators_only(context: WebContext, call: Call) -> None:
         raise refuse("operators_only", "this needs a token with the scope operator: `duetime token issue` makes one")
 
 
+def is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
 async def json_only(request: Request) -> None:
     """Refuse a body of another content type as such, instead of reporting it as invalid."""
     said = request.headers.get("content-type", "")
-    if said.partition(";")[0].strip().lower() != "application/json" and (said or await request.body()):
+    if not is_json(said) and (said or await request.body()):
         raise refuse("not_json", "the body has to be JSON: send the header Content-Type: application/json")
 
 

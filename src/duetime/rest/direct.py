@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from duetime.http.auth import WebContext
 from duetime.http.problems import API
 from duetime.http.threads import RequestThreads
-from duetime.rest.dependencies import call_of, context_of, json_only
+from duetime.rest.dependencies import call_of, context_of, is_json, json_only
 from duetime.rest.errors import log_unexpected
 
 MOST_BYTES: Final = 64 * 1024
@@ -136,7 +136,7 @@ def _values(plan: Plan, scope: Scope, id: str) -> dict[str, Any]:
         for argument in plan.headers:
             if argument.header in headers:
                 values[argument.name] = argument.read(headers[argument.header])
-        if plan.body is not None and not _is_json(headers):
+        if plan.body is not None and not is_json(headers.get("content-type", "")):
             raise NotDirect
     return values
 
@@ -156,10 +156,6 @@ def _headers(scope: Scope) -> dict[str, str]:
     if len(headers) < len(scope["headers"]):  # the framework decides which of them counts
         raise NotDirect
     return headers
-
-
-def _is_json(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 def _parsed(message: Message) -> Any:

@@ -12,7 +12,7 @@ from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import LOCAL, Kind, StopReason
 from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
-from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, evaluate
+from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.lease import FailureDetector, Lease
@@ -295,8 +295,22 @@ class Worker:
 
     def record_and_claim(self) -> bool:
         """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
-        worker, now = self._begin()
-        batch = self._take_finished(worker)
+        return self._exchange(recording=True)
+
+    def claim(self) -> bool:
+        """Claim what is due, while another thread may call `record`. Return whether to call it again."""
+        return self._exchange(recording=False)
+
+    def _exchange(self, *, recording: bool) -> bool:
+        worker = self._living()
+        if self._doubt:
+            self._reconcile()
+        now = self.clock.now()
+        self._mind_the_clock(now)
+        batch = self._take_finished(worker) if recording else []
+        unrecorded = (
+            () if recording else {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
+        )
         if self._blocked and (batch or self.executor.free):
             self.notice()
         wants = self._wants(now)
@@ -304,7 +318,7 @@ class Worker:
             return False
         try:
             claims, seen, postponed = record_and_claim_in_parts(
-                self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers
+                self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers, unrecorded
             )
         except WorkerGone:
             self.re_register(worker)
@@ -315,30 +329,11 @@ class Worker:
             raise
         self._forget(batch)
         if wants:
-            self._claimed(claims, wants, now, seen, postponed)
+            self.shares.saw([claim.definition.owner for claim in claims])
+            self._accept(claims)
+            self._answers = evaluate(postponed, now) if postponed else {}
+            self._look_ahead(wants, now, seen)
         return bool(batch or seen)
-
-    def claim(self) -> bool:
-        """Claim what is due, while another thread may call `record`. Return whether to call it again."""
-        worker, now = self._begin()
-        if self._blocked and self.executor.free:
-            self.notice()
-        unrecorded = {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
-        wants = self._wants(now)
-        if not wants:
-            return False
-        try:
-            claims, seen, postponed = record_and_claim_in_parts(
-                self.store, worker, now, (), wants, self.options.runs_per_hour, self._answers, unrecorded
-            )
-        except WorkerGone:
-            self.re_register(worker)
-            return True
-        except BaseException:
-            self._doubt = True
-            raise
-        self._claimed(claims, wants, now, seen, postponed)
-        return bool(seen)
 
     def record(self) -> bool:
         """Record what finished, while another thread may call `claim`. Return whether to call it again.
@@ -362,14 +357,6 @@ class Worker:
             self.notice()
         return True
 
-    def _begin(self) -> tuple[WorkerId, Instant]:
-        worker = self._living()
-        if self._doubt:
-            self._reconcile()
-        now = self.clock.now()
-        self._mind_the_clock(now)
-        return worker, now
-
     def _take_finished(self, worker: WorkerId) -> list[Done]:
         """Take what finished off the list. Outcomes of an earlier registration are dropped: nobody waits for them."""
         done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
@@ -385,19 +372,6 @@ class Worker:
             for item, _ in batch:
                 if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
                     del self.claimed[item.id]
-
-    def _claimed(
-        self,
-        claims: Sequence[Claim],
-        wants: Sequence[ClaimRequest],
-        now: Instant,
-        seen: int,
-        postponed: Sequence[Question],
-    ) -> None:
-        self.shares.saw([claim.definition.owner for claim in claims])
-        self._accept(claims)
-        self._answers = evaluate(postponed, now) if postponed else {}
-        self._look_ahead(wants, now, seen)
 
     def _living(self) -> WorkerId:
         if self.id is not None and self.id == self._gone:
