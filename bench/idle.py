@@ -1,4 +1,4 @@
-"""What a worker and a server cost that have nothing to do, beside many schedules and beside none. Only on Linux."""
+"""Costs of a worker and a server that have nothing to do, beside many schedules and beside none. Only on Linux."""
 
 from __future__ import annotations
 

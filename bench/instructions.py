@@ -76,7 +76,7 @@ CREATED = 50
 
 
 class Cost(NamedTuple):
-    """What a workload cost. `functions` contains the instructions of each function."""
+    """The cost of a workload. `functions` contains the instructions of each function."""
 
     runs: int
     statements: int

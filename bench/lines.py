@@ -1,4 +1,4 @@
-"""What a benchmark found: figures of several rounds, compared with another figure or with a goal."""
+"""Results of a benchmark: figures of several rounds, compared with another figure or with a goal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What has to be reached (`bar`) and what is wanted (`aim`); `higher` tells which direction is better."""
+    """The value to reach (`bar`) and the value to aim at (`aim`); `higher` tells which direction is better."""
 
     bar: float | None
     aim: float | None = None
@@ -79,7 +79,7 @@ class Line:
 
     @property
     def uneven(self) -> bool:
-        """Whether the disk was much slower for one of the sides, so that the ratio says little."""
+        """Return whether the disk was much slower for one of the sides, so that the ratio says little."""
         times = [figure.fsync for figure in (self.ours, self.beside) if figure is not None and figure.fsync]
         return len(times) == 2 and max(times) > UNEVEN * min(times)
 

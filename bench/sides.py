@@ -73,7 +73,7 @@ SMALL = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What every workload needs: stores, sizes, and how sides are measured."""
+    """Everything that a workload needs: stores, sizes, and how sides are measured."""
 
     stores: Stores
     sizes: Sizes

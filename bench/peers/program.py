@@ -1,4 +1,4 @@
-"""What the programs of all peers share: they take a request as JSON and print the result as one line of JSON."""
+"""Parts that the programs of all peers share: they take a request as JSON and print the result as one line of JSON."""
 
 from __future__ import annotations
 
