@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from duetime.engine.clock import SECOND, Instant, SystemClock, instant_of
-from duetime.engine.errors import StoreUnusable, WorkerGone
+from duetime.engine.errors import StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import RecordedAndClaimed, RunQuery
@@ -391,6 +391,26 @@ def test_a_worker_whose_own_lease_is_over_judges_nobody(store: RealStore) -> Non
         assert worker.rescue() == 0
         assert len(store.workers()) == (2 if seconds < 0 else 1), "with a lease of its own it would have judged"
         assert other.id is not None
+
+
+def test_a_worker_that_cannot_beat_declares_nobody_dead(store: RealStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lease may still run while nothing can be committed any more, for itself and for the others."""
+    worker, _ = worker_on(store, 4)
+    worker_on(store, 4)
+    worker.failure_detector.observe(store.workers(), worker.id)
+    for seen in worker.failure_detector._seen.values():
+        seen.unchanged = 1000.0
+
+    def beat(*_: object) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "beat", beat)
+        with pytest.raises(StoreUnavailable):
+            worker.rescue()
+    assert len(store.workers()) == 2
+    worker.rescue()
+    assert len(store.workers()) == 1
 
 
 # -- threads that are kept for notifications ------------------------------------------------------------------------

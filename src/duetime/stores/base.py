@@ -279,9 +279,10 @@ class BaseStore(RecordsMixin, Store, ABC):
     ) -> Beat:
         listed = None if not_begun is None else ",".join(map(str, not_begun[:MOST_LISTED]))
         with self._write() as tx:
-            if not tx.beat(worker, now, reports, listed):
-                raise WorkerGone
-            return Beat([row[0] for row in tx.rows("stop_requests", worker)], int(tx.rows("floor")[0][0]))
+            beat = tx.beat(worker, now, reports, listed)
+        if beat is None:
+            raise WorkerGone
+        return beat
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         with self._write() as tx:

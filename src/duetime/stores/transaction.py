@@ -11,7 +11,7 @@ from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.rows import Completion, Writes
-from duetime.engine.store import ClaimRequest
+from duetime.engine.store import Beat, ClaimRequest
 
 DEFINITION = len(Definition._fields)
 RUN = len(Run._fields)
@@ -48,6 +48,10 @@ def held_of(row: tuple[Any, ...]) -> HeldRun:
 
 def holding_of(row: tuple[Any, ...]) -> LockedRun:
     return _new(LockedRun, (*row[:5], _new(Progress, row[5:])))
+
+
+def beat_of(stop: Sequence[tuple[Any, ...]], floor: Sequence[tuple[Any, ...]]) -> Beat:
+    return Beat([row[0] for row in stop], int(floor[0][0]))
 
 
 def run_update(run: Run) -> tuple[Any, ...]:
@@ -150,7 +154,8 @@ class Transaction(Reader, Protocol):
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         """Return how many runs each of these owners has used in an hour."""
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool: ...
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> Beat | None:
+        """Write a heartbeat and progress reports; return None if the worker is not registered any more."""
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         """Return what was written for each run when a worker's death was not counted against it."""

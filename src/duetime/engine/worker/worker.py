@@ -135,8 +135,8 @@ class Worker:
                 held.stop.set(StopReason.CANCELLED)
 
     def rescue(self) -> int:
-        """Release the runs of dead workers and return their number. A worker whose own lease has expired declares
-        nobody dead: what kept it from beating may keep the others from beating too."""
+        """Release the runs of dead workers and return their number. A worker that cannot beat itself declares nobody
+        dead: what kept it from beating may keep the others from beating too."""
         if self.lease.expired():
             self.failure_detector.forget()
             return 0
@@ -148,6 +148,8 @@ class Worker:
             raise
         self.suspects.look_at(row.id for row in workers)
         given_back = 0
+        if dead_workers:
+            self.beat()
         for dead in dead_workers:
             count = self.store.rescue(dead.id, dead.beat, self.clock.now())
             if count is not None:
@@ -465,8 +467,8 @@ class Worker:
             self.register()
         try:
             self.beat()
+            rescued = self.rescue()
         except WorkerGone:
-            pass  # the exchange below registers again
-        rescued = self.rescue()
+            rescued = 0  # the exchange below registers again
         self.notice()
         return self.record_and_claim() or bool(rescued)

@@ -27,7 +27,7 @@ from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Completion, Draft, Writes
-from duetime.engine.store import ClaimRequest
+from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.create import Additions
 from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.search import load_queries
@@ -41,6 +41,7 @@ from duetime.stores.transaction import (
     NeedsDecision,
     OwnerKey,
     Transaction,
+    beat_of,
     definition_update,
     holding_of,
     run_update,
@@ -119,6 +120,7 @@ class PostgresTransaction(Transaction):
         self._waiting: list[tuple[Cursor, str, Sequence[Any]]] = [(connection.cursor(), "BEGIN", ())]
         self._ids: deque[int] = deque()
         self._soonest: int | None = None
+        self._open = True
         self._server_time: Instant | None = None
 
     def send(self, name: str, *values: Any) -> Cursor:
@@ -135,8 +137,11 @@ class PostgresTransaction(Transaction):
                 cursor.execute(statement, values or None, prepare=bool(values))
 
     def commit(self) -> None:
-        self._waiting.append((self._db.cursor(), "COMMIT", ()))
-        self._burst()
+        """Commit, unless a step that was the last one already did."""
+        if self._open:
+            self._open = False
+            self._waiting.append((self._db.cursor(), "COMMIT", ()))
+            self._burst()
 
     def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         cursor = self.send(name, *values)
@@ -291,11 +296,15 @@ class PostgresTransaction(Transaction):
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", texts(owners), hour))
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> Beat | None:
+        """Commit in the same round trip: on a busy machine every further one delays the next heartbeat."""
         if reports:
             ids = numbers(reports)
             self.send("report_runs", ids, texts(reports.values()), ids, worker)
-        return bool(self.rows("beat_worker", now, not_begun, worker))
+        beaten = self.send("beat_worker", now, not_begun, worker)
+        stop, floor = self.send("stop_requests", worker), self.send("floor")
+        self.commit()
+        return beat_of(stop.fetchall(), floor.fetchall()) if beaten.fetchall() else None
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         return {row[0]: row[1] for row in self.rows("spared_runs", numbers(runs))} if runs else {}

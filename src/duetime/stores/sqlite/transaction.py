@@ -27,7 +27,7 @@ from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Completion, Writes
-from duetime.engine.store import ClaimRequest
+from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
     FEW,
@@ -36,6 +36,7 @@ from duetime.stores.transaction import (
     OwnerKey,
     Taken,
     Transaction,
+    beat_of,
     definition_update,
     entry_of,
     held_of,
@@ -210,12 +211,13 @@ class SqliteTransaction(Transaction):
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", json.dumps(owners), hour))
 
-    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> bool:
+    def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> Beat | None:
         before = self._db.total_changes()
         self._db.execute(SQL["beat_worker"], (now, not_begun, worker))
-        alive = self._db.total_changes() > before
+        if self._db.total_changes() == before:
+            return None
         self._db.executemany(SQL["report_run"], ((text, run, worker) for run, text in reports.items()))
-        return alive
+        return beat_of(self.rows("stop_requests", worker), self.rows("floor"))
 
     def announce(self) -> None:
         """Do nothing: a commit changes `data_version`, which other processes watch."""
