@@ -308,10 +308,11 @@ class BaseStore(RecordsMixin, Store, ABC):
     ) -> RecordedAndClaimed:
         limit = Budget(budget) if isinstance(budget, int) else budget
         completions, rest = split_completions(finished, known) if finished else ([], [])
+        exchange = partial(self._record_and_claim, worker, now, wants, known, limit, answers, unrecorded)
         try:
-            done = self._record_and_claim(worker, now, completions, rest, wants, known, limit, answers, unrecorded)
+            done = exchange(completions, rest, careful=False)
         except NeedsDecision:
-            return self._record_and_claim(worker, now, [], finished, wants, known, limit, answers, unrecorded)
+            return exchange([], finished, careful=True)
         if completions:
             return done._replace(answers=answers_of(finished, rest, done.answers))
         return done
@@ -320,23 +321,26 @@ class BaseStore(RecordsMixin, Store, ABC):
         self,
         worker: WorkerId,
         now: Instant,
-        completions: Sequence[Completion],
-        finished: Sequence[Finished],
         wants: Sequence[ClaimRequest],
         known: Mapping[RunId, Claim],
         limit: Budget | None,
         answers: Answers | None,
         unrecorded: Collection[ScheduleId],
+        completions: Sequence[Completion],
+        finished: Sequence[Finished],
+        careful: bool,
     ) -> RecordedAndClaimed:
         messenger = self.messenger
         with self._write() as tx:
-            if not tx.lock_worker(worker, completions):
+            # What finished may make more due, so that what is due is asked for afterwards.
+            if not tx.lock_worker(worker, completions, () if finished else wants, last=not finished and not wants):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == asked else None  # they were computed for a time that has not come yet
             settled = settle(tx, worker, now, finished, known, messenger) if finished else []
-            taken = take(tx, worker, now, wants, limit, answers, messenger, unrecorded) if wants else ([], 0, [])
-            claims, seen, postponed = taken
+            claims, seen, postponed = (
+                take(tx, worker, now, wants, limit, answers, messenger, unrecorded, careful) if wants else ([], 0, [])
+            )
             if limit is not None:
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
         return RecordedAndClaimed(settled, claims, seen, postponed)

@@ -115,6 +115,7 @@ def take(
     answers: Answers | None,
     messenger: Messenger | None,
     unrecorded: Collection[ScheduleId] = (),
+    careful: bool = True,
 ) -> tuple[list[Claim], int, list[Question]]:
     entries = _due_entries(tx, wants)
     if unrecorded:
@@ -126,7 +127,7 @@ def take(
         return [], seen, []
     plan = plan_claims(entries, worker, now, tx.new_run_id, tx, None, answers)
     postponed = plan.postponed
-    conflicts = tx.insert_runs(plan.writes.new_runs)
+    conflicts = tx.insert_runs(plan.writes.new_runs, careful)
     if conflicts:  # rare: the clock was ahead earlier
         left = {question.schedule for question in postponed}
         entries = [entry for entry in entries if entry.due.schedule not in left or entry.due.run != NO_RUN]

@@ -93,7 +93,7 @@ class Taken(Exception):
 
 
 class NeedsDecision(Exception):
-    """A completion cannot be written without a decision of the policy."""
+    """A completion or a claim is not as plain as it was taken for, and cannot be written without a decision."""
 
 
 class Transaction(Reader, Protocol):
@@ -116,11 +116,18 @@ class Transaction(Reader, Protocol):
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
 
-    def lock_worker(self, worker: WorkerId, completions: Sequence[Completion] = ()) -> bool:
+    def lock_worker(
+        self,
+        worker: WorkerId,
+        completions: Sequence[Completion] = (),
+        wants: Sequence[ClaimRequest] = (),
+        last: bool = False,
+    ) -> bool:
         """Lock the worker's row; False if it is gone. While it is locked, nobody can declare the worker dead.
 
         Write completions together with it. Raise NeedsDecision if the worker does not hold one of these runs, or if
-        something is queued behind one: then the transaction is repeated without them.
+        something is queued behind one: then the transaction is repeated without them. A store across a network saves
+        round trips if it knows for what `due_lanes` will be called, and whether this is the last step.
         """
 
     def server_time(self) -> Instant | None:
@@ -143,8 +150,11 @@ class Transaction(Reader, Protocol):
 
     def held_by(self, worker: WorkerId) -> list[HeldRun]: ...
 
-    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
-        """Insert runs; return those whose occurrence already has a row. If there are any, nothing is inserted."""
+    def insert_runs(self, runs: Sequence[Run], careful: bool = True) -> list[Run]:
+        """Insert runs; return those whose occurrence already has a row. If there are any, nothing is inserted.
+
+        If not careful, a store across a network may insert them later, and raises NeedsDecision if there are any.
+        """
 
     def insert_schedules(self, rows: Sequence[tuple[Any, Any, Any]]) -> None: ...
 

@@ -28,7 +28,7 @@ from duetime.stores.postgres.connections import (
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, creation, texts
 from duetime.stores.search import load_migrations
-from duetime.stores.transaction import Taken
+from duetime.stores.transaction import NeedsDecision, Taken
 
 
 class Listener:
@@ -186,8 +186,10 @@ class PostgresStore(BaseStore):
                     connection.rollback()
                 except Exception:
                     connection.close()  # which has the same effect
+                if isinstance(error, psycopg.errors.DivisionByZero):
+                    raise NeedsDecision from error
                 if isinstance(error, psycopg.errors.UniqueViolation):
-                    raise Taken from error
+                    raise (NeedsDecision if error.diag.constraint_name == "runs_once" else Taken) from error
                 raise
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:

@@ -38,7 +38,6 @@ from duetime.stores.transaction import (
     RUN,
     SOON,
     LockedRun,
-    NeedsDecision,
     OwnerKey,
     Transaction,
     beat_of,
@@ -121,6 +120,7 @@ class PostgresTransaction(Transaction):
         self._ids: deque[int] = deque()
         self._soonest: int | None = None
         self._open = True
+        self._lanes: Cursor | None = None
         self._server_time: Instant | None = None
 
     def send(self, name: str, *values: Any) -> Cursor:
@@ -168,38 +168,55 @@ class PostgresTransaction(Transaction):
         rows = self.rows("schedule_by_id", schedule)
         return schedule_of(rows[0]) if rows else None
 
-    def lock_worker(self, worker: WorkerId, completions: Sequence[Completion] = ()) -> bool:
+    def lock_worker(
+        self,
+        worker: WorkerId,
+        completions: Sequence[Completion] = (),
+        wants: Sequence[ClaimRequest] = (),
+        last: bool = False,
+    ) -> bool:
         locked = self.send("lock_worker", worker)
-        written = self._complete(worker, completions) if completions else ()
-        self._burst()
+        if completions:
+            self._complete(worker, completions)
+        if wants:
+            self._lanes = self._ask_for_lanes(wants)
+        if last:
+            self.commit()
+        else:
+            self._burst()
         rows = locked.fetchall()
         self._server_time = Instant(rows[0][0]) if rows else None
-        if rows and any(cursor.fetchall()[0][0] != len(completions) for cursor in written):
-            raise NeedsDecision
         return bool(rows)
 
-    def _complete(self, worker: WorkerId, completions: Sequence[Completion]) -> tuple[Cursor, Cursor]:
-        """Send the statements; each returns the number of rows that it wrote."""
+    def _complete(self, worker: WorkerId, completions: Sequence[Completion]) -> None:
+        """Send the statements; each fails unless it writes a row for every completion."""
         runs, fences, schedules, started, finished, results = columns("nnnnnt", completions)
+        number = len(completions)
         self.send("lock_schedules", schedules)
-        return (
-            self.send("complete_runs", runs, fences, started, finished, results, worker),
-            self.send("complete_progress", schedules, started),
-        )
+        self.send("complete_runs", runs, fences, started, finished, results, worker, number)
+        self.send("complete_progress", schedules, started, number)
 
     def server_time(self) -> Instant | None:
         return self._server_time
 
     def due_lanes(self, wants: Sequence[ClaimRequest]) -> dict[str, list[Head]]:
+        asked, self._lanes = self._lanes, None
+        if asked is None:
+            asked = self._ask_for_lanes(wants)
+            self._burst()
+        found: dict[str, list[Head]] = {}
+        for lane, *head in asked.fetchall():
+            heads = found.setdefault(lane, [])
+            if head:
+                heads.append(Head(*head))
+        return found
+
+    def _ask_for_lanes(self, wants: Sequence[ClaimRequest]) -> Cursor:
         lanes = {want.lane: want.until for want in wants}
         if not any(map(takes_turns, wants)):
-            return {row[0]: [] for row in self.rows("due_lanes", texts(lanes), numbers(lanes.values()))}
-        found: dict[str, list[Head]] = {}
+            return self.send("due_lanes", texts(lanes), numbers(lanes.values()))
         nows = {want.lane: want.until - want.lead for want in wants}
-        given = (texts(lanes), numbers(lanes.values()), numbers(nows.values()))
-        for lane, owner, at in self.rows("due_owners", *given, FEW):
-            found.setdefault(lane, []).append(Head(owner, at))
-        return found
+        return self.send("due_owners", texts(lanes), numbers(lanes.values()), numbers(nows.values()), FEW)
 
     def due_entries(self, want: ClaimRequest) -> list[Entry]:
         return self._entries(self.rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
@@ -235,12 +252,15 @@ class PostgresTransaction(Transaction):
         rows = self.rows("held_rows_of_worker", worker)
         return _held(rows, locked.fetchall())
 
-    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
+    def insert_runs(self, runs: Sequence[Run], careful: bool = True) -> list[Run]:
         if not runs:
             return []
         # A new run that is already running is one that its claim started: most of its columns are constants.
         claimed = [row[:2] + row[3:4] + row[8:11:2] + row[20:] for row in runs if row[4] == _RUNNING]
         others = [row for row in runs if row[4] != _RUNNING] if len(claimed) < len(runs) else []
+        if not careful and not others:
+            self.send("insert_plain_runs", *columns(_CLAIMED_RUNS, claimed))
+            return []
         made = [self.send("insert_claimed_runs", *columns(_CLAIMED_RUNS, claimed))] if claimed else []
         made += [self.send("insert_runs", *columns(_RUNS, others))] if others else []
         self._burst()

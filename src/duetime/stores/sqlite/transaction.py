@@ -99,7 +99,13 @@ class SqliteTransaction(Transaction):
         self._states[row.progress.schedule] = row.progress.state
         return row
 
-    def lock_worker(self, worker: WorkerId, completions: Sequence[Completion] = ()) -> bool:
+    def lock_worker(
+        self,
+        worker: WorkerId,
+        completions: Sequence[Completion] = (),
+        wants: Sequence[ClaimRequest] = (),
+        last: bool = False,
+    ) -> bool:
         if not self.rows("worker_lives", worker):
             return False
         if completions:
@@ -157,7 +163,7 @@ class SqliteTransaction(Transaction):
     def held_by(self, worker: WorkerId) -> list[HeldRun]:
         return [self._remember(held_of(row)) for row in self.rows("held_by", worker)]
 
-    def insert_runs(self, runs: Sequence[Run]) -> list[Run]:
+    def insert_runs(self, runs: Sequence[Run], careful: bool = True) -> list[Run]:
         if not runs:
             return []
         before = self._db.total_changes()

@@ -111,12 +111,13 @@ SELECT count(*) FROM (
   SELECT 1 FROM progress p WHERE p.schedule = ANY (?::bigint[]) ORDER BY p.schedule FOR UPDATE) AS locked
 
 -- name: complete_runs
+-- It divides by zero unless it wrote as many rows as it was asked to, so that the commit can follow unseen.
 -- By their ids: without `|| ''`, the planner would compare each of them with all running ones.
 WITH completed AS (
   UPDATE runs r SET status = 'completed', started = u.started, finished = u.finished, result = u.result, error = NULL
   FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[]) AS u (id, fence, started, finished, result)
   WHERE r.id = u.id AND r.fence = u.fence AND r.worker = ? AND r.status || '' = 'running' RETURNING 1
-) SELECT count(*) FROM completed
+) SELECT 1 / (count(*) = ?)::integer FROM completed
 
 -- name: complete_progress
 WITH counted AS (
@@ -126,7 +127,7 @@ WITH counted AS (
     gap = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN NULL ELSE p.gap END
   FROM unnest(?::bigint[], ?::bigint[]) AS u (schedule, started)
   WHERE p.schedule = u.schedule AND p.queued = 0 RETURNING 1
-) SELECT count(*) FROM counted
+) SELECT 1 / (count(*) = ?)::integer FROM counted
 
 -- name: delete_due
 DELETE FROM due d USING unnest(?::bigint[], ?::bigint[]) AS u (schedule, run)
@@ -243,6 +244,14 @@ WITH made AS (
     AS u (id, schedule, due, worker, started, kind, owner, name)
   ON CONFLICT (schedule, due, cause) DO NOTHING RETURNING 1
 ) SELECT count(*) FROM made
+
+-- name: insert_plain_runs
+-- The same where a conflict is an error, which undoes the whole transaction: the commit can follow unseen.
+INSERT INTO runs (id, schedule, cause, due, status, attempt, deaths, fence, worker, started, stop, number, kind, owner,
+  name)
+SELECT u.id, u.schedule, 'trigger', u.due, 'running', 1, 0, 1, u.worker, u.started, 0, 1, u.kind, u.owner, u.name
+FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[])
+  AS u (id, schedule, due, worker, started, kind, owner, name)
 
 -- name: present_runs
 SELECT id FROM runs WHERE id = ANY (?::bigint[])
