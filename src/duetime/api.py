@@ -252,9 +252,10 @@ class Duetime:
                 return _rows(result)
         return 0
 
-    def cancel_scheduled_task(self, id: int) -> int:
-        """Return how many rows changed: 0 means not found or no longer pending."""
-        return _rows(self.scheduler.cancel_pending(self.caller, str(id), "prompt"))
+    def cancel_scheduled_task(self, id: int, *, stop_running: bool = False) -> int:
+        """Return how many rows changed: 0 means not found or no longer pending. With `stop_running`, one that is
+        running or taken is cancelled too, and asked to stop."""
+        return _rows(self.scheduler.cancel_pending(self.caller, str(id), "prompt", stop_running=stop_running))
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 from duetime.engine.clock import DAY, MINUTE, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.model import LOCAL, Run, RunStatus, Schedule, ScheduleState, run_holder, status_of
+from duetime.engine.model import LOCAL, OVER, Run, RunStatus, Schedule, ScheduleState, run_holder, status_of
 from duetime.engine.outcome import Alert, Completed, Failed, Returned
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy import checkout
@@ -143,9 +143,12 @@ class Scheduler(Queries):
     def cancel(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.cancel)
 
-    def cancel_pending(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
-        """Cancel only if nothing of it has begun, decided under its lock."""
-        return self._change(caller, public_id, kind, _cancel_pending)
+    def cancel_pending(
+        self, caller: Caller, public_id: str, kind: str | None = None, *, stop_running: bool = False
+    ) -> Result[Any]:
+        """Cancel only if nothing of it has begun, decided under its lock; with `stop_running`, also what has begun. One
+        that is over cannot be cancelled again."""
+        return self._change(caller, public_id, kind, _cancel_living if stop_running else _cancel_pending)
 
     def delete(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
         def decide(change: Change) -> Decision:
@@ -280,6 +283,12 @@ class Scheduler(Queries):
         query = RunQuery(owner=caller.owner, kind=kind, holder=caller.holder, oldest_first=True, limit=1000, count_to=0)
         ended = [self.finish(caller, run.id, Returned(reason), kind) for run in self.store.runs(query).items]
         return Ok([each.value for each in ended if isinstance(each, Ok)])
+
+
+def _cancel_living(change: Change) -> Decision:
+    progress = change.schedule.progress
+    over = progress.state in OVER
+    return policy_changes.not_possible("cancelled", status_of(progress)) if over else policy_changes.cancel(change)
 
 
 def _cancel_pending(change: Change) -> Decision:

@@ -186,3 +186,19 @@ def test_a_notification_names_the_run_that_it_tells_of(stage: Stage) -> None:
     [message] = [json.loads(run.result or "") for run in stage.time.runs() if run.kind == "notification"]
     assert (message["topic"], message["tags"]) == ("garden", ["white_check_mark", f"run-{run_id}"])
     assert stage.ada.knows("prompt_result", run_id=run_id)["id"] == number
+
+
+def test_a_run_is_preferred_to_occurrences_that_did_not_run(both: Stage) -> None:
+    number = both.make(every="1 hour", at="in 1 minute")
+    both.time.advance(timedelta(minutes=1))
+    run_id = both.ada.knows("take_prompt")["run_id"]
+    both.time.advance(timedelta(minutes=5))
+    both.app.scheduler.pause(Caller("ada"), str(number))
+    both.time.advance(timedelta(hours=2))
+    both.app.scheduler.resume(Caller("ada"), str(number))
+    told = both.ada.knows("prompt_result", id=number)
+    assert told["run_id"] == run_id and "earlier" not in told
+    assert [(each["status"], each["due"]) for each in told["not_run_since"]] == [
+        ("skipped", "2026-02-10T13:01:00-08:00")
+    ]
+    assert "Since then it did not run: " in both.ada.hears("prompt_result", id=number)

@@ -747,7 +747,7 @@ def test_due_prompts_can_be_read_and_watched(both: Stage) -> None:
     assert row == {
         "id": number,
         "run_id": row["run_id"],
-        "prompt": "x" * 60 + "...",
+        "prompt": "x" * 100,
         "due": "2026-02-10T12:01:00-08:00",
     }
     both.ada.use("take_prompt")

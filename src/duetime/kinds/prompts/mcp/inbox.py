@@ -12,10 +12,11 @@ from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
-from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, refusing, shown
+from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.mcp.schemas import zone_of
 from duetime.service.handover import is_own_run
+from duetime.service.masking import shortened
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 
@@ -94,10 +95,21 @@ def _waiting(call: Call) -> Page[Run]:
 def _read_due(call: Call, _: str) -> dict[str, Any]:
     page = _waiting(call)
     rows = [
-        {"id": run.schedule, "run_id": run.id, "prompt": run.name, "due": instant_view(run.due, call.zone)}
+        {
+            "id": run.schedule,
+            "run_id": run.id,
+            "prompt": _prompt_text(call, run),
+            "due": instant_view(run.due, call.zone),
+        }
         for run in page.items
     ]
     return {"due": rows, "total": page.total, "timezone": call.zone}
+
+
+def _prompt_text(call: Call, run: Run) -> str:
+    """Return the text that whoever takes the run gets; the beginning of a long one."""
+    schedule = call.scheduler.schedule_of(call.caller, run)
+    return run.name if schedule is None else str(shortened(prompt_shown(schedule.definition, call.caller.depth)))
 
 
 def _due_digest(call: Call, _: str) -> object:
@@ -119,8 +131,8 @@ RESOURCES = [
         uri="prompts://due",
         title="Due prompts",
         description=(
-            "The caller's prompts that are due and wait for an agent, oldest first, each with the beginning of its "
-            "text: take one with take_prompt. Subscribe to hear when one becomes due, is taken or is given back."
+            "The caller's prompts that are due and wait for an agent, oldest first, each with its text: take one with "
+            "take_prompt. Subscribe to hear when one becomes due, is taken or is given back."
         ),
         read=_read_due,
         digest=_due_digest,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from duetime.engine.model import LIVE, Run
+from duetime.engine.model import LIVE, Run, RunStatus
 from duetime.engine.policy.follow_ups import result_text
 from duetime.engine.result import Err
 from duetime.kinds.prompts.kind import KIND
@@ -29,6 +29,7 @@ from duetime.service.services import Call
 
 EARLIER = 10
 """Earlier runs that are listed: enough to ask for the one that is meant."""
+_DID_NOT_RUN = (RunStatus.SKIPPED, RunStatus.MISSED)
 
 
 @refusing
@@ -42,14 +43,22 @@ def prompt_result(call: Call, given: Arguments) -> Reply:
     if ("id" in given) == ("run_id" in given):
         raise error("give exactly one of 'id' or 'run_id'.")
     if "id" in given:
-        run, *earlier = _latest(call, number_in(given, "id"), zone)
+        found = _latest(call, number_in(given, "id"), zone)
     else:
         number = number_in(given, "run_id")
-        one, earlier = run_of_prompt(call, number), []
+        one = run_of_prompt(call, number)
         if one is None:
             raise Refusal(f"Run {number} not found.")
-        run = one
-    return Reply(_view(call, run, earlier, zone), _text(run, earlier, zone))
+        found = Latest(one)
+    return Reply(_view(call, found, zone), _text(found, zone))
+
+
+class Latest(NamedTuple):
+    """A run, the ones before it, and later occurrences that did not run. The newest is first in each list."""
+
+    run: Run
+    earlier: Sequence[Run] = ()
+    not_run: Sequence[Run] = ()
 
 
 def run_of_prompt(call: Call, number: int) -> Run | None:
@@ -70,20 +79,22 @@ def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     }
 
 
-def _latest(call: Call, number: int, zone: str) -> list[Run]:
-    """Return the latest runs, at least one, the newest first."""
+def _latest(call: Call, number: int, zone: str) -> Latest:
+    """Return the latest run. A skipped or missed occurrence says little about a task, so a real run is preferred."""
     page = call.scheduler.history(call.caller, str(number), limit=EARLIER + 1, count_to=0)
     runs = [] if isinstance(page, Err) and page.code == "not_found" else accepted(page).items
     if any(run.kind == KIND for run in runs):
-        return runs
+        place = next((place for place, run in enumerate(runs) if run.status not in _DID_NOT_RUN), 0)
+        return Latest(runs[place], runs[place + 1 :], runs[:place])
     found = call.scheduler.find(call.caller, str(number), KIND)
     if found is None:
         raise Refusal(f"Task #{number} not found.")
     raise Refusal(f"Task #{number} has not run yet; it is set for {shown(fire_time(found), zone)}.")
 
 
-def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, Any]:
+def _view(call: Call, found: Latest, zone: str) -> dict[str, Any]:
     """Return a run without its tool calls, which may be long: the resource has them."""
+    run = found.run
     kept = None if run.result is None else json.loads(run.result)
     parts = kept if isinstance(kept, dict) else {}
     maybe = {
@@ -95,16 +106,20 @@ def _view(call: Call, run: Run, earlier: Sequence[Run], zone: str) -> dict[str, 
         "report": masked(run.report) if run.status in LIVE else None,
         **_prompt_view(call, run, zone),
     }
-    briefly = [{"run_id": each.id, "due": instant_view(each.due, zone), "status": each.status} for each in earlier]
+    others = {"earlier": found.earlier, "not_run_since": found.not_run}
     return {
         "id": run.schedule,
         "run_id": run.id,
         "status": run.status,
         "due": instant_view(run.due, zone),
         **{name: value for name, value in maybe.items() if value is not None},
-        **({"earlier": briefly} if earlier else {}),
+        **{name: [_brief(each, zone) for each in runs] for name, runs in others.items() if runs},
         "timezone": zone,
     }
+
+
+def _brief(run: Run, zone: str) -> dict[str, Any]:
+    return {"run_id": run.id, "due": instant_view(run.due, zone), "status": run.status}
 
 
 def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
@@ -124,16 +139,18 @@ def _answered(run: Run) -> str:
     return str(masked(result_text(run.result)))
 
 
-def _text(run: Run, earlier: Sequence[Run], zone: str) -> str:
+def _text(found: Latest, zone: str) -> str:
+    run, earlier, not_run = found
     ended = f" on {shown(run.finished, zone)}" if run.finished is not None and run.status not in LIVE else ""
     lines = [f"Run {run.id} of task #{run.schedule}, due {shown(run.due, zone)}: {run.status}{ended}."]
     if run.error is not None:
         lines.append(f"Why: {harmless(masked(run.error))}")
     if run.report is not None and run.status in LIVE:
         lines.append(f"Its latest report: {harmless(masked(run.report))}")
-    if earlier:
-        named = ", ".join(f"{each.id} ({each.status}, due {shown(each.due, zone)})" for each in earlier)
-        lines.append(f"Earlier runs: {named}.")
+    for title, runs in (("Since then it did not run", not_run), ("Earlier runs", earlier)):
+        if runs:
+            named = ", ".join(f"{each.id} ({each.status}, due {shown(each.due, zone)})" for each in runs)
+            lines.append(f"{title}: {named}.")
     if (said := _answered(run)) == "":
         return "\n".join(lines)
     # The answer comes last and is declared as data: whatever it claims, nothing after it is from us.

@@ -239,8 +239,8 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
 def schedule_cancel(call: Call, given: Arguments) -> Reply:
     """Cancel a pending prompt for good, with all its coming times. Ask the user which one is meant when several could
     be; schedule_list shows the numbers."""
-    number = number_in(given, "id")
-    result = call.scheduler.cancel_pending(call.caller, str(number), KIND)
+    number, stop = number_in(given, "id"), given.get("stop_running", False)
+    result = call.scheduler.cancel_pending(call.caller, str(number), KIND, stop_running=stop)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise _not_editable(number, "cancelled")
     accepted(result)

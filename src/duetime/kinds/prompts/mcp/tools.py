@@ -16,6 +16,7 @@ AT = (
 CRON = "Five fields: minute hour day_of_month month day_of_week, such as '0 9 * * 1-5'; wall-clock time in the zone."
 RRULE = "An iCalendar recurrence rule such as 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9;BYMINUTE=0;BYSECOND=0'."
 EVERY = "An interval such as '30m', '2h30m' or '1 day', counted from now, or from `at` as its first time."
+STOP_RUNNING = "True: also cancel one that is running or taken; its agent is asked to stop."
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "fire_at": NULLABLE_TIME,
@@ -123,7 +124,7 @@ TOOLS = [
     tool(
         schedule_cancel,
         "Cancel a scheduled prompt",
-        {"id": TASK_ID},
+        {"id": TASK_ID, "stop_running": {"type": "boolean", "description": STOP_RUNNING}},
         {"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR},
         ("id",),
         destructive=True,
@@ -157,6 +158,11 @@ TOOLS = [
                     "type": "object",
                     "properties": {"run_id": {"type": "integer"}, "due": TIME, "status": {"type": "string"}},
                 },
+            },
+            "not_run_since": {
+                "type": "array",
+                "description": "Later occurrences that were skipped or missed.",
+                "items": {"type": "object"},
             },
             "timezone": {"type": "string"},
             "error": ERROR,
