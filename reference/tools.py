@@ -12,7 +12,7 @@ from reference.schemas import Field, fields
 
 _ABOUT = """\
 Agents reach these tools over stdio (`duetime mcp`) and HTTP (`/mcp`), in the protocol versions of 2025 and 2026.
-`duetime serve --tools jobs,prompts` switches families off; `list_upcoming` is always there.
+`duetime serve --tools jobs,prompts` switches families off; the tools for all kinds are always there.
 
 Whose schedules a call sees follows from its token, never from an argument; what belongs to another owner is answered as
 what does not exist. Unknown arguments, and those of another type, are tool errors (`isError`) that name the argument.
@@ -30,8 +30,10 @@ def tools_page() -> str:
     specs = load_specs().values()
     catalog = catalog_of(specs)
     sections = [(family_of(spec).capitalize(), tools_of(spec)) for spec in specs if family_of(spec)]
+    own = {tool.name for _, tools in sections for tool in tools}
+    generic = [tool for tool in catalog.tools if tool.name not in own]
     parts = [_ABOUT, _hints(catalog.tools)]
-    for heading, tools in [*sections, ("All families", catalog.tools[-1:])]:
+    for heading, tools in [*sections, ("All families", generic)]:
         parts += [f"## {heading}", *(part for tool in tools for part in _tool(tool))]
     return page("MCP tools", *parts, *_resources(catalog.resources), *_recipes(catalog.recipes))
 

@@ -20,9 +20,13 @@ from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import Refused, unwrap
-from duetime.service.kind_spec import known_specs
+from duetime.service.history import HistoryQuery, history
+from duetime.service.kind_spec import Window, known_specs
 from duetime.service.presenters import run_view, schedule_view
-from duetime.service.services import NO_WORKER, OPERATOR, Created, pages_of
+from duetime.service.run_now import MOST_SECONDS, run_now, wait_for_end
+from duetime.service.services import NO_WORKER, OPERATOR, Call, Created, pages_of
+from duetime.service.status import status as server_status
+from duetime.service.upcoming import upcoming
 from duetime.service.when import parse_when
 from duetime.settings import Settings, load_settings
 
@@ -215,9 +219,45 @@ class Duetime:
     def delete(self, id: str) -> None:
         unwrap(self.scheduler.delete(self.caller, id))
 
-    def run_now(self, id: str) -> View:
-        run: Run = unwrap(self.scheduler.run_now(self.caller, id))
-        return run_view(run, self.zone)
+    def run_now(self, id: str | int, *, wait: float = 0) -> View:
+        """Run a schedule now, besides its own times. `wait`: wait so many seconds, at most 60, for the run to end."""
+        if not 0 <= wait <= MOST_SECONDS:
+            raise InvalidInput(f"wait: must be from 0 to {MOST_SECONDS} seconds", field="wait")
+        run: Run = unwrap(run_now(self.app.services, self.caller, id))
+        return run_view(wait_for_end(self.scheduler, run, wait), self.zone)
+
+    def upcoming(
+        self,
+        *,
+        start: datetime | None = None,
+        until: datetime | None = None,
+        kind: str | None = None,
+        topic: str | None = None,
+        include_paused: bool = False,
+        count: int = 20,
+    ) -> Views:
+        """Return every occurrence in a range, in the order of their times, at most `count` of them."""
+        now, from_, to = self.app.clock.now(), _instant(start), _instant(until)
+        window = Window(now, count, from_, to, None if kind is None else (kind,), topic, include_paused)
+        return upcoming(self.app.services, self.caller, window, self.zone).rows
+
+    def runs(
+        self,
+        *,
+        status: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 20,
+    ) -> Views:
+        """Return the latest runs of all schedules, deleted ones included, each with what came of it."""
+        kinds = None if kind is None else (kind,)
+        asked = HistoryQuery(None, kinds, status, _instant(since), _instant(until), limit=limit)
+        return unwrap(history(self.scheduler, self.caller, asked, self.zone)).rows
+
+    def server_status(self) -> View:
+        """Return what is set up, whether it runs, what was used and what failed."""
+        return server_status(Call(self.app.services, self.caller, self.zone))
 
     # -- prompts ------------------------------------------------------------------------------------------------
 
@@ -278,6 +318,10 @@ def _title(kind: str, payload: Mapping[str, Any]) -> str:
     spec = known_specs().get(kind)
     text = payload.get(spec.text) if spec is not None and spec.text else None
     return " ".join(text[:1000].split())[:60] if isinstance(text, str) and text.strip() else kind
+
+
+def _instant(moment: datetime | None) -> Instant | None:
+    return None if moment is None else instant_of(moment)
 
 
 def replace_owner(owner: str) -> Caller:

@@ -292,3 +292,24 @@ def test_top_is_drawn_again_until_ctrl_c_also_on_a_terminal_that_only_prints(cli
         terminal.rest()
     assert "\x1b" not in terminal.raw
     assert terminal.process.returncode == 0
+
+
+def test_run_waits_for_the_end(cli: Cli) -> None:
+    """Without a worker it waits in vain; how it stands is said all the same."""
+    assert cli("job", "add", "hello", "--task", "echo", "--arg", "hi", "--every", "1h").code == 0
+    said = cli("job", "run", "hello", "--wait", "0.1", "--json")
+    assert said.code == 0 and said.document["run"]["status"] == "pending" and said.document["warnings"]
+    assert cli("job", "run", "hello", "--wait", "61").code == 2
+    listed = cli("run", "list", "--from", "2 hours ago", "--to", "today", "--json").document
+    assert [run["status"] for run in listed["runs"]] == ["pending"]
+    assert cli("run", "list", "--to", "yesterday", "--json").document["runs"] == []
+
+
+def test_what_fires_next(cli: Cli) -> None:
+    assert cli("job", "add", "hello", "--task", "echo", "--arg", "hi", "--every", "1h").code == 0
+    assert cli("notify", "add", "tea", "--topic", "kitchen", "--delay", "90m").code == 0
+    found = cli("upcoming", "--until", "in 150 minutes", "--json", "--db", "my.db").document
+    assert [row["name"] for row in found["upcoming"]] == ["hello", "tea", "hello"] and found["more"] is False
+    shown = cli("upcoming", "--topic", "kitchen", "--db", "my.db")
+    assert "tea" in shown.out and "hello" not in shown.out
+    assert "Nothing is scheduled" in cli("upcoming", "--kind", "prompt", "--db", "my.db").out

@@ -52,6 +52,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "delete_schedule": {"schedule_id": "scd_unknown"},
     "get_current_time": {},
     "list_upcoming": {},
+    "history": {},
+    "run_now": {"id": "job_999_999"},
+    "status": {},
 }
 """A call of every tool that is answered without an error of the protocol."""
 
@@ -831,7 +834,7 @@ def test_what_fires_next(agent: Agent) -> None:
     shown = agent.knows("list_upcoming", until="in 6 minutes", count=100)
     instants = [row["at"] for row in shown["upcoming"]]
     assert instants == sorted(instants) and shown["count"] == len(instants)
-    assert [row["id"] for row in shown["upcoming"]] == [str(number), message_id, job_id]
+    assert [row["id"] for row in shown["upcoming"]] == [number, message_id, job_id]
     assert [row["kind"] for row in shown["upcoming"]] == ["prompt", "notification", "job"]
     for row in shown["upcoming"]:
         assert {"at", "kind", "id", "name"} <= set(row)
@@ -886,6 +889,7 @@ def test_families_can_be_switched_off(tmp_path: Path) -> None:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert names == {
             "schedule_job", "list_jobs", "cancel_job", "job_status", "list_tasks", "preview_schedule", "list_upcoming",
+            "history", "run_now", "status",
         }  # fmt: skip
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == ["jobs://{job_id}"]

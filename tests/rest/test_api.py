@@ -385,7 +385,16 @@ def test_what_fires_next_over_all_kinds(ada: Client) -> None:
         (job, "2026-02-10T19:00:00+01:00"),
     ]
     assert ada.get("/upcoming", count=1)["count"] == 1
-    assert ada.get("/upcoming", until="2026-02-10")["count"] == 4, "all day"
+    assert ada.get("/upcoming", until="2026-02-10")["count"] == 5, "all day"
+    cut = ada.get("/upcoming", count=1, until="in 5 hours")
+    assert cut["more"] is True and [row["id"] for row in cut["later"]] == [told]
+    assert [row["topic"] for row in ada.get("/upcoming", topic="alerts")["upcoming"]] == ["alerts"]
+    assert [row["id"] for row in ada.get("/upcoming", kind="job", **{"from": "in 5 hours"}, count=1)["upcoming"]] == [
+        job
+    ]
+    ada.post(f"/schedules/{job}/pause")
+    paused = ada.get("/upcoming", include_paused="true", count=2)["upcoming"]
+    assert [(row["id"], row.get("paused")) for row in paused] == [(job, True), (told, None)]
     assert ada.refused("GET", "/upcoming?until=soonish", 422)["field"] == "until"
 
 

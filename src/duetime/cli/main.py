@@ -116,6 +116,8 @@ _BEFORE_KINDS = (
     _own("mcp", "serve.mcp", "Serve one agent over stdin and stdout."),
 )
 _AFTER_KINDS = (
+    _own("status", "runs.overview", "Show what is set up and whether it works.", "status_commands"),
+    _own("upcoming", "runs.overview", "List what fires next, over all kinds."),
     _own("dead", "runs.dead", "What failed for good: list, show, retry, forget."),
     _own("run", "runs.run", "Single runs: list, show, stop."),
     _own("next", "runs.preview", "Show when an expression fires next."),

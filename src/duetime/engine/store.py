@@ -40,6 +40,8 @@ COUNTED = 10_000
 """How far a list counts its matches by default: beyond that, a page costs the same however many match."""
 PAGE_BYTES = 2 * 1024 * 1024
 """Maximum size of one page of a list, whatever its limit: schedules and results may be large."""
+FAILED_OR_LOST = "failed or lost"
+"""Status by which runs are asked for that failed or were lost, whether or not somebody dismissed them."""
 EVERY_ONE = 2**62
 """`count_to` of a list whose total must be exact, whatever it costs."""
 
@@ -106,7 +108,7 @@ class RunQuery:
     kinds: tuple[str, ...] = ()  # any of these
     schedule: ScheduleId | None = None
     status: str | None = None
-    """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed."""
+    """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed. Or FAILED_OR_LOST."""
     worker: WorkerId | None = None
     subject: str | None = None
     due_from: Instant | None = None
@@ -251,6 +253,9 @@ class Store(Remotes, Revocations, Figures, Protocol):
 
     def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
         """* Add what a run used to the count of every cap."""
+
+    def spent(self, owner: str, since: Instant) -> list[tuple[Instant, str, Used]]:
+        """Return what an owner's runs used since a day, by day and by the subject of the cap."""
 
     def prune(self, before: Instant, limit: int) -> int:
         """* Delete at most `limit` runs that ended before an instant, schedules that are over and have no runs, and

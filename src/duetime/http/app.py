@@ -61,7 +61,9 @@ def _calendar(scheduler: Scheduler, owner: str) -> bytes:
     return calendar_of(found[:MOST], scheduler.clock.now(), name=f"Duetime: {owner}", about=about)
 
 
-_BY_THEMSELVES: Final = re.compile(r"/healthz|/mcp|/api/v1/events|/api/v1/runs/[^/]+/finish|/static/.*", re.DOTALL)
+_BY_THEMSELVES: Final = re.compile(
+    r"/healthz|/mcp|/api/v1/events|/api/v1/runs/[^/]+/finish|/api/v1/schedules/[^/]+/run|/static/.*", re.DOTALL
+)
 """Paths that need no thread, or that take slots themselves when they use one."""
 
 

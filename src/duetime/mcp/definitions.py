@@ -23,6 +23,8 @@ class Reply(NamedTuple):
 
     structured: Mapping[str, Any]
     text: str | None = None
+    later: Callable[[], Reply] | None = None
+    """Returns a newer answer, if this one is not final and the caller waits for it."""
 
 
 class ToolProblem(Exception):
@@ -44,6 +46,8 @@ class Tool:
     lists_schedules: bool = False
     is_early: Callable[[Call, Arguments], bool] | None = None
     """Returns whether the call must wait before it can be answered; it is checked again until it returns False."""
+    wait_argument: str = ""
+    """Name of the argument that says how many seconds the caller waits for the final answer."""
 
 
 def tool(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,17 +16,20 @@ from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError
 from duetime.mcp.catalog import Catalog
-from duetime.mcp.definitions import Recipe, Resource, Tool, ToolProblem
+from duetime.mcp.definitions import Recipe, Reply, Resource, Tool, ToolProblem
 from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
 from duetime.service.errors import STORE_MESSAGE
 from duetime.service.handover import await_handover
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
+from duetime.service.run_now import MOST_SECONDS, await_result
 from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")
 
 T = TypeVar("T")
+Answer = Reply | types.CallToolResult
+"""The answer of a tool, or the result that reports why there is none."""
 
 Context = Any  # the SDK's request context, whose type parameters depend on the transport
 Identify = Callable[[], Call]
@@ -36,7 +40,7 @@ class McpServer:
     """Answers MCP clients over any transport; `sdk` is the server of the SDK, which speaks the protocol."""
 
     def __init__(self, catalog: Catalog, identify: Identify, version: str, limits: OwnerLimits | None = None) -> None:
-        self._limits = limits
+        self._limits, self._waits = limits, limits or OwnerLimits()
         self._tools: Mapping[str, Tool] = {tool.name: tool for tool in catalog.tools}
         self._resources = catalog.resources
         self._recipes = {recipe.name: recipe for recipe in catalog.recipes}
@@ -76,9 +80,18 @@ class McpServer:
         try:
             if tool.is_early is not None:
                 await await_handover(partial(self._in_thread, call, partial(_is_early, tool, call, params.arguments)))
-            return await self._in_thread(call, partial(_answer, tool, call, params.arguments))
+            seconds = _seconds_to_wait(tool, params.arguments)
+            with self._waits.waiting(call.caller.owner) if seconds else nullcontext():
+                answer = await self._in_thread(call, partial(_answer, tool, call, params.arguments))
+                if seconds:
+                    answer = await await_result(answer, partial(self._look_again, tool, call), _is_final, seconds)
+                return _result(answer)
         except TooManyRequests as error:
             return _problem(str(error))
+
+    async def _look_again(self, tool: Tool, call: Call, before: Answer) -> Answer:
+        assert isinstance(before, Reply) and before.later is not None
+        return await self._in_thread(call, partial(_tried, tool, before.later))
 
     async def _in_thread(self, call: Call, function: Callable[[], T]) -> T:
         """Run a function in a thread, over HTTP in one of the owner's slots; a process with one client needs none."""
@@ -154,10 +167,24 @@ def _is_early(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> bool:
         return False  # the call itself then reports that the store is unavailable
 
 
-def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.CallToolResult:
+def _seconds_to_wait(tool: Tool, given: Mapping[str, Any] | None) -> float:
+    """Return how long the caller waits for the final answer. A value that is not valid is refused by the tool."""
+    seconds = (given or {}).get(tool.wait_argument) if tool.wait_argument else None
+    return seconds if isinstance(seconds, int | float) and 0 < seconds <= MOST_SECONDS else 0
+
+
+def _is_final(answer: Answer) -> bool:
+    return not isinstance(answer, Reply) or answer.later is None
+
+
+def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> Answer:
+    return _tried(tool, lambda: tool.answer(call, checked(tool.input, given)))
+
+
+def _tried(tool: Tool, answer: Callable[[], Reply]) -> Answer:
     """Call the tool. On any error the agent gets a message it can act on, without traceback, path or secret."""
     try:
-        reply = tool.answer(call, checked(tool.input, given))
+        return answer()
     except ToolProblem as problem:
         return _problem(str(problem))
     except DuetimeError as error:
@@ -168,8 +195,13 @@ def _answer(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.Ca
         return _problem(
             f"{tool.name} failed inside Duetime; the server's log says why. Try again or tell the operator."
         )
-    structured = dict(reply.structured)
-    text = _json(structured) if reply.text is None else reply.text
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    if not isinstance(answer, Reply):
+        return answer
+    structured = dict(answer.structured)
+    text = _json(structured) if answer.text is None else answer.text
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=structured)
 
 

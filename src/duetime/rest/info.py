@@ -9,10 +9,13 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
 from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, config_of, owner_of, time_of, zone_of
-from duetime.rest.responses import CallerShape, UpcomingShape, WorkersShape
+from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
 from duetime.service.errors import unwrap
+from duetime.service.kind_spec import Window
 from duetime.service.presenters import preview_view, worker_shape
 from duetime.service.shapes import PreviewShape
+from duetime.service.status import status as read_status
+from duetime.service.upcoming import upcoming as coming
 
 times, standing = router("times"), router("standing")
 
@@ -29,12 +32,22 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
 
 @times.get("/upcoming", response_model=UpcomingShape)
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
-    """What fires next, in time order; of a schedule that repeats, at most its next three times."""
-    zone = zone_of(call, asked.timezone)
-    until = time_of(asked.until, "until", zone, call.scheduler.clock.now(), last=True)
-    found = call.services.upcoming(call.caller, until, asked.count, zone, owner=owner_of(call, asked.owner))
-    answer = {"upcoming": found.rows, "count": len(found.rows), "timezone": zone}
-    return JSONResponse({**answer, "warnings": found.warnings} if found.warnings else answer)
+    """What fires next, in time order: every time within the range, up to the count."""
+    zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
+    window = Window(
+        now,
+        asked.count,
+        time_of(asked.from_, "from", zone, now),
+        time_of(asked.until, "until", zone, now, last=True),
+        None if asked.kind is None else (asked.kind,),
+        asked.topic,
+        asked.include_paused,
+        owner_of(call, asked.owner),
+    )
+    found = coming(call.services, call.caller, window, zone)
+    answer = {"upcoming": found.rows, "count": len(found.rows), "more": found.more, "timezone": zone}
+    further = {"later": found.later, "warnings": found.warnings}
+    return JSONResponse(answer | {name: value for name, value in further.items() if value})
 
 
 @standing.get("/workers", response_model=WorkersShape)
@@ -43,6 +56,13 @@ def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) ->
     operators_only(context, call)
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
     return JSONResponse({"workers": [worker_shape(each, now, zone) for each in call.scheduler.workers()]})
+
+
+@standing.get("/status", response_model=StatusShape)
+def status(call: Caller, asked: Annotated[Asked, Query()]) -> Response:
+    """What is set up, whether it runs, what was used and what failed. Names of machines are for the operator and the
+    local owner."""
+    return JSONResponse(read_status(call._replace(zone=zone_of(call, asked.timezone))))
 
 
 @standing.get("/whoami", response_model=CallerShape)

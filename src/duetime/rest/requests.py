@@ -8,10 +8,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.times import read_time
+from duetime.engine.times import read_past_time, read_time
 from duetime.engine.triggers import known_zone
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
+from duetime.service.run_now import MOST_SECONDS
 from duetime.service.services import Call
 
 MONTH = 30 * DAY / SECOND
@@ -241,6 +242,10 @@ class RunsAsked(DeadAsked):
     to: Time | None = Field(default=None, description="Due until then; a day without a time counts as a whole.")
 
 
+class RunAsked(Asked):
+    wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for its end.")
+
+
 class NextAsked(Asked):
     count: Annotated[int, Field(ge=1, le=100, description="How many times.")] = 10
 
@@ -251,9 +256,13 @@ class EventsAsked(Asked):
 
 class UpcomingAsked(Asked):
     count: Annotated[int, Field(ge=1, le=100, description="How many times at most.")] = 20
+    from_: Time | None = Field(default=None, alias="from", description="Nothing earlier than this; now, if absent.")
     until: Time | None = Field(
         default=None, description="Nothing later than this; a day without a time counts as a whole."
     )
+    kind: Key | None = Field(default=None, description=OF_KIND)
+    topic: Name | None = Field(default=None, description="Only what sends to this topic, or reports there.")
+    include_paused: bool = Field(default=False, description="Also when paused ones would fire.")
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 
@@ -268,12 +277,15 @@ def owner_of(call: Call, given: str | None) -> str | None:
     return given
 
 
-def time_of(text: str | None, field: str, zone: str, now: Instant, *, last: bool = False) -> Instant | None:
-    """Parse a time. With `last`, it is an inclusive end, and a date without a time includes the whole day."""
+def time_of(
+    text: str | None, field: str, zone: str, now: Instant, *, last: bool = False, past: bool = False
+) -> Instant | None:
+    """Parse a time. With `last`, it is an inclusive end, and a date without a time includes the whole day. With `past`,
+    it is about what happened, and may be `yesterday`."""
     if text is None:
         return None
     try:
-        read = read_time(text, zone=zone, now=now)
+        read = (read_past_time if past else read_time)(text, zone=zone, now=now)
         return read.last(zone) if last else read.instant
     except DuetimeError as error:
         raise refuse("unreadable_time", f"{field}: {error.message}", field) from error

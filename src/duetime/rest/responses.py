@@ -53,6 +53,8 @@ class InboxShape(PageShape):
 class UpcomingShape(Shape):
     upcoming: list[ComingShape]
     count: int
+    more: bool = Field(description="Whether the range has times that are not listed.")
+    later: list[ComingShape] = Field(default=[], description="If so: schedules without a time in the list.")
     timezone: str
     warnings: list[str] = Field(default=[], description="Why something may be missing.")
 
@@ -77,6 +79,22 @@ class AgentsShape(Shape):
 
 class ChannelsShape(Shape):
     channels: list[NamedShape]
+
+
+class StatusShape(BaseModel):
+    """Further parts come from the kinds, such as `agents` and `channels`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    now: str
+    timezone: str
+    server: dict[str, Any] = Field(description="Where it runs, and whether it stays up without an agent client.")
+    topics: list[str] = Field(description="The topics that schedules of the caller send to.")
+    limits: dict[str, Any]
+    failures_of_the_last_day: dict[str, Any]
+    when_off: str = Field(description="What happens to work that is due while no worker runs.")
+    warnings: list[dict[str, str]]
+    warning_codes: dict[str, str] = Field(description="What each warning code means.")
 
 
 class CallerShape(Shape):

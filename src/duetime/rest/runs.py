@@ -43,8 +43,8 @@ def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
         kind=asked.kind,
         status=asked.status,
         schedule=_schedule(call, asked.schedule),
-        due_from=time_of(asked.from_, "from", zone, now),
-        due_to=time_of(asked.to, "to", zone, now, last=True),
+        due_from=time_of(asked.from_, "from", zone, now, past=True),
+        due_to=time_of(asked.to, "to", zone, now, last=True, past=True),
         limit=asked.limit,
         cursor=asked.cursor,
     )

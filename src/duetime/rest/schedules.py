@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -13,18 +14,19 @@ from fastapi import Body, Depends, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.kind import Caller as EngineCaller
-from duetime.engine.model import Schedule
+from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.rest.dependencies import Caller, json_only, page_of, page_of_texts, problems, router, to_json
+from duetime.rest.dependencies import Caller, Threads, json_only, page_of, page_of_texts, problems, router, to_json
 from duetime.rest.requests import (
     Asked,
     EditGiven,
     NewScheduleGiven,
     NextAsked,
     Paged,
+    RunAsked,
     SchedulesAsked,
     config_of,
     owner_of,
@@ -35,6 +37,7 @@ from duetime.rest.responses import RunsShape, SchedulesShape
 from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
+from duetime.service.run_now import await_result, has_ended, look_again, run_now
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 
@@ -240,12 +243,23 @@ def cancel(call: Caller, id: Id) -> Response:
     return _changed(call, id, call.scheduler.cancel)
 
 
-@routes.post("/schedules/{id}/run", status_code=202, response_model=RunShape, responses=_CHANGING)
-def run(call: Caller, id: Id) -> Response:
-    """Run it now, beside its trigger."""
-    started = unwrap(call.scheduler.run_now(call.caller, id))
-    [shape] = run_shapes(call.scheduler, [started], call.zone)
-    return JSONResponse(shape, 202)
+@routes.post(
+    "/schedules/{id}/run",
+    status_code=202,
+    response_model=RunShape,
+    responses={200: {"description": "The run has ended.", "model": RunShape}, **_CHANGING},
+)
+async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
+    """Run it now, beside its trigger. With `wait_seconds`, the answer comes when the run has ended (200), or when the
+    time has passed (202)."""
+    owner, zone = call.caller.owner, zone_of(call, asked.timezone)
+    in_thread = partial(threads.run, owner)
+    with threads.waiting(owner) if asked.wait_seconds else nullcontext():
+        made: Run = unwrap(await in_thread(partial(run_now, call.services, call.caller, id)))
+        look = lambda seen: in_thread(partial(look_again, call.scheduler, seen))  # noqa: E731
+        seen = await await_result(made, look, has_ended, asked.wait_seconds)
+    shapes = await in_thread(partial(run_shapes, call.scheduler, [seen], zone))
+    return JSONResponse(shapes[0], 200 if has_ended(seen) else 202)
 
 
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)

@@ -6,7 +6,7 @@ A spec names everything that is loaded on demand as `package.module:name`, so th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -69,6 +69,8 @@ class KindSpec:
     """Dashboard routes of its own."""
     masking: str = ""
     """Masking of its payloads and results, where hiding values that look like credentials does not suffice."""
+    cost: str = ""
+    """Function that returns what a run used, such as tokens and dollars, from its result; None if that is unknown."""
     text: str = ""
     """Payload field that a person reads, such as "message"."""
     recipient: str = ""
@@ -138,6 +140,29 @@ class ScheduleWarning(NamedTuple):
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which upcoming occurrences are asked for."""
+
+    now: Instant
+    count: int
+    start: Instant | None = None
+    until: Instant | None = None
+    kinds: Collection[str] | None = None
+    """None: all kinds."""
+    topic: str | None = None
+    include_paused: bool = False
+    owner: str | None = None
+    """For operators; None: everything that the caller may see."""
+
+
+class KindStatus(NamedTuple):
+    """What a kind contributes to the status of an installation."""
+
+    facts: Mapping[str, Any]
+    warnings: Sequence[ScheduleWarning] = ()
+
+
 class Elsewhere(NamedTuple):
     """Upcoming occurrences that another service keeps."""
 
@@ -178,7 +203,7 @@ class ExternalSchedules(Protocol):
 
     def list(self, caller: Caller) -> Result[Sequence[ExternalSchedule]]: ...
 
-    def upcoming(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere: ...
+    def upcoming(self, caller: Caller, asked: Window, zone: str) -> Elsewhere: ...
 
 
 class KindHooks:
@@ -200,6 +225,14 @@ class KindHooks:
     def delivery_topics(self, owner: str) -> list[str]:
         """Return the topics of an owner that this kind delivers messages to, as suggestions for `deliver_to`."""
         return []
+
+    def topic(self, definition: Definition) -> str | None:
+        """Return the topic of the messages that a schedule itself sends; None if it sends none."""
+        return None
+
+    def status(self, owner: str) -> KindStatus:
+        """Return what is set up for an owner, and what was used of it. `limits` are merged with those of all kinds."""
+        return KindStatus({})
 
     def external(self) -> ExternalSchedules | None:
         """Return the service that keeps the schedules of this kind instead of this store, if there is one."""

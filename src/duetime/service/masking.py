@@ -54,13 +54,13 @@ LONGEST: Final = 16 * 1024
 """Maximum length in characters of one text in a list; reading a single item shows it in full."""
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: Any, longest: int = LONGEST) -> Any:
     """Return a copy in which every long text is cut and marked as cut."""
     if isinstance(value, str):
-        return value if len(value) <= LONGEST else f"{value[:LONGEST]}... (cut: {len(value)} characters in all)"
+        return value if len(value) <= longest else f"{value[:longest]}... (cut: {len(value)} characters in all)"
     if isinstance(value, dict):
-        return {name: shortened(inner) for name, inner in value.items()}
-    return [shortened(inner) for inner in value] if isinstance(value, list) else value
+        return {name: shortened(inner, longest) for name, inner in value.items()}
+    return [shortened(inner, longest) for inner in value] if isinstance(value, list) else value
 
 
 _PLAIN: Final = PayloadMasking()

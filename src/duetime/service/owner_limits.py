@@ -26,6 +26,7 @@ SHARE: Final = 8
 SHARES: Final = {NOBODY: 4, LOCAL: 24}
 """Slots out of the 40 threads. The local owner runs this server and gets the most; some remain for others."""
 MOST_WAITING: Final = 64
+WAITS_OF_LOCAL: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Shares:
     sessions: int = 50
     streams: int = 50
     watches: int = 100
+    waits: int = 8
+    """Requests that wait for the end of a run."""
 
 
 @contextmanager
@@ -57,6 +60,10 @@ class TooManyRequests(Exception):
         super().__init__(self.__doc__)
 
 
+class TooManyWaits(TooManyRequests):
+    """Nothing was started: too many requests already wait for the end of a run; ask again without waiting."""
+
+
 class OwnerLimits:
     """Request slots per owner. Use it only from the thread of the server's event loop."""
 
@@ -64,6 +71,7 @@ class OwnerLimits:
         self.shares, self._most_waiting = shares or Shares(), most_waiting
         # Weak: requests hold the slots of their owner, so an owner without requests uses no memory.
         self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
+        self._waits: Counter[str] = Counter()
 
     def slot(self, owner: str) -> AbstractAsyncContextManager[None]:
         """Return a context that waits for one of the owner's slots and holds it. Raise TooManyRequests if too many
@@ -75,6 +83,14 @@ class OwnerLimits:
         if owner != LOCAL and slots.value == 0 and slots.statistics().tasks_waiting >= self._most_waiting:
             raise TooManyRequests
         return slots  # type: ignore[return-value]  # what it yields is not used
+
+    @contextmanager
+    def waiting(self, owner: str) -> Iterator[None]:
+        """Count a request that waits for the end of a run, without a slot. Raise TooManyWaits if too many do."""
+        if self._waits[owner] >= (WAITS_OF_LOCAL if owner == LOCAL else self.shares.waits):
+            raise TooManyWaits
+        with counted(self._waits, owner):
+            yield
 
     async def run(self, owner: str, function: Callable[[], T]) -> T:
         """Call a function in a thread while holding one of the owner's slots."""

@@ -11,14 +11,13 @@ from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.kind import Caller
 from duetime.engine.model import Attempt, Run, Schedule, ScheduleId, ScheduleState, WorkerRow, lane_of, status_of
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import describe, trigger_from_json
-from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
 from duetime.settings.sections import INBOX
 
@@ -95,6 +94,19 @@ def run_view(run: Run, zone: str) -> dict[str, Any]:
     if run.last is not None:
         view |= {"last": instant_view(run.last, zone), "occurrences": abs(run.number), "at_least": run.number < 0}
     return view
+
+
+def duration_seconds(run: Run) -> float | None:
+    """Return how long the latest attempt took, or None if it has not begun or not ended."""
+    if run.started is None or run.finished is None:
+        return None
+    return round(max(0, run.finished - run.started) / SECOND, 3)
+
+
+def _cost(kind: str, result: Any) -> View | None:
+    """Return what a run used, such as tokens and dollars, if its kind records it."""
+    spec = known_specs().get(kind)
+    return load(spec.cost)(result) if spec is not None and spec.cost and result is not None else None
 
 
 def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
@@ -240,6 +252,8 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
         "owner": run.owner,
         "name": masked(run.name),
         "result": masking.brief(result, masking.hide_result) if brief else masking.hide_result(result),
+        "duration_seconds": duration_seconds(run),
+        "cost": _cost(run.kind, result),
         "stopping": bool(run.stop) and run.finished is None,
         "taken_until": instant_view(run.expires if run.holder is not None else None, zone),
     }
@@ -272,28 +286,6 @@ def worker_shape(worker: WorkerRow, now: Instant, zone: str) -> View:
         "alive": is_alive(worker, now),
         "lease_seconds": worker.lease / SECOND,
     }
-
-
-# -- upcoming -----------------------------------------------------------------------------------------------------
-
-EACH = 3
-"""Maximum occurrences of one schedule, so that a frequent one does not hide the others."""
-
-
-def coming(
-    scheduler: Scheduler, caller: Caller, until: Instant | None, count: int, owner: str | None = None
-) -> list[tuple[Instant, Schedule]]:
-    found = scheduler.coming(caller, until, count, owner)
-    with step_budget(LIST_STEPS):  # once it is spent, a schedule shows only its stored next instant
-        pairs = [(instant, schedule) for schedule in found for instant in _soon(schedule, until, min(count, EACH))]
-    return sorted(pairs, key=lambda pair: pair[0])[:count]
-
-
-def _soon(schedule: Schedule, until: Instant | None, count: int) -> list[Instant]:
-    """Return upcoming instants, first the stored one: an edit may have moved it off the rule, or it is overdue."""
-    first = schedule.progress.next
-    instants = [] if first is None else next_instants(schedule, first, count)
-    return [each for each in instants if until is None or each <= until]
 
 
 def coming_shape(instant: Instant, schedule: Schedule, zone: str) -> View:

@@ -20,7 +20,7 @@ from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, ScheduleWarning, known_specs
-from duetime.service.presenters import coming, coming_shape, living
+from duetime.service.presenters import living
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
@@ -47,13 +47,6 @@ class Created(NamedTuple):
     @property
     def warning_texts(self) -> list[str]:
         return [each.text for each in self.warnings]
-
-
-class Upcoming(NamedTuple):
-    """Occurrences in the order of their times, and why some may be missing."""
-
-    rows: list[dict[str, Any]]
-    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +78,7 @@ class Services:
         found: object = self.kinds.get(kind)
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
-    def _external(self, kind: str | None = None) -> list[ExternalSchedules]:
+    def external(self, kind: str | None = None) -> list[ExternalSchedules]:
         """Return the services that keep the schedules of one kind, or of any, instead of this store."""
         found = [self.hooks(each).external() for each in (self.kinds if kind is None else [kind])]
         return [each for each in found if each is not None]
@@ -161,6 +154,10 @@ class Services:
         found = (each for kind in self.kinds for each in self.hooks(kind).delivery_warnings(topic, definition.owner))
         return [each._replace(text=f"deliver_to: {each.text}") for each in found]
 
+    def topic_of(self, definition: Definition) -> str | None:
+        """Return the topic that a schedule sends to, or that hears of its results."""
+        return self.hooks(definition.kind).topic(definition) or policy_for_ending(definition.policy).deliver_to
+
     def delivery_topics(self, owner: str) -> list[str]:
         return [topic for kind in self.kinds for topic in self.hooks(kind).delivery_topics(owner)]
 
@@ -168,25 +165,11 @@ class Services:
 
     def list_notes(self, kind: str | None) -> list[str]:
         """Return notes about what a list of schedules, of one kind or of all, does not show."""
-        return [each.list_note for each in self._external(kind)]
+        return [each.list_note for each in self.external(kind)]
 
     def failure_notes(self, kind: str | None) -> list[str]:
         """Return notes about failures that are not recorded in this store, of one kind or of all."""
-        return [each.failure_note for each in self._external(kind)]
-
-    def upcoming(
-        self, caller: Caller, until: Instant | None, count: int, zone: str, *, owner: str | None = None
-    ) -> Upcoming:
-        """Return what fires next, here and elsewhere, each row with its owner."""
-        found = coming(self.scheduler, caller, until, count, owner)
-        rows = [(at, {**coming_shape(at, each, zone), "owner": each.definition.owner}) for at, each in found]
-        warnings: list[str] = []
-        # Another service lists the schedules of one owner, so it is asked only for the caller's own.
-        for external in self._external() if owner in (None, caller.owner) else ():
-            there = external.upcoming(caller, until, count, zone)
-            rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
-            warnings += there.warnings
-        return Upcoming([row for _, row in sorted(rows, key=lambda pair: pair[0])[:count]], warnings)
+        return [each.failure_note for each in self.external(kind)]
 
 
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:

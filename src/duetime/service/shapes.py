@@ -66,10 +66,14 @@ class RunShape(TypedDict):
     attempt: int
     started: Moment | None
     finished: Moment | None
+    duration_seconds: float | None
+    """Of its latest attempt."""
     result: Any
     error: str | None
     report: str | None
     """How far it came, in its own words."""
+    cost: dict[str, Any] | None
+    """What it used, such as tokens and dollars, where that is known."""
     stopping: bool
     taken_until: Moment | None
     """Until when it is in the hands of whoever took it."""
@@ -128,7 +132,11 @@ class ComingShape(TypedDict):
     id: str
     name: str
     reads_as: str
+    topic: str | None
+    """The topic that it sends to, or that hears of its results."""
     owner: str
+    paused: NotRequired[bool]
+    """It does not fire then unless it is resumed."""
 
 
 class WorkerShape(TypedDict):

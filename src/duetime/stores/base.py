@@ -375,6 +375,9 @@ class BaseStore(RecordsMixin, Store, ABC):
             tx.lock_owner(owner)
             tx.add_spent(owner, day, [cap.subject for cap in caps], used)
 
+    def spent(self, owner: str, since: Instant) -> list[tuple[Instant, str, Used]]:
+        return [(row[0], row[1], Used._make(row[2:])) for row in self._named("spent_since", owner, since)]
+
     def search(self, query: ScheduleQuery) -> Page[Schedule]:
         read = partial(firing, self._rows) if query.firing else self._listed
         items, cursor = read_page(query, read, schedule_bytes)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from duetime.engine.clock import DAY
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, WorkerRow, lane_of
-from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.engine.store import FAILED_OR_LOST, RunQuery, ScheduleQuery
 from duetime.engine.store_interfaces import Remote
 from duetime.stores.transaction import schedule_of
 
@@ -204,6 +204,9 @@ def marks(values: Collection[Any]) -> str:
 def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
     if status == "live":
         where.add(_AMONG_LIVE)
+    elif status == FAILED_OR_LOST:
+        where.add("status IN ('failed', 'lost')")
+        where.add(UNWELL)
     elif status == "dead":
         where.add("status IN ('failed', 'lost') AND stop = 0")
         where.add(OUTGOING if kinds and {*kinds} <= {"notification", "request"} else UNWELL)

@@ -11,7 +11,7 @@ import pytest
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.store_interfaces import Remote
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, real_topic
-from duetime.mcp.catalog import list_upcoming
+from tests.support.agent import TOOLS
 from tests.support.backends import Backend, kept_at_qstash, kept_here
 from tests.support.notifying import Agent
 
@@ -248,27 +248,37 @@ def test_whoever_watches_a_topic_hears_of_everything(backend: Backend, ann: Agen
 
 def test_what_fires_next_shows_them_too(ann: Agent) -> None:
     schedule, message = ann.cron(message="good  morning"), ann.once(delay="1h", message="tea")
-    told = dict(list_upcoming(ann.call, {}).structured)
+    list_upcoming = TOOLS["list_upcoming"].answer
+    told = dict(list_upcoming(ann.call, {"count": 4}).structured)
     daily = "every day at 09:00 (Europe/Berlin)"
+    common = {"kind": "notification", "topic": "alerts"}
     assert told == {
         "upcoming": [
             {
                 "at": "2026-02-10T16:00:00+01:00",
-                "kind": "notification",
                 "id": message,
                 "name": "tea",
                 "reads_as": "once, on Feb 10, 2026 16:00 CET (Europe/Berlin)",
+                **common,
             },
             *(
-                {"at": at, "kind": "notification", "id": schedule, "name": "good morning", "reads_as": daily}
+                {"at": at, "id": schedule, "name": "good morning", "reads_as": daily, **common}
                 for at in ("2026-02-11T09:00:00+01:00", "2026-02-12T09:00:00+01:00", "2026-02-13T09:00:00+01:00")
             ),
         ],
         "count": 4,
+        "more": True,
         "timezone": "Europe/Berlin",
     }
+    from_tomorrow = list_upcoming(ann.call, {"from": "2026-02-12", "until": "2026-02-13"}).structured
+    assert [row["at"][:10] for row in from_tomorrow["upcoming"]] == ["2026-02-12", "2026-02-13"]
+    assert from_tomorrow["more"] is False
+    assert list_upcoming(ann.call, {"topic": "other"}).structured["upcoming"] == []
+    assert list_upcoming(ann.call, {"kind": "job"}).structured["upcoming"] == []
     ann("pause_schedule", schedule_id=schedule)
     assert [row["id"] for row in list_upcoming(ann.call, {"count": 2}).structured["upcoming"]] == [message]
+    paused = list_upcoming(ann.call, {"count": 2, "include_paused": True}).structured["upcoming"]
+    assert [(row["id"], row.get("paused")) for row in paused] == [(message, None), (schedule, True)]
     assert list_upcoming(ann.call, {"until": "2026-02-10T15:30:00+01:00"}).structured["upcoming"] == []
     whole_day = list_upcoming(ann.call, {"until": "2026-02-10"}).structured["upcoming"]
     assert [row["id"] for row in whole_day] == [message], "a day without a time is included whole"

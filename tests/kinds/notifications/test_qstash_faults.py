@@ -23,9 +23,9 @@ from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.client import Account
 from duetime.kinds.notifications.qstash.service import LARGEST_ANSWER, QStashNotifications
-from duetime.mcp.catalog import list_upcoming
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from duetime.testing import SettableClock
+from tests.support.agent import TOOLS as ALL_TOOLS
 from tests.support.cli import Answer, Cli
 from tests.support.mcp import leaks
 from tests.support.notifying import START, Agent
@@ -699,7 +699,7 @@ def test_a_server_that_qstash_cannot_reach_is_named(there: StandIn, server: str)
 def test_what_fires_next_says_what_it_cannot_know(there: StandIn, ann: Agent) -> None:
     ann.cron()
     there.refuses = [Behaviour(500), Behaviour(500)]
-    told = list_upcoming(ann.call, {}).structured
+    told = ALL_TOOLS["list_upcoming"].answer(ann.call, {}).structured
     assert told["upcoming"] == []
     [warning] = told["warnings"]
     assert clean(warning).startswith("Notifications are missing here, for they cannot be listed: QStash answered 500")

@@ -788,10 +788,13 @@ def test_the_digest_differs_after_everything_that_happens_on_the_topic(simulatio
 # -- the family ---------------------------------------------------------------------------------------------------
 
 
+GENERIC = ("list_upcoming", "history", "run_now", "status")
+
+
 def test_the_family_is_there_and_can_be_switched_off() -> None:
     specs = load_specs().values()
     catalog = catalog_of(specs, ["notifications"])
-    assert [tool.name for tool in catalog.tools] == [*TOOLS, "list_upcoming"]
+    assert [tool.name for tool in catalog.tools] == [*TOOLS, *GENERIC]
     assert len(TOOLS) == 8
     assert {resource.uri for resource in catalog.resources} == set(RESOURCES)
     assert "delete_schedule" not in {tool.name for tool in catalog_of(specs, ["jobs"]).tools}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
-from duetime.engine.times import format_local
+from duetime.engine.times import format_local, read_past_time
 from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
@@ -102,17 +103,25 @@ def list_(
     status: Annotated[
         str | None, option("--status STATUS", "Such as running, waiting, failed; live: all that may change.")
     ] = None,
+    since: Annotated[
+        str | None, option("--from TIME", "Due from then on: yesterday, '2 hours ago', 2026-02-10.")
+    ] = None,
+    until: Annotated[str | None, option("--to TIME", "Due until then; a day alone counts as a whole.")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List runs of every kind, the newest first."""
+    """List runs of every kind, the newest first; also of schedules that were deleted."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
     with opened(db) as app:
-        query = RunQuery(kind=known_kind(kind), status=status, limit=limit, cursor=cursor)
-        page, zone = unwrap(app.scheduler.runs(OPERATOR, query)), app.scheduler.zone
+        zone = app.scheduler.zone
+        since_, until_ = _past(app, since), _past(app, until, last=True)
+        query = RunQuery(
+            kind=known_kind(kind), status=status, due_from=since_, due_to=until_, limit=limit, cursor=cursor
+        )
+        page = unwrap(app.scheduler.runs(OPERATOR, query))
         if json_:
             views = [whole_view(run, app.scheduler.schedule_of(OPERATOR, run), zone) for run in page.items]
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
@@ -127,6 +136,13 @@ def list_(
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
                 print(f"{len(page.items)} of {counted(page)}; --limit shows more")
+
+
+def _past(app: Application, text: str | None, *, last: bool = False) -> Instant | None:
+    if text is None:
+        return None
+    read = read_past_time(text, zone=app.scheduler.zone, now=app.clock.now())
+    return read.last(app.scheduler.zone) if last else read.instant
 
 
 @commands.command(cls=PlainCommand)

@@ -47,8 +47,13 @@ class Messenger:
     policy: Mapping[str, Any]
 
 
+def message_key(run: Run) -> str:
+    """Return the key of the message about a run's end: one that is retried manually ends again, under another fence."""
+    return f"~run:{run.id}.{run.fence}"
+
+
 def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[FollowUp]:
-    key = f"~run:{run.id}.{run.fence}"  # a run that is retried manually ends again, under another fence
+    key = message_key(run)
     heard = _HEARD.get(RunStatus(run.status), ())
     if policy.deliver_to is not None and policy.notify_on in heard:
         went_well, tags = run.status == RunStatus.COMPLETED, (f"run-{run.id}",)

@@ -18,10 +18,12 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
+from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications
 from duetime.kinds.notifications.service import NotificationService
-from duetime.service.kind_spec import KindHooks, ScheduleWarning
+from duetime.service.kind_spec import KindHooks, KindStatus, ScheduleWarning
+from duetime.settings.sections import INBOX
 
 USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
@@ -93,6 +95,14 @@ class NotificationKind(KindHooks):
 
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
         return [] if self._make_service is None else self.service.warnings(topic, owner)
+
+    def status(self, owner: str) -> KindStatus:
+        channels = list(self.describe_channels(owner))
+        is_silent = all(each["type"] == INBOX for each in channels)
+        return KindStatus({"channels": channels}, [ScheduleWarning("no_channel", INBOX_WARNING)] if is_silent else [])
+
+    def topic(self, definition: Definition) -> str:
+        return definition.subject
 
     def delivery_topics(self, owner: str) -> list[str]:
         return [each["name"] for each in self.describe_channels(owner)]

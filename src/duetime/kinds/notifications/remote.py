@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
-from duetime.engine.queries import upcoming
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.triggers import CronTrigger, OnceTrigger, describe
+from duetime.engine.triggers import CronTrigger, OnceTrigger, describe, trigger_to_json
 from duetime.kinds.notifications.service import KIND, Notification, NotificationService, first_words
-from duetime.service.kind_spec import Elsewhere, ExternalSchedule
-from duetime.service.presenters import EACH, View, instant_view
+from duetime.service.kind_spec import Elsewhere, ExternalSchedule, Window
+from duetime.service.presenters import View, instant_view
+from duetime.service.upcoming import instants
 
 PLACE = "QStash"
 
@@ -56,24 +57,30 @@ class RemoteNotifications:
         rows = zip(found.value, fields, strict=True)
         return Ok([ExternalSchedule(each.id, each.paused, each.next, each.cron, shown) for each, shown in rows])
 
-    def upcoming(self, caller: Caller, until: Instant | None, count: int, zone: str) -> Elsewhere:
+    def upcoming(self, caller: Caller, asked: Window, zone: str) -> Elsewhere:
         """Return what fires next at the service. If it fails, return a warning, so that what is kept here is shown."""
-        found = self._service.scheduled(caller)
+        if asked.kinds is not None and KIND not in asked.kinds:
+            return Elsewhere([], [])
+        found = self._service.scheduled(caller, asked.topic)
         if isinstance(found, Err):
             reason = found.message.rstrip(".")
             return Elsewhere([], [f"Notifications are missing here, for they cannot be listed: {reason}."])
-        pairs = [pair for each in found.value for pair in _rows(each, min(count, EACH), zone)]
-        return Elsewhere([(at, row) for at, row in pairs if until is None or at <= until], [])
+        listed = [each for each in found.value if asked.include_paused or not each.paused]
+        return Elsewhere([pair for each in listed for pair in _rows(each, asked, zone)], [])
 
 
-def _rows(each: Notification, count: int, zone: str) -> Iterator[tuple[Instant, View]]:
-    """Yield the next times of a notification, each with its row."""
-    if each.next is None:
-        return
-    trigger = OnceTrigger(at=each.next, timezone=zone) if each.is_once else each.trigger
+def _rows(each: Notification, asked: Window, zone: str) -> Iterator[tuple[Instant, View]]:
+    """Yield the times of a notification within the window, one more than asked for, each with its row."""
+    trigger = each.trigger
+    if each.is_once and each.next is not None:
+        trigger = OnceTrigger(at=each.next, timezone=zone)
     if not isinstance(trigger, OnceTrigger | CronTrigger):
         return
+    first = trigger.next_after(asked.now) if each.next is None else each.next
+    if first is None:
+        return
     name = first_words(each.body) if each.is_once else each.label or first_words(each.body)
-    for at in [each.next, *upcoming(trigger, each.next, count - 1)]:
-        row = {"at": instant_view(at, zone), "kind": KIND, "id": each.id, "name": name}
-        yield at, {**row, "reads_as": describe(trigger)}
+    row = {"kind": KIND, "id": each.id, "name": name, "reads_as": describe(trigger), "topic": each.topic}
+    paused = {"paused": True} if each.paused else {}
+    for at in islice(instants(trigger_to_json(trigger), first, asked), asked.count + 1):
+        yield at, {"at": instant_view(at, zone), **row, **paused}

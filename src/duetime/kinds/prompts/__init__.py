@@ -25,6 +25,7 @@ SPEC = KindSpec(
         Command("chat", "duetime.kinds.prompts.chat:commands", "Talk with an agent that schedules for you."),
     ),
     form="duetime.kinds.prompts.form:FORM",
+    cost="duetime.kinds.prompts.runner:cost_of",
     text="prompt",
     recipient="agent",
     colour=2,

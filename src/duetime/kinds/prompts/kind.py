@@ -20,7 +20,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.runner import Waking
-from duetime.service.kind_spec import KindHooks, ScheduleWarning
+from duetime.service.kind_spec import KindHooks, KindStatus, ScheduleWarning
 from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
@@ -144,6 +144,13 @@ class PromptKind(KindHooks):
         if not waits or asked.get("agent") is not None or self.heartbeat_takes(made):
             return []
         return [ScheduleWarning("no_agent", WAITS)]
+
+    def status(self, owner: str) -> KindStatus:
+        default = self.agents(owner)[0]
+        agents = [
+            {**each, "default": True} if each["name"] == default else each for each in self.describe_agents(owner)
+        ]
+        return KindStatus({"agents": agents, "spent": self.waking.usage(owner)})
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
         """Allow another agent for a due prompt that waits in vain, as when the settings no longer name its agent:

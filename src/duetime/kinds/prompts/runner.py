@@ -94,6 +94,12 @@ def _parts(reply: Reply, agent: str) -> dict[str, Any]:
     return {each: value for each, value in parts.items() if value is not None}
 
 
+def cost_of(result: Any) -> dict[str, Any] | None:
+    """Return the tokens and dollars that a run used, from its result."""
+    usage = result.get("usage") if isinstance(result, dict) else None
+    return usage if isinstance(usage, dict) else None
+
+
 def _latest(calls: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:
     """Return the last calls that fit."""
     fitting = 0
@@ -118,6 +124,19 @@ class Waker:
     limit: Used = NOTHING
     wakes: Mapping[str, Used] = field(default_factory=dict)
     """Other agents that do the work for it, whose limits apply as well."""
+
+
+_ALL = "all"
+"""Subject of the limit on all prompts of an owner."""
+
+
+def _set_amounts(limit: Used) -> dict[str, Any]:
+    """Return the amounts of a limit, of which 0 means none."""
+    return {name: amount for name, amount in _amounts(limit).items() if amount}
+
+
+def _amounts(used: Used) -> dict[str, Any]:
+    return {"runs": used.runs, "tokens": used.tokens, "dollars": used.micros / MICRO}
 
 
 class Waking:
@@ -215,10 +234,32 @@ class Waking:
         waker = self.wakers.get(name)
         limits = {name: self.inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
         return [
-            Cap("all", "all prompts of one owner", Used(runs=self._runs_per_day)),
+            Cap(_ALL, "all prompts of one owner", Used(runs=self._runs_per_day)),
             *(Cap(f"agent:{each}", f"the agent {each}", most) for each, most in limits.items()),
             Cap(f"task:{definition.id}", f"task #{definition.id}", limit),
         ]
+
+    def usage(self, owner: str) -> dict[str, Any]:
+        """Return what an owner's prompts used today and this week, which begins on Monday, and the daily limits."""
+        today = self._day()
+        weekday = datetime_of(today).astimezone(known_zone(self._zone)).weekday()
+        rows = self._store.spent(owner, self._midnight(today, days=-weekday))
+        of_today = {subject: used for day, subject, used in rows if day == today}
+        of_week = [used for _, subject, used in rows if subject == _ALL]
+        limits = {
+            _ALL: Used(runs=self._runs_per_day),
+            **{f"agent:{name}": each.limit for name, each in self.wakers.items()},
+        }
+        limits |= {f"agent:{name}": limit for name, limit in self.inboxes.items()}
+        return {
+            "today": _amounts(of_today.get(_ALL, NOTHING)),
+            "this_week": _amounts(Used(*(sum(each) for each in zip(*of_week, strict=True)))),
+            "limits_per_day": [
+                {"for": subject, **_set_amounts(limit), "used": _amounts(of_today.get(subject, NOTHING))}
+                for subject, limit in limits.items()
+                if any(limit)
+            ],
+        }
 
     def _day(self) -> Instant:
         return self._midnight(self._clock.now())

@@ -83,6 +83,9 @@ DELETE FROM usage WHERE hour < ?
 -- name: spent
 SELECT subject, runs, tokens, micros FROM spent WHERE owner = ? AND day = ?
 
+-- name: spent_since
+SELECT day, subject, runs, tokens, micros FROM spent WHERE owner = ? AND day >= ?
+
 -- name: add_spent
 INSERT INTO spent VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (owner, day, subject)
 DO UPDATE SET runs = spent.runs + excluded.runs, tokens = spent.tokens + excluded.tokens, micros = spent.micros + excluded.micros

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule
+from duetime.engine.model import Run, RunStatus, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked_payload, refuse_other_places
+from duetime.service.run_now import MOST_SECONDS, has_ended, wait_for_end
 from duetime.service.services import OPERATOR
 from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, again, opened, print_done
 from duetime.terminal.output import clean, coming, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import KindView, found, found_here
+from duetime.terminal.schedules.kind_view import KindView, found, found_here, outcome_text
 from duetime.terminal.schedules.options import TriggerOptions
 from duetime.terminal.schedules.read import Id
-from duetime.terminal.typer_ext import PlainCommand
+from duetime.terminal.typer_ext import PlainCommand, option
 
 
 def add_schedule(
@@ -83,17 +84,22 @@ def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedu
     return f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}\nnext   {following}"
 
 
+Wait = Annotated[
+    float, option("--wait SECONDS", f"Wait for its end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS)
+]
 Change = Callable[[Scheduler, Any, str, str], Result[Any]]
 
 
 def add_change_commands(commands: typer.Typer, view: KindView) -> None:
-    def run(id: Id, db: Db = None, json_: Json = False) -> None:
+    def run(id: Id, wait: Wait = 0, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
             definition = found_here(app, view, id).definition
             made = _done(view, definition.public_id, app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
-            document = {"id": definition.public_id, "run": run_document(made, app.scheduler.zone)}
-            text = f"Run {made.id} of {clean(definition.name)} is due now."
-            print_done(app, json_, document, text, app.services.worker_warnings(view.kind))
+            warnings = app.services.worker_warnings(view.kind)
+            seen = wait_for_end(app.scheduler, made, wait)
+            document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
+            text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
+            print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
 
     def delete(id: Id, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
@@ -120,6 +126,12 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     }
     for command, help_ in helped.items():
         commands.command(cls=PlainCommand, help=help_)(command)
+
+
+def _outcome(run: Run) -> str:
+    if has_ended(run):
+        return f"{run.status}: {clean(outcome_text(run))}" if outcome_text(run) else f"{run.status}."
+    return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
 
 
 def _changing(view: KindView, change: Change, verb: str) -> Callable[..., None]:

@@ -1,0 +1,109 @@
+"""`duetime upcoming` and `status`: what fires next over all kinds, and what is set up and works."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from duetime.cli.runs.run import Kind, known_kind
+from duetime.engine.clock import Instant
+from duetime.engine.times import read_time
+from duetime.service.kind_spec import Window
+from duetime.service.services import OPERATOR, Call
+from duetime.service.status import status as read_status
+from duetime.service.upcoming import upcoming as read_upcoming
+from duetime.terminal import output
+from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.output import clean, plural
+from duetime.terminal.typer_ext import PlainCommand, option, single
+
+commands = single()
+
+
+@commands.command(cls=PlainCommand)
+def upcoming(
+    start: Annotated[str | None, option("--from TIME", "Only from then on, such as tomorrow.")] = None,
+    until: Annotated[str | None, option("--until TIME", "Only up to then; a day alone counts as a whole.")] = None,
+    kind: Kind = None,
+    topic: Annotated[str | None, option("--topic TOPIC", "Only what sends to this topic.")] = None,
+    paused: Annotated[bool, option("--paused", "Also when paused ones would fire.")] = False,
+    count: Annotated[int, option("-n --count", "How many at most.", min=1, max=1000)] = 20,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """List what fires next, over all kinds, in time order."""
+    kinds = None if kind is None else (str(known_kind(kind)),)
+    with opened(db) as app:
+        first, last = _instant(app, start), _instant(app, until, last=True)
+        window = Window(app.clock.now(), count, first, last, kinds, topic, paused)
+        found = read_upcoming(app.services, OPERATOR, window, app.scheduler.zone)
+        if json_:
+            output.print_json({"upcoming": found.rows, "more": found.more, "later": found.later})
+        elif found.rows:
+            rows = [[each["at"], each["kind"], each["id"], _name(each), each["reads_as"]] for each in found.rows]
+            output.table(["AT", "KIND", "ID", "NAME", "WHEN"], rows, whole=3)
+        else:
+            print("Nothing is scheduled in that time.")
+        if found.more and not json_:
+            left_out = ", ".join(clean(each["name"]) for each in found.later)
+            print("There is more; --count shows it." + (f" Not in this list: {left_out}." if left_out else ""))
+        output.warn(found.warnings)
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['name']} (paused)" if row.get("paused") else str(row["name"])
+
+
+def _instant(app: Application, text: str | None, *, last: bool = False) -> Instant | None:
+    if text is None:
+        return None
+    zone = app.scheduler.zone
+    read = read_time(text, zone=zone, now=app.clock.now())
+    return read.last(zone) if last else read.instant
+
+
+status_commands = single()
+
+
+@status_commands.command(cls=PlainCommand)
+def status(db: Db = None, json_: Json = False) -> None:
+    """Show what is set up and whether it works. Workers, channels, topics, agents, limits, what was used and failed."""
+    with opened(db) as app:
+        view = read_status(Call(app.services, OPERATOR, app.scheduler.zone))
+    if json_:
+        output.print_json(view)
+        return
+    server, failed = view["server"], view["failures_of_the_last_day"]
+    spent = view.get("spent", {})
+    output.facts([
+        ("version", server["version"]),
+        ("store", server["address"]),
+        ("zone", view["timezone"]),
+        ("workers", ", ".join(_worker(each) for each in server["workers"]) or "none"),
+        ("channels", _names(view.get("channels", []))),
+        ("topics", ", ".join(view["topics"]) or "none is in use"),
+        ("agents", _names(view.get("agents", []))),
+        ("limits", ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in view["limits"].items())),
+        *((("used", f"today {_amount(spent['today'])}; this week {_amount(spent['this_week'])}"),) if spent else ()),
+        ("failed", f"{failed['count']} in the last day"),
+    ])  # fmt: skip
+    for each in view["warnings"]:
+        output.warn([each["text"]])
+    print(clean(view["when_off"]))
+
+
+def _worker(worker: dict[str, Any]) -> str:
+    return f"{worker['name']} (ends with its client)" if worker["session"] else str(worker["name"])
+
+
+def _names(rows: list[dict[str, Any]]) -> str:
+    return ", ".join(_described(each) for each in rows) or "none"
+
+
+def _described(row: dict[str, Any]) -> str:
+    type_ = "" if row["type"] == row["name"] else f" ({row['type']})"
+    problem = f": {row['problem']}" if row.get("problem") else ""
+    return f"{row['name']}{type_}{problem}"
+
+
+def _amount(used: dict[str, Any]) -> str:
+    return f"{plural(used['runs'], 'run')}, {used['tokens']:,} tokens, ${used['dollars']:g}"

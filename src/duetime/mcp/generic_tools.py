@@ -1,0 +1,14 @@
+"""The tools for all kinds. They belong to no family, and serve the families that are switched on."""
+
+from __future__ import annotations
+
+from duetime.mcp.definitions import Tool
+from duetime.mcp.history import history_tool
+from duetime.mcp.run_now import run_now_tool
+from duetime.mcp.served import Served
+from duetime.mcp.status import status_tool
+from duetime.mcp.upcoming import upcoming_tool
+
+
+def generic_tools(served: Served) -> list[Tool]:
+    return [upcoming_tool(served), history_tool(served), run_now_tool(served), status_tool()]

@@ -1,0 +1,77 @@
+"""The tool `run_now`: runs any schedule in addition to its trigger, and waits for the outcome if asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Run
+from duetime.engine.result import Err
+from duetime.mcp.definitions import Arguments, Reply, Tool, error_result, errors_as_results, tool
+from duetime.mcp.history import row_of
+from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_warnings, zone_of
+from duetime.mcp.served import ID, Served, find, tool_id
+from duetime.service.history import outcome_of
+from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.masking import masked
+from duetime.service.presenters import View
+from duetime.service.run_now import MOST_SECONDS, has_ended, kept_elsewhere, look_again
+from duetime.service.services import Call
+
+
+def run_now_tool(served: Served) -> Tool:
+    def run_now(call: Call, given: Arguments) -> Reply:
+        """Run a schedule of any kind once, now, besides its own times. With wait_seconds the answer has the outcome and
+        the result if the run ends by then; otherwise history shows them."""
+        zone = zone_of(call, given)
+        found = find(call, given["id"], served)
+        if isinstance(found, Err):
+            return error_result(kept_elsewhere(call.services, given["id"]) or found)
+        started = call.scheduler.run_now(call.caller, found.value.definition.public_id)
+        if isinstance(started, Err):
+            return error_result(started)
+        run, id = started.value, tool_id(found.value.definition.public_id)
+        view = {"id": id, "run_id": run.id, "kind": run.kind, "name": masked(run.name), "status": run.status}
+        return _unfinished(call, run, zone, view, call.services.worker_warnings(run.kind))
+
+    return tool(
+        errors_as_results(run_now),
+        "Run now",
+        {
+            "id": ID,
+            "wait_seconds": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": MOST_SECONDS,
+                "description": f"Wait for the outcome, at most {MOST_SECONDS}; 0 if absent.",
+            },
+            "timezone": ZONE,
+        },
+        {
+            "run": {"type": "object"},
+            "ended": {"type": "boolean"},
+            "note": {"type": "string"},
+            "warnings": WARNINGS,
+            "error": ERROR,
+        },
+        ("id",),
+        wait_argument="wait_seconds",
+    )
+
+
+def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
+    note = f"It has not ended yet; history with run_id {run.id} shows what comes of it."
+    answer = with_warnings({"run": view, "ended": False, "note": note}, warnings)
+    return Reply(answer, later=partial(_look, call, run, zone, view, warnings))
+
+
+def _look(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
+    """Return the answer as of now. The run was started, whether or not the store can be reached just now."""
+    try:
+        seen = look_again(call.scheduler, run)
+        if has_ended(seen):
+            return Reply({"run": row_of(call, outcome_of(call.scheduler, seen, zone)), "ended": True})
+    except DuetimeError:
+        return _unfinished(call, run, zone, view, warnings)
+    return _unfinished(call, seen, zone, {**view, "status": seen.status}, warnings)

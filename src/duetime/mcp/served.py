@@ -1,0 +1,87 @@
+"""What the tools for all kinds have in common: which kinds they serve, and how they read kinds and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.times import read_past_time, read_time
+from duetime.mcp.definitions import Arguments, Schema, ToolProblem, text
+from duetime.service.kind_spec import KindSpec
+from duetime.service.services import Call
+from duetime.service.text import listed
+
+ID: Schema = {
+    "type": ["string", "integer"],
+    "description": "An id of any kind, such as 5 or job_5_1770000000, or a name.",
+}
+
+
+class Served(NamedTuple):
+    """The kinds that the tools for all kinds serve: those of the families that are switched on, and those of none."""
+
+    specs: Sequence[KindSpec]
+    is_whole: bool
+    """Whether no family is switched off."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.specs)
+
+    @property
+    def plurals(self) -> str:
+        return listed([spec.plural for spec in self.specs])
+
+    @property
+    def kind_argument(self) -> Schema:
+        return text(f"Only one kind: {', '.join(self.names)}.", enum=list(self.names))
+
+    def kinds(self, given: Arguments) -> tuple[str, ...] | None:
+        """Return the kinds that are asked for; None for all that exist. Raise a ToolProblem for an unknown one."""
+        kind = given.get("kind")
+        if kind is None:
+            return None if self.is_whole else self.names
+        if kind not in self.names:
+            raise ToolProblem(f"kind: there is no {kind[:100]!r}; there are {', '.join(self.names)}.")
+        return (kind,)
+
+    def serves(self, kind: str) -> bool:
+        return self.is_whole or kind in self.names
+
+
+def find(call: Call, given: str | int, served: Served, *, deleted: bool = False) -> Result[Schedule]:
+    """Find a schedule of a kind that is served; `deleted`: also one that was deleted, for its history."""
+    number = call.scheduler.number_of(call.caller, str(given).removeprefix("#"))
+    found = None if number is None else call.scheduler.store.get(number)
+    if found is None or (found.progress.state == ScheduleState.DELETED and not deleted):
+        return Err("not_found", f"Not found: {str(given)[:100]}. list_upcoming shows what is scheduled.")
+    kind = found.definition.kind
+    off = Err("not_found", f"The tools for a {kind} are switched off on this server.")
+    return Ok(found) if served.serves(kind) else off
+
+
+def instant_in(
+    call: Call, given: Arguments, name: str, zone: str, *, last: bool = False, past: bool = False
+) -> Instant | None:
+    """Return the time of an argument. With `last`, it is the end of a range: a day without a time is included whole.
+    With `past`, it is about what happened."""
+    if name not in given:
+        return None
+    try:
+        read = (read_past_time if past else read_time)(given[name], zone=zone, now=call.scheduler.clock.now())
+    except DuetimeError as error:
+        raise ToolProblem(f"{name}: {error.message} Try 'tomorrow 18:00' or 2026-02-10T18:00:00.") from error
+    return read.last(zone) if last else read.instant
+
+
+def tool_id(public_id: str) -> int | str:
+    """Return an id in the type in which tools return and take it: some kinds number their schedules."""
+    return int(public_id) if public_id.isascii() and public_id.isdigit() else public_id
+
+
+def with_tool_id(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "id": tool_id(row["id"])}

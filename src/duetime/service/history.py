@@ -1,0 +1,118 @@
+"""The history of runs: of one schedule or of all kinds, by time and status, also of schedules that were deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.kind import Caller
+from duetime.engine.model import LIVE, Run, RunStatus, ScheduleId, status_of
+from duetime.engine.policy.follow_ups import message_key
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.service.masking import LONGEST, masked, shortened
+from duetime.service.presenters import View, attempt_view, run_shape
+
+STATUSES: Final = (*(status.value for status in RunStatus), "live")
+"""By which runs can be asked for. `live`: all that may still change."""
+MOST: Final = 100
+MOST_BYTES: Final = 256 * 1024
+"""Maximum size of the results of one page."""
+BRIEF: Final = 1000
+"""Characters of a text within a result in a list."""
+_COUNTED: Final = 1000
+_DELIVERED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST})
+"""Statuses of runs of which somebody may have been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    schedule: ScheduleId | None = None
+    kinds: Sequence[str] | None = None
+    """None: all kinds."""
+    status: str | None = None
+    """One of STATUSES; `failed` includes lost ones."""
+    since: Instant | None = None
+    until: Instant | None = None
+    """Both refer to the instants at which runs were due."""
+    owner: str | None = None
+    limit: int = 20
+    cursor: str | None = None
+
+
+class History(NamedTuple):
+    """Runs with what came of them, the latest first."""
+
+    rows: list[View]
+    cursor: str | None
+    total: int
+    total_exact: bool
+
+
+def history(scheduler: Scheduler, caller: Caller, asked: HistoryQuery, zone: str) -> Result[History]:
+    query = RunQuery(
+        owner=asked.owner,
+        kinds=() if asked.kinds is None else tuple(asked.kinds),
+        schedule=asked.schedule,
+        status=FAILED_OR_LOST if asked.status == RunStatus.FAILED else asked.status,
+        due_from=asked.since,
+        due_to=asked.until,
+        limit=min(asked.limit, MOST),
+        cursor=asked.cursor,
+        count_to=_COUNTED,
+        most_bytes=MOST_BYTES,
+    )
+    found = scheduler.runs(caller, query)
+    if isinstance(found, Err):
+        return found
+    page = found.value
+    ids = scheduler.store.public_ids([run.schedule for run in page.items])
+    rows = [outcome(scheduler, run, ids, zone, BRIEF) for run in page.items]
+    return Ok(History(rows, page.cursor, page.total, page.total_exact))
+
+
+def outcome_of(scheduler: Scheduler, run: Run, zone: str) -> View:
+    """Return one run with what came of it."""
+    return outcome(scheduler, run, scheduler.store.public_ids([run.schedule]), zone, LONGEST)
+
+
+def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone: str, longest: int) -> View:
+    """Return a run with its result, error, duration, attempts, cost and deliveries."""
+    view = run_shape(run, ids, zone, brief=True)
+    earlier = scheduler.store.attempts(run.id) if run.attempt > 1 or run.deaths else []
+    kept = ("run_id", "kind", "owner", "name", "cause", "status", "due", "started", "finished")
+    row: View = {
+        "id": view["schedule"],
+        **{name: view[name] for name in kept},
+        "duration_seconds": view["duration_seconds"],
+        "attempts": run.attempt,
+        "earlier_attempts": [attempt_view(each, zone) for each in earlier],
+        "result": shortened(_text_of(view["result"]), longest),
+        "error": shortened(view["error"], longest),
+        "report": view["report"] if run.status in LIVE else None,
+        "cost": view["cost"],
+        "deliveries": _deliveries(scheduler, run),
+    }
+    return row | {name: view[name] for name in ("last", "occurrences", "at_least") if name in view}
+
+
+def _text_of(result: Any) -> Any:
+    """Return the text that a result is about, without what else was recorded with it; or the result itself."""
+    text = result.get("text") if isinstance(result, dict) else None
+    return text if isinstance(text, str) else result
+
+
+def _deliveries(scheduler: Scheduler, run: Run) -> list[View]:
+    """Return the message about how a run ended, if one was made and is kept."""
+    messenger = scheduler.store.messenger
+    if messenger is None or run.kind == messenger.kind or run.status not in _DELIVERED:
+        return []
+    message = scheduler.store.by_key(run.owner, message_key(run))
+    if message is None:
+        return []
+    definition, progress = message
+    view = {"topic": definition.subject, "message_id": definition.public_id, "status": status_of(progress)}
+    return [view if progress.last_error is None else {**view, "error": masked(progress.last_error)}]

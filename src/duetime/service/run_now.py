@@ -1,0 +1,81 @@
+"""Running a schedule now, and waiting for its end for a limited time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeVar
+
+import anyio
+
+from duetime.engine.kind import Caller
+from duetime.engine.model import LIVE, Run
+from duetime.engine.queries import NOT_FOUND
+from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.service.owner_limits import TooManyRequests
+from duetime.service.services import Services
+
+T = TypeVar("T")
+
+MOST_SECONDS: Final = 60
+"""How long a caller may wait for the end of a run."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+
+
+def run_now(services: Services, caller: Caller, given: str | int, kind: str | None = None) -> Result[Run]:
+    """Run a schedule in addition to its trigger. It is found by its id."""
+    found = services.scheduler.find(caller, str(given).removeprefix("#"), kind)
+    if found is None:
+        return kept_elsewhere(services, given) or NOT_FOUND
+    return services.scheduler.run_now(caller, found.definition.public_id)
+
+
+def kept_elsewhere(services: Services, given: str | int) -> Err | None:
+    """Return why a schedule that another service keeps cannot be run now; None if no service keeps it."""
+    place = next((each.place for each in services.external() if each.actions(str(given))), None)
+    reason = f"{given} is kept at {place}, which sends it at its own time only"
+    return None if place is None else Err("kept_elsewhere", reason)
+
+
+def has_ended(run: Run) -> bool:
+    return run.status not in LIVE
+
+
+def look_again(scheduler: Scheduler, run: Run) -> Run:
+    """Return the run as it is now."""
+    return scheduler.store.run(run.id) or run
+
+
+def _pauses(seconds: float) -> Iterator[float]:
+    """Yield pauses, short ones first, that take so many seconds together."""
+    pause = _FIRST_PAUSE
+    while seconds > 0:
+        yield min(pause, seconds)
+        seconds -= pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def await_result(first: T, look: Callable[[T], Awaitable[T]], is_over: Callable[[T], bool], seconds: float) -> T:
+    """Look again until something is over or the time has passed; return what was seen last. No thread is blocked
+    between two looks, and a look that the owner's other requests prevent is left out."""
+    seen, deadline = first, anyio.current_time() + seconds
+    for pause in _pauses(seconds):
+        if is_over(seen) or anyio.current_time() >= deadline:
+            break
+        await anyio.sleep(pause)
+        try:
+            seen = await look(seen)
+        except TooManyRequests:
+            continue
+    return seen
+
+
+def wait_for_end(scheduler: Scheduler, run: Run, seconds: float) -> Run:
+    """Block the calling thread until the run has ended or the time has passed; return the run as it is then."""
+    for pause in _pauses(seconds):
+        if has_ended(run):
+            break
+        threading.Event().wait(pause)
+        run = look_again(scheduler, run)
+    return run

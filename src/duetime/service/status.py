@@ -1,0 +1,124 @@
+"""The status of an installation for one caller: what is set up, whether it runs, what was used and what failed."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Any, Final
+
+from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.kind import LOCAL
+from duetime.engine.redaction import without_password
+from duetime.engine.result import Err
+from duetime.engine.store import ScheduleQuery
+from duetime.service.history import HistoryQuery, history
+from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.presenters import View, instant_view, living
+from duetime.service.services import Call
+from duetime.service.warning_explanations import EXPLANATIONS
+
+WHEN_OFF: Final = (
+    "Nothing fires while no worker runs, and nothing is lost: once one runs again, a schedule whose time has passed "
+    "runs once (catch_up once, the default), once for each missed time (all), or not at all (skip). History shows "
+    "what was missed."
+)
+_MOST_FAILURES: Final = 5
+_LOOKED_AT: Final = 1000
+"""Schedules whose topics are listed."""
+_ALWAYS = "A worker runs without an agent client, so that work is carried out whether or not a client is open."
+
+
+def status(call: Call) -> View:
+    """Return the status. What concerns only the operator, such as names of machines, is shown only to the operator and
+    to the local owner."""
+    services, caller = call.services, call.caller
+    now = services.scheduler.clock.now()
+    kinds: dict[str, Any] = {}
+    warnings = services.worker_warnings()
+    for kind in services.kinds:
+        found = services.hooks(kind).status(caller.owner)
+        warnings += found.warnings
+        kinds |= found.facts
+    return {
+        "now": instant_view(now, call.zone),
+        "timezone": call.zone,
+        "server": _server(call, now),
+        "topics": _topics(call),
+        **kinds,
+        "limits": {**_limits(call), **kinds.get("limits", {})},
+        "failures_of_the_last_day": _failures(call, now),
+        "when_off": WHEN_OFF,
+        "warnings": [_explained(each) for each in warnings],
+        "warning_codes": dict(EXPLANATIONS),
+    }
+
+
+def _explained(warning: ScheduleWarning) -> View:
+    known = EXPLANATIONS.get(warning.code)
+    said = {"code": warning.code, "text": warning.text}
+    return said if known is None else {**said, "explanation": known}
+
+
+def _server(call: Call, now: Instant) -> View:
+    workers = living(call.scheduler.workers(), now)
+    lasting = [each for each in workers if not each.session]
+    store = call.scheduler.store.url
+    view: dict[str, Any] = {
+        "version": _version(),
+        "timezone": call.scheduler.zone,
+        "store": "postgresql" if store.startswith("postgres") else "sqlite",
+        "stays_up": bool(lasting),
+        "workers": len(workers),
+    }
+    if lasting:
+        view["explanation"] = _ALWAYS
+    if not (call.caller.operator or call.caller.owner == LOCAL):
+        return view
+    rows = [{"name": each.name, "session": bool(each.session), "takes": each.lanes.split(",")} for each in workers]
+    return {**view, "machine": platform.node(), "address": without_password(store), "workers": rows}
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("duetime")
+    except PackageNotFoundError:
+        return "from source"
+
+
+def _topics(call: Call) -> list[str]:
+    """Return the topics that living schedules of the caller send to or report to."""
+    query = ScheduleQuery(owner=call.caller.owner, status="living", limit=_LOOKED_AT, newest_first=True, count_to=0)
+    page = call.scheduler.search(call.caller, query)
+    items = [] if isinstance(page, Err) else page.value.items
+    found = {call.services.topic_of(each.definition) for each in items}
+    for external in call.services.external():
+        there = external.list(call.caller)
+        found |= set() if isinstance(there, Err) else {each.fields.get("topic") for each in there.value}
+    return sorted(topic for topic in found if topic)
+
+
+def _limits(call: Call) -> Mapping[str, Any]:
+    limits = call.scheduler.limits
+    known = {
+        "schedules": limits.schedules,
+        "smallest_interval_seconds": limits.smallest_interval / SECOND,
+        "runs_per_hour": limits.runs_per_hour,
+        "payload_bytes": limits.payload_bytes,
+        "stored_bytes": None if call.caller.owner == LOCAL else limits.stored_bytes,
+        "agent_depth": limits.depth,
+        "failures_in_a_row_before_a_pause": limits.pause_after,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _failures(call: Call, now: Instant) -> View:
+    asked = HistoryQuery(status="failed", since=Instant(now - DAY), owner=call.caller.owner, limit=_MOST_FAILURES)
+    found = history(call.scheduler, call.caller, asked, call.zone)
+    if isinstance(found, Err):
+        return {"count": None, "latest": []}
+    shown = ("id", "kind", "name", "run_id", "due", "error")
+    latest = [{name: row[name] for name in shown} for row in found.value.rows]
+    view = {"count": found.value.total, "latest": latest}
+    return view if found.value.total_exact else {**view, "at_least": True}

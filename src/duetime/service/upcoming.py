@@ -1,0 +1,183 @@
+"""What fires next: the occurrences of all schedules within a window, in the order of their times."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.policy.options import policy_from_json
+from duetime.engine.store import PAGE_BYTES, ScheduleQuery
+from duetime.engine.triggers import Trigger, trigger_from_json
+from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.service.kind_spec import Window
+from duetime.service.presenters import View, coming_shape
+from duetime.service.services import Services, pages_of
+
+MOST_READ = 2000
+"""Schedules that are read for one list."""
+MOST_LATER = 20
+"""Schedules that are named because they have no row in a list that was cut."""
+_PAGE = 200
+_MISSING = "Some times may be missing: so much is scheduled that not all of it was read. Ask for one kind or topic."
+_EXPENSIVE = "Some times are missing: the rules of some schedules take too many steps to evaluate."
+
+Occurrence = tuple[Instant, Schedule]
+
+
+class Upcoming(NamedTuple):
+    """Occurrences in the order of their times."""
+
+    rows: list[View]
+    more: bool
+    """Whether the window has occurrences that are not among the rows."""
+    later: list[View]
+    """If it has more: schedules without a row, each with its first time in the window."""
+    warnings: list[str]
+    """Why something may be missing."""
+
+
+def upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Upcoming:
+    """Return what fires in a window, here and elsewhere, each row with its owner and its topic."""
+    schedules, whole = _read(services, caller, asked)
+    with step_budget(LIST_STEPS):
+        found, rest, evaluated = _first(schedules, asked)
+    warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE])
+    rows = [(at, _row(services, at, each, zone)) for at, each in found]
+    later = [(at, _row(services, at, each, zone)) for at, each in rest]
+    # Another service lists the schedules of one owner, so it is asked only for the caller's own.
+    for external in services.external() if asked.owner in (None, caller.owner) else ():
+        there = external.upcoming(caller, asked, zone)
+        rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
+        warnings += there.warnings
+    rows.sort(key=_time)
+    beyond = sorted([*rows[asked.count :], *later], key=_time)
+    more = bool(beyond) or not whole or not evaluated
+    shown = [row for _, row in rows[: asked.count]]
+    return Upcoming(shown, more, _without(shown, [row for _, row in beyond]), warnings)
+
+
+def _time(row: tuple[Instant, View]) -> Instant:
+    return row[0]
+
+
+def _without(shown: Sequence[View], beyond: Sequence[View]) -> list[View]:
+    """Return the first row of each schedule that is not shown."""
+    known, found = {row["id"] for row in shown}, list[View]()
+    for row in beyond:
+        if row["id"] not in known:
+            known.add(row["id"])
+            found.append(row)
+    return found[:MOST_LATER]
+
+
+def _row(services: Services, at: Instant, schedule: Schedule, zone: str) -> View:
+    definition, progress = schedule
+    row = coming_shape(at, schedule, zone)
+    row |= {"topic": services.topic_of(definition), "owner": definition.owner}
+    return {**row, "paused": True} if progress.state == ScheduleState.PAUSED else row
+
+
+# -- reading the schedules --------------------------------------------------------------------------------------------
+
+
+def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Schedule], bool]:
+    """Return the schedules that may fire in the window, and whether these are all of them."""
+    kind = next(iter(asked.kinds)) if asked.kinds is not None and len(asked.kinds) == 1 else None
+    query = ScheduleQuery(
+        owner=asked.owner, kind=kind, limit=max(_PAGE, asked.count), count_to=0, most_bytes=8 * PAGE_BYTES
+    )
+    found, whole = _matching(services, caller, asked, replace(query, firing=True, due_to=asked.until))
+    if asked.include_paused:
+        paused, all_paused = _matching(services, caller, asked, replace(query, status="paused"))
+        found, whole = [*found, *paused], whole and all_paused
+    return found, whole
+
+
+def _matching(services: Services, caller: Caller, asked: Window, query: ScheduleQuery) -> tuple[list[Schedule], bool]:
+    found: list[Schedule] = []
+    read = 0
+    for page in pages_of(services.scheduler.search, caller, query):
+        read += len(page.items)
+        found += [each for each in page.items if _is_asked_for(services, each, asked)]
+        # In the order of their starts, each of them fires in a window without a start: these are enough.
+        if page.cursor is None or (query.firing and asked.start is None and len(found) > asked.count):
+            break
+        if read >= MOST_READ:
+            return found, False
+    return found, True
+
+
+def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool:
+    definition = schedule.definition
+    if asked.kinds is not None and definition.kind not in asked.kinds:
+        return False
+    return asked.topic is None or services.topic_of(definition) == asked.topic
+
+
+# -- merging their occurrences ----------------------------------------------------------------------------------------
+
+
+def _first(schedules: Sequence[Schedule], asked: Window) -> tuple[list[Occurrence], list[Occurrence], bool]:
+    """Return the first occurrences, one more than asked for; the first ones of schedules that have none of these; and
+    whether every rule could be evaluated. Only what is returned is evaluated."""
+    found: list[Occurrence] = []
+    evaluated, seen = True, set[int]()
+    streams = [_instants_of(schedule, asked) for schedule in schedules]
+    heap: list[tuple[Instant, int]] = []
+
+    def advance(place: int) -> bool:
+        try:
+            instant = next(streams[place], None)
+        except DuetimeError:
+            return False
+        if instant is not None:
+            heapq.heappush(heap, (instant, place))
+        return True
+
+    for place in range(len(schedules)):
+        evaluated = advance(place) and evaluated
+    while heap and len(found) <= asked.count:
+        instant, place = heapq.heappop(heap)
+        seen.add(place)
+        found.append((instant, schedules[place]))
+        evaluated = advance(place) and evaluated
+    rest = [(instant, schedules[place]) for instant, place in sorted(heap) if place not in seen]
+    return found, rest[:MOST_LATER], evaluated
+
+
+def _instants_of(schedule: Schedule, asked: Window) -> Iterator[Instant]:
+    definition, progress = schedule
+    if progress.next is None:
+        return
+    if progress.state == ScheduleState.PAUSED and progress.next <= asked.now:
+        following = trigger_from_json(definition.trigger).next_after(asked.now)
+        if following is None:
+            return
+    else:
+        following = progress.next
+    limit = policy_from_json(definition.policy).max_runs
+    yield from instants(definition.trigger, following, asked, None if limit is None else limit - progress.run_count)
+
+
+def instants(stored: str, first: Instant, asked: Window, left: int | None = None) -> Iterator[Instant]:
+    """Yield the occurrences of a stored trigger in a window: the first is given, because an edit may have moved it off
+    the rule, or it is overdue. `left`: how many there are at most, from the first one on."""
+    following: Instant | None = first
+    trigger: Trigger | None = None
+    if asked.start is not None and first < asked.start:
+        trigger, before = trigger_from_json(stored), Instant(asked.start - 1)
+        left = None if left is None else left - 1 - trigger.count(first, before, left)
+        following = trigger.next_after(before)
+    while following is not None and (asked.until is None or following <= asked.until):
+        if left is not None and left <= 0:
+            return
+        yield following
+        left = None if left is None else left - 1
+        trigger = trigger or trigger_from_json(stored)
+        following = trigger.next_after(max(following, asked.now))

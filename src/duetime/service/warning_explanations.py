@@ -1,0 +1,44 @@
+"""What each warning code means, at length. Warnings themselves are one short sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXPLANATIONS: Final = {
+    "no_worker": (
+        "Schedules are stored, but no process carries them out. `duetime service install` keeps one running in the "
+        "background; `duetime serve` or `duetime worker` runs one in a terminal. What is due meanwhile is caught up."
+    ),
+    "no_worker_for_kind": (
+        "A worker runs, but takes other kinds of work, for example because it was started without the task modules. "
+        "Start one that takes this kind as well: `duetime worker` with the same settings and --tasks."
+    ),
+    "session_worker_only": (
+        "The only worker belongs to an agent client and ends with it. Whatever is due while no client is open waits "
+        "until one is opened. `duetime service install` keeps a worker running without a client."
+    ),
+    "trigger": (
+        "The rule is valid, but fires at other times than it may seem: on dates that not every month has, on either of "
+        "two conditions, or around a change of the clocks. `preview_schedule` shows its next times."
+    ),
+    "time": "The time can be read in several ways. The warning says which one was taken; give it in full otherwise.",
+    "no_agent": (
+        "No agent is named in the settings, so that nobody is woken at the due time: the work waits until a connected "
+        "agent takes it with take_prompt. Name an agent under [agents], and as `agent`, to have one woken."
+    ),
+    "no_channel": (
+        "No channel to a person is set up. Messages are kept in the built-in inbox, which the dashboard and `duetime "
+        "inbox` show, and reach no phone. Set a server or a channel in the settings: `duetime init` asks for one."
+    ),
+    "unknown_channel": (
+        "The topic names no channel of the settings, and no server is set up that could carry it. The message is kept "
+        "in the built-in inbox. Check the spelling of the topic, or set the channel up."
+    ),
+    "subscribe": (
+        "Owners other than the operator have topics of their own on the server, so that nobody reads what is not "
+        "theirs. A phone has to subscribe to the address that the warning names, once for each topic."
+    ),
+    "note": "The message was accepted; the warning says what its receiver or its channel reported besides.",
+    "left_out": "Some of what was chosen could not be changed; the others were. The warning says how many and why.",
+}
+"""Explanations by code."""

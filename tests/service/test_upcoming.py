@@ -1,0 +1,99 @@
+"""What fires next: every occurrence of a window, and what is said where a list was cut."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duetime.engine.kind import Caller
+from tests.support.stage import Stage
+
+HOURLY = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
+
+
+def job(stage: Stage, name: str, **given: Any) -> str:
+    made = stage.ada.knows("schedule_job", {"name": name, "task": "echo", "args": [1], **HOURLY, **given})
+    id: str = made["job_id"]
+    return id
+
+
+def rows(stage: Stage, **given: Any) -> list[tuple[str, str]]:
+    """Name and local time of each."""
+    asked = {name.rstrip("_"): value for name, value in given.items()}
+    return [(row["name"], row["at"][11:16]) for row in stage.ada.knows("list_upcoming", asked)["upcoming"]]
+
+
+def test_every_occurrence_of_the_window(both: Stage) -> None:
+    """It is noon. A frequent schedule is listed with all its times, and hides no other one."""
+    job(both, "often", trigger_config={"minutes": 20})
+    job(both, "seldom", trigger_type="once", trigger_config={"run_at": "in 50 minutes"})
+    whole = both.ada.knows("list_upcoming", until="13:00")
+    assert [(row["name"], row["at"][11:16]) for row in whole["upcoming"]] == [
+        ("often", "12:20"), ("often", "12:40"), ("seldom", "12:50"), ("often", "13:00"),
+    ]  # fmt: skip
+    assert whole["more"] is False and "later" not in whole
+    assert rows(both, from_="12:30", until="12:55") == [("often", "12:40"), ("seldom", "12:50")]
+
+
+def test_what_was_cut_is_said(both: Stage) -> None:
+    job(both, "often", trigger_config={"minutes": 1})
+    job(both, "seldom", trigger_config={"hours": 2})
+    job(both, "never", trigger_config={"hours": 9})
+    cut = both.ada.knows("list_upcoming", until="in 3 hours", count=5)
+    assert [row["name"] for row in cut["upcoming"]] == ["often"] * 5 and cut["more"] is True
+    assert [(row["name"], row["at"][11:16]) for row in cut["later"]] == [("seldom", "14:00")]
+    assert both.ada.knows("list_upcoming", until="in 5 minutes", count=5)["more"] is False
+    assert both.ada.knows("list_upcoming", until="in 5 minutes", count=4)["more"] is True
+    assert both.ada.knows("list_upcoming", count=3)["more"] is True, "there is no end"
+
+
+def test_by_kind_and_topic(both: Stage) -> None:
+    job(both, "reporting", deliver_to="kitchen")
+    number = both.make(every="1 hour")
+    told = both.ada.knows("schedule_notification", message="tea", notification_topic="kitchen", delay="30m")
+    other = both.ada.knows("schedule_notification", message="rain", notification_topic="garden", delay="31m")
+    assert rows(both, kind="prompt", until="13:00") == [("water the plants", "13:00")]
+    assert rows(both, topic="kitchen", until="13:00") == [("tea", "12:30"), ("reporting", "13:00")]
+    assert rows(both, topic="garden", kind="job") == []
+    found = both.ada.knows("list_upcoming", until="13:00")["upcoming"]
+    by_id = {row["id"]: row for row in found}
+    assert number in by_id and type(next(row["id"] for row in found if row["kind"] == "prompt")) is int
+    assert by_id[told["message_id"]]["topic"] == "kitchen" and by_id[other["message_id"]]["topic"] == "garden"
+    assert "topic" not in by_id[number]
+    refused = both.ada.use
+    with pytest.raises(Exception, match="there is no 'jobs'; there are job, prompt"):
+        refused("list_upcoming", kind="jobs")
+
+
+def test_paused_ones_on_request(both: Stage) -> None:
+    id = job(both, "resting")
+    job(both, "working", trigger_config={"hours": 2})
+    both.app.scheduler.pause(Caller("ada"), id)
+    both.time.advance(timedelta(hours=1, minutes=30))
+    assert rows(both, until="15:00") == [("working", "14:00")]
+    found = both.ada.knows("list_upcoming", until="15:00", include_paused=True)["upcoming"]
+    assert [(row["name"], row["at"][11:16], row.get("paused", False)) for row in found] == [
+        ("working", "14:00", False), ("resting", "14:00", True), ("resting", "15:00", True),
+    ]  # fmt: skip
+
+
+def test_an_end_after_some_runs(stage: Stage) -> None:
+    job(stage, "three times", max_runs=3)
+    assert rows(stage) == [("three times", "13:00"), ("three times", "14:00"), ("three times", "15:00")]
+    assert rows(stage, from_="13:30") == [("three times", "14:00"), ("three times", "15:00")]
+    assert rows(stage, from_="15:30") == []
+    stage.time.advance(timedelta(hours=1))
+    assert rows(stage, from_="14:30") == [("three times", "15:00")]
+
+
+def test_one_that_is_overdue_is_listed_once(stage: Stage) -> None:
+    job(stage, "late")
+    stage.time.clock.jump(timedelta(hours=3, minutes=30))
+    assert rows(stage, count=2) == [("late", "13:00"), ("late", "16:00")]
+
+
+def test_another_owner_sees_nothing(stage: Stage) -> None:
+    job(stage, "mine")
+    assert stage.agent("bob").knows("list_upcoming", include_paused=True)["upcoming"] == []
