@@ -12,10 +12,11 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import RecordedAndClaimed, RunQuery
+from duetime.engine.worker.claim_requests import LONGEST_SLEEP
 from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ThreadShares
-from duetime.engine.worker.worker import LONGEST_SLEEP, Worker, WorkerOptions
+from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.testing import SettableClock
 from tests.faults.conftest import RealStore
 from tests.support.drafts import once
@@ -199,7 +200,7 @@ def test_at_most_once_work_gets_its_turn_beside_a_line_that_is_always_full(store
     line.free = 0
     for _ in range(100):
         make_fast(worker)
-        worker._looked_aside = 0.0
+        worker.requests._looked_aside = 0.0
         worker.notice()
         worker.record_and_claim()
         if any("at_most_once" in item.claim.definition.policy for item in worker.claimed.values()):

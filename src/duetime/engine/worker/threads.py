@@ -12,10 +12,11 @@ from duetime.engine.errors import TRANSIENT, DuetimeError, WorkerGone, describe
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.store import Store
 from duetime.engine.times import zones
+from duetime.engine.worker.claim_requests import LONGEST_SLEEP
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.pool import Pool, Timer
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.worker import LONGEST_SLEEP, Worker, WorkerOptions
+from duetime.engine.worker.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")
 

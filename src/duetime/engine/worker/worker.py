@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from duetime.engine.clock import SECOND, Clock, Instant, is_real
+from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import StoreUnavailable, WorkerGone
-from duetime.engine.kind import LOCAL, Kind, StopReason
-from duetime.engine.model import DueEntry, RunId, WorkerId, lane_of
+from duetime.engine.kind import Kind, StopReason
+from duetime.engine.model import RunId, WorkerId
 from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, Store
+from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
-from duetime.engine.worker.shares import ClaimShares, kind_and_owner
+from duetime.engine.worker.shares import ClaimShares
 
 log = logging.getLogger("duetime.worker")
-
-LONGEST_SLEEP = 1.0
-"""Seconds. If a wake-up for a write by another process is lost, the delay is no longer than this."""
-
-CONTENDED = Instant(SECOND // 100)
-"""How long to wait, instead of asking repeatedly, while another worker is claiming what is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +54,6 @@ class Worker:
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions) -> None:
         self.store, self.kinds, self.clock, self.options = store, kinds, clock, options
         self.name = options.name
-        self.lanes = [
-            lane
-            for kind in sorted(kinds)
-            for lane in (lane_of(kind), lane_of(kind, at_most_once=True), lane_of(kind, suspect=True))
-        ]
         self.id: WorkerId | None = None
         self.lease = Lease(clock, options.lease)
         self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
@@ -73,24 +63,18 @@ class Worker:
         # A thread that only claims never waits for a record: it is ahead with fewer runs.
         self._most_ahead = (2 if store.writes_overlap else 4) * options.batch
         self.shares = ClaimShares(options.ahead, self._most_ahead)
+        self.requests = ClaimRequests(store, kinds, clock, self.shares, options.lead)
+        self.lanes = self.requests.lanes
         self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
         """True: no further run is started; runs that were not started are released."""
         self.suspects = Suspects(clock)
         self.executor: RunExecutor = InlineExecutor(self.execute)
-        self._server_bound = is_real(clock)
         self._gone: WorkerId | None = None
         self._strays: list[ClaimedRun] = []
         self._doubt = False
         self._pace = 1.0
-        self._look_at: Instant | None = Instant(0)
-        self._looked = self._looked_aside = 0.0
-        self._notices = 0
-        self._blocked = False
-        self._stuck = False
-        self._giving_way: frozenset[str] = frozenset()
-        self._asked_for_others = -LONGEST_SLEEP
         self._last_now = Instant(0)
         self._answers: Answers = {}
 
@@ -184,35 +168,27 @@ class Worker:
 
     def notice(self) -> None:
         """Check the queue at once, because something may be due earlier than was known."""
-        self._notices += 1
-        self._look_at = Instant(0)
+        self.requests.notice()
 
     def seconds_to_look(self) -> float:
         """Return for how many seconds nothing can become claimable, as far as is known."""
-        if self._look_at is None or self._stuck or not self.claiming or self.lease.expired():
+        if not self.claiming or self.lease.expired():
             return LONGEST_SLEEP
-        return min(LONGEST_SLEEP, max(0.0, (self._look_at - self.clock.now()) / SECOND))
+        return self.requests.seconds_to_look()
 
     @property
     def needs_room(self) -> bool:
         """Return whether something may be due that was not requested because the threads were busy."""
-        return self._blocked or self._stuck
+        return self.requests.blocked or self.requests.stuck
 
     def _wants(self, now: Instant) -> list[ClaimRequest]:
         """Return what there is room to claim. Runs that are over need no room, though they may not be recorded yet."""
-        self._stuck = False
-        if not self.claiming or self.lease.expired():
-            return []
-        monotonic = self.clock.monotonic()
-        stale = monotonic - self._looked >= LONGEST_SLEEP
-        if not stale and (self._look_at is None or self._look_at > now):
+        self.requests.stuck = False
+        if not self.claiming or self.lease.expired() or not self.requests.is_time_to_look(now):
             return []
         holding = [item for item in list(self.claimed.values()) if not item.over]
         held = len(holding)
-        if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
-            self._asked_for_others = monotonic
-            self.shares.threads.alone = not self.store.has_other_owners(LOCAL, self.lanes)
-        self.shares.count(Counter(map(kind_and_owner, holding)))
+        self.requests.count(holding)
         # A run that was dropped keeps its thread until it returns.
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
@@ -220,78 +196,7 @@ class Worker:
         slots = threads + min(self._most_ahead, int(threads * self.options.ahead / max(self._pace, 1e-6)))
         capacity = min(self.options.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
-        solo = min(self.suspects.capacity(), capacity)
-        wants = self._wants_of(now, exact, solo, capacity)
-        # What was not requested may be due, so it is requested again as soon as a run ends.
-        self._blocked = len(wants) < len(self.lanes) or bool(self.shares.full(wants))
-        self._stuck = not wants
-        return wants
-
-    def _wants_of(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
-        """Request what needs an idle thread, then suspects, then the rest; all kinds share the limit of each group."""
-        lead, kinds = self.options.lead, self.shares.order(self.kinds)
-        soon = Instant(now + lead)
-        alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "slots:exact") for kind in kinds]
-        self._giving_way -= {self.shares.group(kind) for kind, want in zip(kinds, alone, strict=True) if want.limit > 0}
-        suspects = [self._want(kind, lane_of(kind, suspect=True), solo, capacity, now, "slots:solo") for kind in kinds]
-        others = [kind for kind in kinds if self.shares.group(kind) not in self._giving_way]
-        rest = [
-            self._want(kind, lane_of(kind), capacity, capacity, soon, "slots")._replace(lead=lead) for kind in others
-        ]
-        bound = self._server_bound
-        return [want._replace(server_bound=bound) for want in (*alone, *suspects, *rest) if want.limit > 0]
-
-    def _want(self, kind: str, lane: str, limit: int, capacity: int, until: Instant, share: str) -> ClaimRequest:
-        turns = self.shares.turns(kind, lane, at_once=share == "slots:exact")
-        return ClaimRequest(lane, self.shares.limit(kind, limit, capacity), until, share, turns)
-
-    def _look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
-        """Set when to look next: at once while something is due, else when the first entry becomes claimable."""
-        self._looked = self.clock.monotonic()
-        before = self._notices
-        if seen and seen >= max(want.limit for want in wants) - self.shares.threads.reserve:
-            self._look_at = Instant(0)  # most likely there is more: no query is needed
-        else:
-            self._look_at = self._next_look(wants, now, seen)
-        if self._notices != before:  # checked last: a notice that came meanwhile must not be overwritten
-            self._look_at = Instant(0)
-        self._giving_way = self._should_give_way(wants, now)
-
-    def _next_look(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> Instant | None:
-        lanes, full = [want.lane for want in wants], self.shares.full(wants)
-        entry = self.store.earliest(lanes, full)
-        if entry is None:
-            return None
-        look_at = self._claimable_at(entry)
-        if seen or look_at > now:
-            return look_at
-        if entry.at <= now:
-            return Instant(self.clock.now() + CONTENDED)
-        # It could be claimed ahead and was not: its schedule is busy, so it is decided at its instant, or another
-        # worker is claiming it. Later entries may be claimable before that.
-        behind = self.store.earliest(lanes, full, Instant(now + self.options.lead))
-        return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
-
-    def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
-        """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because it
-        would wait forever beside a queue that is always refilled."""
-        asked = {want.lane for want in wants}
-        left = {kind: lane for kind in self.kinds if (lane := lane_of(kind, at_most_once=True)) not in asked}
-        if not left:
-            return frozenset()
-        if self._looked - self._looked_aside < 0.05:
-            return self._giving_way
-        self._looked_aside = self._looked
-        return frozenset(group for group in set(map(self.shares.group, left)) if self._has_due(group, left, now))
-
-    def _has_due(self, group: str, lanes: Mapping[str, str], now: Instant) -> bool:
-        of_group = [(lane, kind) for kind, lane in lanes.items() if self.shares.group(kind) == group]
-        entry = self.store.earliest([lane for lane, _ in of_group], self.shares.blocked(of_group))
-        return entry is not None and entry.at <= now
-
-    def _claimable_at(self, entry: DueEntry) -> Instant:
-        """Return when an entry can be claimed; only the plain lane of a kind may be claimed ahead of the instant."""
-        return entry.at if ":" in entry.lane else Instant(entry.at - self.options.lead)
+        return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity)
 
     # -- recording and claiming ----------------------------------------------------------------------------------
 
@@ -313,7 +218,7 @@ class Worker:
         unrecorded = (
             () if recording else {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
         )
-        if self._blocked and (batch or self.executor.free):
+        if self.requests.blocked and (batch or self.executor.free):
             self.notice()
         wants = self._wants(now)
         if not batch and not wants:
@@ -334,7 +239,7 @@ class Worker:
             self.shares.saw([claim.definition.owner for claim in claims])
             self._accept(claims)
             self._answers = evaluate(postponed, now) if postponed else {}
-            self._look_ahead(wants, now, seen)
+            self.requests.look_ahead(wants, now, seen)
         return bool(batch or seen)
 
     def record(self) -> bool:
@@ -355,7 +260,7 @@ class Worker:
             self.done.extendleft(reversed(batch))
             raise
         self._forget(batch)
-        if self._blocked:
+        if self.requests.blocked:
             self.notice()
         return True
 

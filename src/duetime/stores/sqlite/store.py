@@ -19,7 +19,7 @@ import apsw
 
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
-from duetime.engine.model import LEASE, WorkerId
+from duetime.engine.model import LEASE, ScheduleId, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import Draft, begin
 from duetime.engine.store import Health
@@ -107,6 +107,8 @@ class SqliteStore(BaseStore):
         else:
             guard(self.path)
         self._file = self._identity()
+        self._log_mark = (0, 0)
+        self._looks = 0
 
     @property
     def in_memory(self) -> bool:
@@ -233,6 +235,12 @@ class SqliteStore(BaseStore):
         self._busy = min(self._busy, lease / SECOND / 2)
         return super().register(name, lanes, session, now, lease)
 
+    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
+        """Release the memory of the pages as well: all schedules were read, which happens when a worker starts."""
+        found = super().ahead(now, limit)
+        self._rows("PRAGMA shrink_memory", ())
+        return found
+
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:
             if not tx.rows("held_by", worker):
@@ -265,13 +273,28 @@ class SqliteStore(BaseStore):
                 self._version = self._watch.pragma("data_version")
             deadline = self._clock.monotonic() + timeout
             while not self._closed.wait(WATCH_SECONDS):
-                if (version := self._watch.pragma("data_version")) != self._version:
+                if self._may_have_changed() and (version := self._watch.pragma("data_version")) != self._version:
                     self._version = version
                     if self._others_wrote():
                         return True
                 if self._clock.monotonic() >= deadline:
                     return False
         return False
+
+    def _may_have_changed(self) -> bool:
+        """Return whether the WAL was written since the last call or the one before: asking SQLite costs far more.
+
+        Times of files advance in steps, so that a second write within a step is found by the next call. Not every file
+        system keeps them, so that every tenth call returns True.
+        """
+        try:
+            seen = os.stat(f"{self.path}-wal")  # noqa: PTH116 - as below
+            mark = seen.st_mtime_ns, seen.st_size
+        except FileNotFoundError:
+            mark = 0, 0
+        self._looks = 0 if mark != self._log_mark else self._looks + 1
+        self._log_mark = mark
+        return self._looks < 2 or self._looks % 10 == 0
 
     def _others_wrote(self) -> bool:
         """Return whether the change came from elsewhere: a connection's own commits do not change its version."""

@@ -1,0 +1,151 @@
+"""What a worker requests from the due queue, and when it looks again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from duetime.engine.clock import SECOND, Clock, Instant, is_real
+from duetime.engine.kind import LOCAL, Kind
+from duetime.engine.model import DueEntry, lane_of
+from duetime.engine.store import ClaimRequest, Store
+from duetime.engine.worker.runner import ClaimedRun
+from duetime.engine.worker.shares import ClaimShares, kind_and_owner
+
+LONGEST_SLEEP = 1.0
+"""Seconds. If a wake-up for a write by another process is lost, the delay is no longer than this."""
+
+CONTENDED = Instant(SECOND // 100)
+"""How long to wait, instead of asking repeatedly, while another worker is claiming what is due."""
+
+
+class ClaimRequests:
+    """Chooses requests that fit the threads, suspects and shares of owners; one thread at a time calls it."""
+
+    def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, shares: ClaimShares, lead: int) -> None:
+        self._store, self._kinds, self._clock, self._shares, self._lead = store, kinds, clock, shares, lead
+        self.lanes = [
+            lane
+            for kind in sorted(kinds)
+            for lane in (lane_of(kind), lane_of(kind, at_most_once=True), lane_of(kind, suspect=True))
+        ]
+        self.blocked = False
+        """True if something may be due that was not requested because there was no capacity for it."""
+        self.stuck = False
+        """True if nothing was requested because there was no capacity."""
+        self._server_bound = is_real(clock)
+        self._look_at: Instant | None = Instant(0)
+        self._looked = self._looked_aside = 0.0
+        self._notices = 0
+        self._giving_way: frozenset[str] = frozenset()
+        self._asked_for_others = -LONGEST_SLEEP
+
+    def notice(self) -> None:
+        """Check the queue at once, because something may be due earlier than was known."""
+        self._notices += 1
+        self._look_at = Instant(0)
+
+    def seconds_to_look(self) -> float:
+        """Return for how many seconds nothing can become claimable, as far as is known."""
+        if self._look_at is None or self.stuck:
+            return LONGEST_SLEEP
+        return min(LONGEST_SLEEP, max(0.0, (self._look_at - self._clock.now()) / SECOND))
+
+    def is_time_to_look(self, now: Instant) -> bool:
+        """Return whether something may be claimable. After a second it is looked up, in case a wake-up was lost."""
+        if self._look_at is not None and self._look_at <= now:
+            return True
+        monotonic = self._clock.monotonic()
+        if monotonic - self._looked < LONGEST_SLEEP:
+            return False
+        before = self._notices
+        entry = self._store.earliest(self.lanes)
+        if self._notices != before or (entry is not None and self._claimable_at(entry) <= now):
+            return True
+        self._looked = monotonic
+        self._look_at = None if entry is None else self._claimable_at(entry)
+        return False
+
+    def count(self, holding: Sequence[ClaimedRun]) -> None:
+        """Count the runs that are held, by kind and owner, before capacity is asked of the shares."""
+        monotonic = self._clock.monotonic()
+        if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
+            self._asked_for_others = monotonic
+            self._shares.threads.alone = not self._store.has_other_owners(LOCAL, self.lanes)
+        self._shares.count(Counter(map(kind_and_owner, holding)))
+
+    def choose(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
+        """Request what needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`)."""
+        wants = self._wants_of(now, exact, solo, capacity)
+        # What was not requested may be due, so it is requested again as soon as a run ends.
+        self.blocked = len(wants) < len(self.lanes) or bool(self._shares.full(wants))
+        self.stuck = not wants
+        return wants
+
+    def _wants_of(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
+        """Return the requests of all kinds, which share the limit of each group."""
+        lead, kinds = self._lead, self._shares.order(self._kinds)
+        soon = Instant(now + lead)
+        alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "slots:exact") for kind in kinds]
+        self._giving_way -= {
+            self._shares.group(kind) for kind, want in zip(kinds, alone, strict=True) if want.limit > 0
+        }
+        suspects = [self._want(kind, lane_of(kind, suspect=True), solo, capacity, now, "slots:solo") for kind in kinds]
+        others = [kind for kind in kinds if self._shares.group(kind) not in self._giving_way]
+        rest = [
+            self._want(kind, lane_of(kind), capacity, capacity, soon, "slots")._replace(lead=lead) for kind in others
+        ]
+        bound = self._server_bound
+        return [want._replace(server_bound=bound) for want in (*alone, *suspects, *rest) if want.limit > 0]
+
+    def _want(self, kind: str, lane: str, limit: int, capacity: int, until: Instant, share: str) -> ClaimRequest:
+        turns = self._shares.turns(kind, lane, at_once=share == "slots:exact")
+        return ClaimRequest(lane, self._shares.limit(kind, limit, capacity), until, share, turns)
+
+    def look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
+        """Set when to look next: at once while something is due, else when the first entry becomes claimable."""
+        self._looked = self._clock.monotonic()
+        before = self._notices
+        if seen and seen >= max(want.limit for want in wants) - self._shares.threads.reserve:
+            self._look_at = Instant(0)  # most likely there is more: no query is needed
+        else:
+            self._look_at = self._next_look(wants, now, seen)
+        if self._notices != before:  # checked last: a notice that came meanwhile must not be overwritten
+            self._look_at = Instant(0)
+        self._giving_way = self._should_give_way(wants, now)
+
+    def _next_look(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> Instant | None:
+        lanes, full = [want.lane for want in wants], self._shares.full(wants)
+        entry = self._store.earliest(lanes, full)
+        if entry is None:
+            return None
+        look_at = self._claimable_at(entry)
+        if seen or look_at > now:
+            return look_at
+        if entry.at <= now:
+            return Instant(self._clock.now() + CONTENDED)
+        # It could be claimed ahead and was not: its schedule is busy, so it is decided at its instant, or another
+        # worker is claiming it. Later entries may be claimable before that.
+        behind = self._store.earliest(lanes, full, Instant(now + self._lead))
+        return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
+
+    def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
+        """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because it
+        would wait forever beside a queue that is always refilled."""
+        asked = {want.lane for want in wants}
+        left = {kind: lane for kind in self._kinds if (lane := lane_of(kind, at_most_once=True)) not in asked}
+        if not left:
+            return frozenset()
+        if self._looked - self._looked_aside < 0.05:
+            return self._giving_way
+        self._looked_aside = self._looked
+        return frozenset(group for group in set(map(self._shares.group, left)) if self._has_due(group, left, now))
+
+    def _has_due(self, group: str, lanes: Mapping[str, str], now: Instant) -> bool:
+        of_group = [(lane, kind) for kind, lane in lanes.items() if self._shares.group(kind) == group]
+        entry = self._store.earliest([lane for lane, _ in of_group], self._shares.blocked(of_group))
+        return entry is not None and entry.at <= now
+
+    def _claimable_at(self, entry: DueEntry) -> Instant:
+        """Return when an entry can be claimed; only the plain lane of a kind may be claimed ahead of the instant."""
+        return entry.at if ":" in entry.lane else Instant(entry.at - self._lead)
