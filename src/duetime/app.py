@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +35,7 @@ from duetime.kinds.prompts.access import load_tokens, runs_under_way
 from duetime.security.redaction import secrets_of
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
+from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication
 from duetime.service.services import Services
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
@@ -152,6 +153,11 @@ class App:
                 log.warning("%s", note)
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
 
+    def publish(self) -> None:
+        """Let other processes on this store use the same zone, agents, channels and default topic."""
+        kinds = {name: self.services.hooks(name).published_settings() for name in self.kinds}
+        self.store.publish(publication(self.settings, self.scheduler.zone, kinds))
+
     def keep_heartbeat(self) -> None:
         """Create, update or end the heartbeat schedule as the settings say.
 
@@ -175,26 +181,41 @@ def build(
     registry: Registry | None = None,
     tasks: bool = True,
     must_exist: bool = False,
+    use_published: bool = False,
 ) -> App:
     """Open the store, migrate its schema, load the task modules unless `tasks` is false, and assemble the app.
 
     `must_exist`: a SQLite file that does not exist is an error. The user named it, so it must not be created silently.
+    `use_published`: what the server published in the store takes precedence over the settings.
     """
     clock = clock or SystemClock()
-    zone = local_zone(settings)
+    own_zone = local_zone(settings)
     remember_secrets(secrets_of(settings, os.environ))
     specs = load_specs()
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
+        published = read_publication(store.published()) if use_published else None
+        is_older = published is not None and published.is_older_than(settings)
+        server = None if is_older else published
+        zone = own_zone if server is None else server.zone
         options = {"registry": registry, "load_tasks": tasks}
-        context = BuildContext(settings, clock, store, zone, lambda: scheduler, options)
+        shared = {} if server is None else server.kinds
+        context = BuildContext(settings, clock, store, zone, lambda: scheduler, options, shared)
         kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in specs.items()}
         scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
+        scheduler.notices = [SERVER_IS_OLDER] if is_older else _differences(settings, zone, Services(scheduler))
     except BaseException:
         store.close()
         raise
     return App(settings, clock, store, kinds, scheduler, ExchangeAge(clock))
+
+
+def _differences(settings: Settings, zone: str, services: Services) -> list[tuple[str, str]]:
+    names = ["timezone"] if settings.timezone and local_zone(settings) != zone else []
+    return differences(
+        [*names, *(name for kind in services.kinds for name in services.hooks(kind).differing_settings())]
+    )
 
 
 def open_store(url: str, clock: Clock | None = None, *, must_exist: bool = False) -> Store:
@@ -234,14 +255,22 @@ def _limits(settings: Settings) -> Limits:
 # The MCP server, the tokens and the HTTP application.
 
 
-def mcp_server(families: Sequence[str], identify: Callable[[], Call], limits: OwnerLimits | None = None) -> McpServer:
-    """Build the MCP server. The SDK takes a second to import, so it is imported here, for commands that use MCP."""
+def mcp_server(
+    families: Sequence[str],
+    identify: Callable[[], Call],
+    limits: OwnerLimits | None = None,
+    optional: Collection[str] = (),
+) -> McpServer:
+    """Build the MCP server. The SDK takes a second to import, so it is imported here, for commands that use MCP.
+
+    `optional` names required arguments of tools for which the settings have a default."""
     from importlib.metadata import version
 
     from duetime.mcp.catalog import catalog_of
     from duetime.mcp.server import McpServer
 
-    return McpServer(catalog_of(load_specs().values(), families), identify, version("duetime"), limits)
+    catalog = catalog_of(load_specs().values(), families, optional)
+    return McpServer(catalog, identify, version("duetime"), limits)
 
 
 def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:
@@ -295,7 +324,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     services = app.services
     identify = partial(local_call if tokens is None else by_token, services)
     limits = OwnerLimits(owner_shares(app.settings))
-    server = mcp_server(app.settings.tools, identify, limits)
+    server = mcp_server(app.settings.tools, identify, limits, services.optional_arguments())
     makers = [load(spec.routes) for spec in services.specs.values() if spec.routes]
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)

@@ -9,34 +9,50 @@ from pathlib import Path
 
 import pytest
 
-from duetime.cli.setup.init_choices import CannotChange, unguessable_prefix, with_values
-from duetime.settings import load_settings
+from duetime.cli.setup.init_choices import unguessable_prefix
+from duetime.settings import Settings, load_settings
+from duetime.settings.editing import CannotChange, with_values
 from tests.support.cli import Cli
 from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 
-FILE = "duetime.toml"
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own settings file, which is not there yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "duetime" / "duetime.toml"
 
 
-def written(folder: Path) -> dict[str, object]:
-    return tomllib.loads((folder / FILE).read_text())
+def write(own: Path, text: str) -> None:
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(text)
+
+
+def written(own: Path) -> dict[str, object]:
+    return tomllib.loads(own.read_text())
+
+
+def settings_in(own: Path) -> Settings:
+    return load_settings(environment={}, folder=own.parent)
 
 
 # -- without questions ----------------------------------------------------------------------------------------------
 
 
-def test_flags_write_a_file_that_only_its_owner_reads(cli: Cli, tmp_path: Path) -> None:
+def test_flags_write_a_file_that_only_its_owner_reads(cli: Cli, own: Path, tmp_path: Path) -> None:
     answer = cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--timezone", "Europe/Berlin", "--agent", "claude")
     assert answer.code == 0, answer
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
-    settings = load_settings(environment={}, folder=tmp_path)
+    assert stat.S_IMODE(own.stat().st_mode) == 0o600
+    settings = settings_in(own)
     assert (settings.timezone, settings.agent) == ("Europe/Berlin", "claude")
     assert settings.agents["claude"].preset == "claude"
     prefix = settings.notifications.prefix
     assert len(prefix) == 13 and prefix.endswith("-")
     assert f"https://ntfy.sh/{prefix}reminders" in answer.out
     assert "notify send 'It works' --topic reminders" in answer.out
-    assert {path.name for path in tmp_path.iterdir()} == {FILE, "data"}
+    assert [path.name for path in tmp_path.iterdir()] == ["config"], "nothing is written into the current folder"
+    assert [path.name for path in own.parent.iterdir()] == ["duetime.toml"]
 
 
 def test_no_two_prefixes_are_alike() -> None:
@@ -45,77 +61,80 @@ def test_no_two_prefixes_are_alike() -> None:
     assert all(set(prefix) <= set("abcdefghjkmnpqrstuvwxyz23456789-") for prefix in made)
 
 
-def test_programs_get_a_document_without_the_token(cli: Cli, tmp_path: Path) -> None:
+def test_programs_get_a_document_without_the_token(cli: Cli, own: Path) -> None:
     answer = cli("init", "--json", "--ntfy", "https://ntfy.example.org", "--token", "tk_secret", "--tz", "UTC")
     assert answer.code == 0, answer
     document = answer.document
-    assert document["written"] == ["timezone", "notifications.server", "notifications.token"]
+    assert document["written"] == ["timezone", "notifications.server", "notifications.token", "notifications.topic"]
     assert document["subscribe"]["reminders"] == "https://ntfy.example.org/reminders"
     assert "tk_secret" not in answer.out
-    assert written(tmp_path)["notifications"] == {"server": "https://ntfy.example.org", "token": "tk_secret"}
+    ntfy = {"server": "https://ntfy.example.org", "token": "tk_secret", "topic": "reminders"}
+    assert written(own)["notifications"] == ntfy
 
 
-def test_what_is_there_is_kept_and_replaced_only_on_request(cli: Cli, tmp_path: Path) -> None:
+def test_what_is_there_is_kept_and_replaced_only_on_request(cli: Cli, own: Path) -> None:
     before = (
         "# mine\nthreads = 4  # few\ntimezone = 'Asia/Tokyo'\ntasks = [\n  'a',\n  'b',\n]\n\n"
         '[notifications]\n# ours\nserver = "https://ntfy.example.org"\n'
     )
-    write_trusted(tmp_path, before)
+    write(own, before)
     refused = cli("init", "--json", "--ntfy", "https://ntfy.sh")
     assert (refused.code, refused.document["error"]["code"]) == (4, "not_possible")
     assert "notifications.server" in refused.document["error"]["message"]
-    assert (tmp_path / FILE).read_text() == before
+    assert own.read_text() == before
     assert cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", "p-").code == 0
-    after = (tmp_path / FILE).read_text()
+    after = own.read_text()
     assert (
-        after == before.replace('server = "https://ntfy.example.org"', 'server = "https://ntfy.sh"') + 'prefix = "p-"\n'
+        after
+        == before.replace('server = "https://ntfy.example.org"', 'server = "https://ntfy.sh"')
+        + 'prefix = "p-"\ntopic = "reminders"\n'
     )
     assert "says all of this already" in cli("init", "--yes").out
-    assert (tmp_path / FILE).read_text() == after
+    assert own.read_text() == after
 
 
 TOKEN_OF = ("init", "--yes", "--ntfy", "https://ntfy.example.org", "--token", "tk_secret")
 
 
 @pytest.mark.parametrize("server", ["https://ntfy.sh", "https://ntfy.example.org:8443", "http://ntfy.example.org"])
-def test_the_token_of_one_server_is_not_for_another(cli: Cli, tmp_path: Path, server: str) -> None:
+def test_the_token_of_one_server_is_not_for_another(cli: Cli, own: Path, server: str) -> None:
     assert cli(*TOKEN_OF).code == 0
     refused = cli("init", "--json", "--ntfy", server)
     assert refused.code == 4 and "notifications.token" in refused.document["error"]["message"]
     moved = cli("init", "--yes", "--ntfy", server)
     assert moved.code == 0 and "token of the server before was taken out" in moved.err
-    settings = load_settings(environment={}, folder=tmp_path).notifications
+    settings = settings_in(own).notifications
     assert (settings.server, settings.token) == (server, "")
-    assert "tk_secret" not in (tmp_path / FILE).read_text()
+    assert "tk_secret" not in own.read_text()
 
 
-def test_a_token_stays_with_its_server(cli: Cli, tmp_path: Path) -> None:
+def test_a_token_stays_with_its_server(cli: Cli, own: Path) -> None:
     assert cli(*TOKEN_OF).code == 0
     again = cli("init", "--yes", "--ntfy", "https://NTFY.example.org/", "--prefix", "p-")
     assert (again.code, again.err) == (0, "")
-    assert load_settings(environment={}, folder=tmp_path).notifications.token == "tk_secret"
+    assert settings_in(own).notifications.token == "tk_secret"
     both = cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--token", "tk_other")
     assert (both.code, both.err) == (0, "")
-    assert load_settings(environment={}, folder=tmp_path).notifications.token == "tk_other"
+    assert settings_in(own).notifications.token == "tk_other"
     assert cli("init", "--yes", "--inbox").code == 0
     assert cli("init", "--yes", "--ntfy", "https://ntfy.example.org").code == 0
-    assert load_settings(environment={}, folder=tmp_path).notifications.token == "", "nobody knows whose it was"
+    assert settings_in(own).notifications.token == "", "nobody knows whose it was"
 
 
-def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, tmp_path: Path) -> None:
+def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, own: Path) -> None:
     answer = cli("init", "--yes", "--channel", "phone=json://user:hunter2@127.0.0.1/x")
     assert answer.code == 0, answer
     assert "hunter2" not in answer.out + answer.err
     assert "--topic phone" in answer.out
-    assert written(tmp_path)["channels"] == {"phone": {"url": "json://user:hunter2@127.0.0.1/x"}}
+    assert written(own)["channels"] == {"phone": {"url": "json://user:hunter2@127.0.0.1/x"}}
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # of a package that Apprise loads
-def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, tmp_path: Path) -> None:
+def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, own: Path) -> None:
     first = cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x")
     assert "alerts" in first.out and "the built-in inbox" in first.out
     assert 'alerts = "phone" below [notifications] sends it there' in first.err
-    write_trusted(tmp_path, (tmp_path / FILE).read_text() + '[notifications]\nalerts = "phone"\n')
+    write(own, own.read_text().replace("[notifications]\n", '[notifications]\nalerts = "phone"\n'))
     second = cli("init", "--yes", "--json", "--ntfy", "https://ntfy.example.org")
     assert (second.code, second.document["warnings"]) == (0, [])
     assert list(second.document["subscribe"]) == ["reminders"], "alerts go to the channel, and not there"
@@ -134,44 +153,91 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_used_is_refused_and_nothing_is_written(cli: Cli, tmp_path: Path, name: str) -> None:
+def test_what_cannot_be_used_is_refused_and_nothing_is_written(cli: Cli, own: Path, name: str) -> None:
     arguments, words = BAD[name]
     answer = cli("init", "--yes", *arguments)
     assert answer.code == 2
     assert words in answer.err and answer.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    assert not own.exists()
 
 
-def test_a_file_that_cannot_be_changed_by_lines_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_changed_by_lines_is_left_alone(cli: Cli, own: Path) -> None:
     before = 'notifications = { server = "https://ntfy.sh" }\n'
-    write_trusted(tmp_path, before)
+    write(own, before)
     answer = cli("init", "--yes", "--prefix", "p-", "--tz", "UTC")
     assert answer.code == 2
     assert "notifications.prefix" in answer.err
-    assert (tmp_path / FILE).read_text() == before
-    write_trusted(tmp_path, "threads = 'many'\n")
+    assert own.read_text() == before
+    write(own, "threads = 'many'\n")
     assert cli("init", "--yes").code == 2
-    assert (tmp_path / FILE).read_text() == "threads = 'many'\n"
+    assert own.read_text() == "threads = 'many'\n"
 
 
-def test_where_nobody_is_there_nothing_is_asked(cli: Cli, tmp_path: Path) -> None:
+def test_where_nobody_is_there_nothing_is_asked(cli: Cli, own: Path) -> None:
     answer = cli("init")
     assert answer.code == 2
     assert "nobody here to ask" in answer.err
-    assert list(tmp_path.iterdir()) == []
+    assert not own.exists()
 
 
-def test_the_file_that_the_environment_names(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_the_folder_is_left_alone_and_named(cli: Cli, own: Path, tmp_path: Path) -> None:
+    folder = write_trusted(tmp_path, 'timezone = "Asia/Tokyo"\n')
+    answer = cli("init", "--yes", "--tz", "Europe/Berlin")
+    assert (answer.code, folder.read_text()) == (0, 'timezone = "Asia/Tokyo"\n')
+    assert f"in this folder {folder} is used instead; `duetime config set` changes it" in answer.err
+    assert settings_in(own).timezone == "Europe/Berlin"
+    folder.write_text('timezone = "UTC"\n')  # not trusted any more, so the user's own file is used here, too
+    assert cli("init", "--yes", "--tz", "Europe/Paris").err == ""
+    assert folder.read_text() == 'timezone = "UTC"\n'
+
+
+def test_the_summary_says_how_to_go_on(cli: Cli) -> None:
+    steps = cli("init", "--json", "--inbox").document["next"]
+    assert steps[0].endswith(" serve")
+    assert any(step.endswith(" serve --print-config claude-code") for step in steps)
+    assert steps[-1].endswith(" notify send 'It works' --topic inbox")
+    shown = cli("init", "--yes").out
+    assert "the dashboard: http://127.0.0.1:8765/" in shown and "connect an agent (or claude-desktop, cursor" in shown
+
+
+def test_an_inbox_that_was_chosen_is_not_warned_of(cli: Cli) -> None:
+    before = cli("notify", "add", "Tea", "--topic", "kitchen", "--delay", "1h")
+    assert "No notification channel is set up" in before.err
+    assert cli("init", "--yes", "--inbox").code == 0
+    after = cli("notify", "add", "Tea", "--topic", "kitchen", "--delay", "1h")
+    assert after.code == 0 and "notification channel" not in after.err
+    without_topic = cli("notify", "add", "Tea", "--delay", "1h", "--json")
+    assert without_topic.document["payload"]["topic"] == "inbox"
+
+
+def test_the_default_topic_follows_the_place(cli: Cli, own: Path) -> None:
+    assert cli("init", "--yes", "--inbox").code == 0 and settings_in(own).notifications.topic == "inbox"
+    assert cli("init", "--yes", "--ntfy", "https://ntfy.example.org").code == 0
+    assert settings_in(own).notifications.topic == "reminders", "an inbox that nobody wants any more"
+    assert cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x").code == 0
+    assert settings_in(own).notifications.topic == "reminders", "it was chosen, and stays"
+    assert cli("init", "--yes", "--topic", "phone").code == 0 and settings_in(own).notifications.topic == "phone"
+    assert cli("init", "--yes", "--topic", "My Phone").code == 2
+
+
+def test_a_prefix_that_can_be_guessed_is_warned_of(cli: Cli) -> None:
+    assert "whoever guesses this prefix" in cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", "berlin-").err
+    assert cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", unguessable_prefix()).err == ""
+
+
+def test_the_file_that_the_environment_names(
+    cli: Cli, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DUETIME_CONFIG", str(tmp_path / "other.toml"))
     assert cli("init", "--yes", "--tz", "Asia/Tokyo").code == 0
     assert (tmp_path / "other.toml").read_text().endswith('timezone = "Asia/Tokyo"\n')
-    assert not (tmp_path / FILE).exists()
+    assert not own.exists()
 
 
 # -- with questions, on a terminal ------------------------------------------------------------------------------------
 
 
-def test_questions_on_a_terminal(tmp_path: Path) -> None:
+def test_questions_on_a_terminal(own: Path, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "codex").write_text("#!/bin/sh\n")
@@ -195,20 +261,23 @@ def test_questions_on_a_terminal(tmp_path: Path) -> None:
         terminal.type("codex\n")
         shown = terminal.rest()
     assert terminal.process.returncode == 0, shown
-    settings = load_settings(environment={}, folder=tmp_path)
+    settings = settings_in(own)
     assert (settings.timezone, settings.agent) == ("Europe/Berlin", "codex")
     assert f"https://ntfy.sh/{settings.notifications.prefix}duetime-alerts" in shown
 
 
-def test_a_no_changes_nothing_and_so_does_the_end_of_answers(tmp_path: Path) -> None:
+def test_a_no_changes_nothing_and_so_does_the_end_of_answers(own: Path, tmp_path: Path) -> None:
     before = 'timezone = "Asia/Tokyo"\n'
-    write_trusted(tmp_path, before)
+    write(own, before)
     env = {"PATH": "/nowhere"}
     with on_terminal("init", folder=tmp_path, env=env) as terminal:
         terminal.until("Number [1]: ")
         terminal.type("\n")
         terminal.until("[Asia/Tokyo]: ")
         terminal.type("UTC\n")
+        terminal.until("Claude Code (claude), once you have installed it")
+        terminal.until("Number [1]: ")
+        terminal.type("\n")
         terminal.until("says otherwise for timezone. Replace it? [y/N]")
         terminal.type("n\n")
         assert "Nothing was changed." in terminal.rest()
@@ -217,10 +286,10 @@ def test_a_no_changes_nothing_and_so_does_the_end_of_answers(tmp_path: Path) -> 
         terminal.type("\x04")
         assert "the answers ended" in terminal.rest()
     assert terminal.process.returncode == 2
-    assert (tmp_path / FILE).read_text() == before
+    assert own.read_text() == before
 
 
-def test_secrets_are_not_shown_while_they_are_typed(tmp_path: Path) -> None:
+def test_secrets_are_not_shown_while_they_are_typed(own: Path, tmp_path: Path) -> None:
     with on_terminal("init", folder=tmp_path, env={"PATH": "/nowhere"}) as terminal:
         terminal.until("Number [1]: ")
         terminal.type("3\n")
@@ -232,10 +301,13 @@ def test_secrets_are_not_shown_while_they_are_typed(tmp_path: Path) -> None:
         terminal.type("\n")
         terminal.until("Time zone")
         terminal.type("\n")
+        terminal.until("Number [1]: ")
+        terminal.type("\n")
         shown = terminal.rest()
     assert terminal.process.returncode == 0, shown
     assert "tk_secret" not in shown
-    assert written(tmp_path)["notifications"] == {"server": "https://ntfy.example.org", "token": "tk_secret"}
+    ntfy = {"server": "https://ntfy.example.org", "token": "tk_secret", "topic": "reminders"}
+    assert written(own)["notifications"] == ntfy
 
 
 # -- the text of a file -----------------------------------------------------------------------------------------------

@@ -189,31 +189,9 @@ def test_a_record_that_was_spoilt_trusts_nothing(cli: Cli, planted: Path) -> Non
 # -- init, and the user's own file ----------------------------------------------------------------------------------
 
 
-def test_init_trusts_what_it_wrote(cli: Cli, tmp_path: Path) -> None:
-    assert cli("init", "--yes", "--tz", "Europe/Berlin").code == 0
-    assert settings_line(cli).startswith(f"{tmp_path}/duetime.toml")
-    assert cli("init", "--yes", "--tz", "Asia/Tokyo").code == 0
-    assert cli("job", "list").err == ""
-
-
-def test_init_changes_no_file_that_is_not_trusted(cli: Cli, planted: Path) -> None:
-    before = (planted / "duetime.toml").read_text()
-    answer = cli("init", "--yes", "--tz", "Europe/Berlin")
-    assert answer.code == 4 and "run `duetime trust` first" in answer.err
-    assert (planted / "duetime.toml").read_text() == before
-    assert cli("trust", "--list", "--json").document == {"files": []}
-
-
-def test_init_writes_nothing_where_it_could_not_be_trusted(cli: Cli, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    assert cli("init", "--yes", "--tz", "Europe/Berlin").code == 4
-    assert not list(tmp_path.glob("duetime.toml*"))
-    tmp_path.chmod(0o700)
-
-
 def test_the_users_own_file_serves_in_every_folder(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    assert cli("init", "--user", "--yes", "--tz", "Asia/Tokyo").code == 0
+    assert cli("init", "--yes", "--tz", "Asia/Tokyo").code == 0
     own = tmp_path / "config" / "duetime" / "duetime.toml"
     assert own.stat().st_mode & 0o077 == 0 and not (tmp_path / "duetime.toml").exists()
     assert settings_line(cli).startswith(str(own))

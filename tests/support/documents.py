@@ -186,6 +186,7 @@ def _shell(folder: Path, port: str) -> Iterator[Shell]:
     env = environment() | {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(folder / "home"),
+        "XDG_CONFIG_HOME": str(folder / "home" / ".config"),
         "XDG_DATA_HOME": str(folder / "home" / ".local" / "share"),
         "DUETIME_PORT": port,
     }

@@ -129,6 +129,7 @@ _AFTER_KINDS = (
     _own("backup", "data.database", "Copy the store while it is in use.", "backup_commands"),
     _own("db", "data.database", "The store: status, migrate, prune."),
     _own("token", "setup.token", "The tokens that the HTTP server asks for."),
+    _own("config", "setup.config", "The settings: which file, what they say, and changing one."),
     _own("trust", "setup.trust", "Use the settings file of a folder, or no longer."),
     _own("doctor", "setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
     _own("completion", "main", "Have Tab complete commands and options in bash, zsh or fish.", "completion_commands"),
@@ -209,7 +210,7 @@ commands = typer.Typer(
 def _build(settings: Settings, *, tasks: bool, must_exist: bool) -> Application:
     from duetime.app import build
 
-    return build(settings, tasks=tasks, must_exist=must_exist)
+    return build(settings, tasks=tasks, must_exist=must_exist, use_published=True)
 
 
 register_builder(_build)

@@ -34,6 +34,9 @@ NO_RUN = Err("not_found", "there is no such run")
 
 
 class Scheduler(Queries):
+    notices: Sequence[tuple[str, str]] = ()
+    """Codes and texts of what everybody should know who creates something in this process; set by whoever builds it."""
+
     def __init__(
         self, store: Store, kinds: Mapping[str, Kind], clock: Clock, *, zone: str = "UTC", limits: Limits | None = None
     ) -> None:

@@ -31,7 +31,7 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Answer, Finished
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Result
-from duetime.engine.store_interfaces import Figures, Remotes, Revocations
+from duetime.engine.store_interfaces import Figures, Publication, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class Health:
     details: dict[str, Any]
 
 
-class Store(Remotes, Revocations, Figures, Protocol):
+class Store(Remotes, Revocations, Publication, Figures, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None

@@ -130,6 +130,16 @@ class Tally(NamedTuple):
     """Sums in microseconds."""
 
 
+class Publication(Protocol):
+    """The part of a store in which the server tells other processes about its settings. See `service.published`."""
+
+    def publish(self, settings: str) -> None:
+        """* Keep this text in place of the last one."""
+
+    def published(self) -> str | None:
+        """Return the text that was published last; None if there is none."""
+
+
 class Living(NamedTuple):
     """A run that may still change."""
 

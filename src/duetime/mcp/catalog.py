@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from duetime.engine.errors import InvalidInput
-from duetime.mcp.definitions import Recipe, Resource, Tool, general_recipes
+from duetime.mcp.definitions import Recipe, Resource, Tool, general_recipes, with_optional
 from duetime.mcp.generic_tools import generic_tools
 from duetime.mcp.served import Served
 from duetime.mcp.standard_tools import standard_tools
@@ -43,8 +43,9 @@ def tools_of(spec: KindSpec) -> list[Tool]:
     return standard_tools(spec)
 
 
-def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = ()) -> Catalog:
-    """Load what the kinds of these families bring, or those of all families if none is named."""
+def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = (), optional: Collection[str] = ()) -> Catalog:
+    """Load what the kinds of these families bring, or those of all families if none is named. `optional` names required
+    arguments that may be left out, because the settings have a default."""
     specs = list(specs)
     known = families_of(specs)
     for name in families:
@@ -53,7 +54,7 @@ def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = ()) -> Catal
     chosen = [spec for name in families or known for spec in specs if family_of(spec) == name]
     served = [spec for spec in specs if spec in chosen or not family_of(spec)]
     generic = generic_tools(Served(served, is_whole=len(served) == len(specs)))
-    tools = [tool for spec in chosen for tool in tools_of(spec)]
+    tools = [with_optional(tool, optional) for spec in chosen for tool in tools_of(spec)]
     return Catalog(
         tools=[*tools, *generic],
         resources=_loaded(spec.resources for spec in chosen),

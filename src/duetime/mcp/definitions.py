@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -97,6 +97,19 @@ def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = 
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+def with_optional(tool: Tool, names: Collection[str]) -> Tool:
+    """Return the tool with these arguments no longer required, because there is a default for each."""
+    freed = [name for name in tool.input["required"] if name in names]
+    if not freed:
+        return tool
+    properties = dict(tool.input["properties"])
+    for name in freed:
+        described = f"{properties[name]['description']} Optional: there is a default."
+        properties[name] = optional({**properties[name], "description": described})
+    required = [name for name in tool.input["required"] if name not in freed]
+    return replace(tool, input={**tool.input, "properties": properties, "required": required})
 
 
 def result_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:

@@ -152,12 +152,16 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
             raise ToolProblem(f"Unknown argument: {name[:100]}. This tool takes: {known}.")
     for name in schema["required"]:
         if name not in arguments:
-            raise ToolProblem(f"Missing argument: {name} is required ({_wanted(properties[name])}).")
+            raise missing_argument(name, properties[name])
     return {
         name: _fitted(name, value, properties[name])
         for name, value in arguments.items()
         if value is not None or "null" not in _types(properties[name])
     }
+
+
+def missing_argument(name: str, schema: Schema) -> ToolProblem:
+    return ToolProblem(f"Missing argument: {name} is required ({_wanted(schema)}).")
 
 
 def _fitted(name: str, value: Any, schema: Schema) -> Any:

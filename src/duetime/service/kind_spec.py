@@ -128,6 +128,8 @@ class BuildContext:
     """Returns the scheduler, which exists once all kinds are built."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the caller gives to single kinds, such as the registry of tasks."""
+    published: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each kind of the server published; it takes precedence over the settings. Empty in the server itself."""
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
@@ -233,6 +235,18 @@ class KindHooks:
     def status(self, owner: str) -> KindStatus:
         """Return what is set up for an owner, and what was used of it. `limits` are merged with those of all kinds."""
         return KindStatus({})
+
+    def optional_arguments(self) -> tuple[str, ...]:
+        """Return the required arguments of its tools that may be left out, because the settings have a default."""
+        return ()
+
+    def published_settings(self) -> Mapping[str, Any]:
+        """Return what other processes on the store should know of its settings: names and types, and no secret."""
+        return {}
+
+    def differing_settings(self) -> list[str]:
+        """Return the names of the settings of this process that differ from the published ones, which are used."""
+        return []
 
     def external(self) -> ExternalSchedules | None:
         """Return the service that keeps the schedules of this kind instead of this store, if there is one."""

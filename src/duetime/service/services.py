@@ -111,7 +111,15 @@ class Services:
 
     def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return every reason why a new schedule might not fire as meant, or its result not arrive."""
-        return [*self._recent_worker_warnings(made.definition.kind), *self.schedule_warnings(made, asked)]
+        return [
+            *self._recent_worker_warnings(made.definition.kind),
+            *self.process_warnings(),
+            *self.schedule_warnings(made, asked),
+        ]
+
+    def process_warnings(self) -> list[ScheduleWarning]:
+        """Return what is to be known about this process, such as settings that differ from the server's."""
+        return [ScheduleWarning(*each) for each in self.scheduler.notices]
 
     def schedule_warnings(self, found: Schedule, asked: Mapping[str, Any] | None = None) -> list[ScheduleWarning]:
         """Return what may surprise about a schedule itself, whoever works."""
@@ -160,6 +168,10 @@ class Services:
 
     def delivery_topics(self, owner: str) -> list[str]:
         return [topic for kind in self.kinds for topic in self.hooks(kind).delivery_topics(owner)]
+
+    def optional_arguments(self) -> set[str]:
+        """Return the required arguments of tools that may be left out, because the settings have a default."""
+        return {name for kind in self.kinds for name in self.hooks(kind).optional_arguments()}
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def status(call: Call) -> View:
     services, caller = call.services, call.caller
     now = services.scheduler.clock.now()
     kinds: dict[str, Any] = {}
-    warnings = services.worker_warnings()
+    warnings = [*services.worker_warnings(), *services.process_warnings()]
     for kind in services.kinds:
         found = services.hooks(kind).status(caller.owner)
         warnings += found.warnings

@@ -38,6 +38,15 @@ EXPLANATIONS: Final = {
         "Owners other than the operator have topics of their own on the server, so that nobody reads what is not "
         "theirs. A phone has to subscribe to the address that the warning names, once for each topic."
     ),
+    "settings_differ": (
+        "This process has settings of its own that say something else than those of `duetime serve` on the same store. "
+        "The server's are used, so that everybody reads times and names alike. `duetime config path` tells which file "
+        "is read here; leave the named settings out of it, or give the client the server's file with --config."
+    ),
+    "settings_changed": (
+        "The settings file was changed after `duetime serve` read it. This process uses the file as it is now, and the "
+        "server still has the old values. Restart the server; `duetime service install` does so for a service."
+    ),
     "note": "The message was accepted; the warning says what its receiver or its channel reported besides.",
     "left_out": "Some of what was chosen could not be changed; the others were. The warning says how many and why.",
 }

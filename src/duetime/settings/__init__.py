@@ -34,6 +34,8 @@ __all__ = [
     "Settings",
     "data_folder",
     "environment_names",
+    "environment_values",
+    "find_file",
     "is_postgres",
     "load_settings",
     "local_zone",
@@ -175,7 +177,7 @@ def load_settings(
     env = os.environ if environment is None else environment
     found, origin = find_file(env, folder)
     settings = _with(Settings(), _from_file(found, env), "" if found is None else str(found.path))
-    settings = _with(settings, _from_environment(env), ENVIRONMENT)
+    settings = _with(settings, environment_values(env), ENVIRONMENT)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     settings = _with(settings, given, COMMAND_LINE)
     tasks = settings.origin.tasks
@@ -204,7 +206,9 @@ def environment_names() -> frozenset[str]:
     return frozenset(_variables())
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+def environment_values(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the settings that the environment sets, as texts."""
+    env = os.environ if environment is None else environment
     given = {name.upper(): value for name, value in env.items() if name.startswith(PREFIX)}
     known: dict[str, Any] = {}
     for variable, (name, *inside) in _variables().items():

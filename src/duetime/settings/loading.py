@@ -104,6 +104,9 @@ def problems_of(settings: Settings) -> Iterator[tuple[str, str]]:
     if not is_topic(settings.notifications.alerts):
         message = "must be the name of a channel, a topic such as home-alerts, or inbox"
         yield "notifications", f"notifications.alerts {message}"
+    if settings.notifications.topic and not is_topic(settings.notifications.topic):
+        message = "must be a topic such as reminders, the name of a channel, or inbox"
+        yield "notifications", f"notifications.topic {message}"
     for proxy in settings.trusted_proxies:
         if not _is_network(proxy):
             advice = "is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"

@@ -211,9 +211,16 @@ def _own_file(env: Mapping[str, str]) -> Path | None:
 
 def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Resolve relative paths against the folder of the settings file, wherever the command was started."""
-    fixed = dict(values)
     if folder == Path.cwd():
-        return fixed
+        return dict(values)
+    if isinstance(heartbeat := values.get("heartbeat"), Mapping):
+        values = {**values, "heartbeat": {"instructions": STANDING, **heartbeat}}
+    return absolute_paths(values, folder)
+
+
+def absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Resolve the relative paths that are given against a folder."""
+    fixed = dict(values)
     if isinstance(db := values.get("db"), str) and db != ":memory:" and "://" not in db:
         fixed["db"] = _absolute(folder, db)
     if "backup_folder" in values:
@@ -223,7 +230,7 @@ def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, An
     if isinstance(agents := values.get("agents"), Mapping):
         fixed["agents"] = {name: _with_path(each, "folder", folder) for name, each in agents.items()}
     if isinstance(heartbeat := values.get("heartbeat"), Mapping):
-        fixed["heartbeat"] = _with_path({"instructions": STANDING, **heartbeat}, "instructions", folder)
+        fixed["heartbeat"] = _with_path(heartbeat, "instructions", folder)
     return fixed
 
 

@@ -30,6 +30,9 @@ class NotificationSettings:
     """Put before every topic: topics of a public server can be read by whoever guesses them."""
     token: str = field(default="", repr=False)
     """Of the ntfy server."""
+    topic: str = ""
+    """Where a notification goes that names no topic: a topic, the name of a channel, or `inbox`, which also says that
+    nothing else is wanted. Empty means that each has to name one."""
     alerts: str = ALERTS
     """Where alerts go, which say what needs a person: a topic, the name of a channel, or `inbox`."""
     qstash_url: str = ""

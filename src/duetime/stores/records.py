@@ -18,6 +18,7 @@ from duetime.engine.store_interfaces import (
     Figures,
     Living,
     Mark,
+    Publication,
     Remote,
     Remotes,
     Revocation,
@@ -61,7 +62,7 @@ _TRACES = (
 )
 
 
-class RecordsMixin(Remotes, Revocations, Figures, ABC):
+class RecordsMixin(Remotes, Revocations, Publication, Figures, ABC):
     _sql: ClassVar[Mapping[str, str]]
     """The dialect's named queries."""
 
@@ -138,6 +139,14 @@ class RecordsMixin(Remotes, Revocations, Figures, ABC):
             generation = int(max(generation, least)) + 1
             tx.rows("keep_rotations", owner, generation, since, recent + 1)
         return generation
+
+    def publish(self, settings: str) -> None:
+        with self._write() as tx:
+            tx.rows("publish", settings)
+
+    def published(self) -> str | None:
+        rows = self._named("published")
+        return str(rows[0][0]) if rows else None
 
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
         wanted = sorted(set(schedules))

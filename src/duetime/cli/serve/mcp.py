@@ -61,10 +61,12 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     if RUN_FOLDER in os.environ:  # where the run's worker found its settings and tasks
         os.chdir(os.environ[RUN_FOLDER])
     settings = _without_untrusted_folder(settings_for(flags))
-    app = build(settings)
+    app = build(settings, use_published=True)
+    for _, text in app.scheduler.notices:
+        logging.getLogger("duetime.mcp").warning("%s", text)
     stand_in = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
     exit_.parts = (app, stand_in)
-    server = mcp_server(settings.tools, _identify(app, stand_in))
+    server = mcp_server(settings.tools, _identify(app, stand_in), optional=app.services.optional_arguments())
     gc.freeze()
     gc.enable()
     if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work

@@ -64,6 +64,7 @@ def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: b
     from duetime.http.server import HttpServer, listen, url_of
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound, closing(build(settings)) as app:
+        app.publish()
         tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
         if tokens is not None:
             tokens.local()  # create it before anybody is told to use it

@@ -155,10 +155,12 @@ LOOKED_AT = 1000
 
 
 def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
-    with closing(build(settings, clock=clock, tasks=False)) as app:
+    with closing(build(settings, clock=clock, tasks=False, use_published=True)) as app:
         health = app.store.health(clock.now())
         yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
         yield Check("ok", "schema", f"version {health.schema}, {plural(health.schedules, 'schedule')}")
+        for warning in app.services.process_warnings():
+            yield Check("warn", "settings", clean(warning.text))
         yield from _clock(app, clock)
         alive = yield from _workers(app, clock.now())
         yield from _overdue(health, alive, clock.now())

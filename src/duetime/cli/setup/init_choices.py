@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.policy.options import is_topic
 from duetime.engine.times.zones import known_zone
 from duetime.kinds.prompts.agents.presets import PRESETS
+from duetime.kinds.prompts.kind import REMINDERS
 from duetime.settings import Settings, local_zone
+from duetime.settings.editing import Key, value_at
 from duetime.settings.sections import INBOX
 from duetime.terminal.questions import ask, ask_secret, choose
 from duetime.terminal.typer_ext import option
 
-if TYPE_CHECKING:
-    from tomlkit.container import Container
-
-
-Key: TypeAlias = tuple[str, ...]
-"""The name of a setting: its tables, then its own."""
 PUBLIC = "https://ntfy.sh"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 12
@@ -44,6 +39,7 @@ class Choices:
     channel: Annotated[
         str | None, option("--channel NAME=URL", "Another place, by an Apprise URL; the topic NAME goes there.")
     ] = None
+    topic: Annotated[str | None, option("--topic TOPIC", "Where a notification goes that names no topic.")] = None
     timezone: Annotated[str | None, option("--timezone --tz ZONE", "An IANA zone; otherwise the machine's.")] = None
     agent: Annotated[
         str | None, option("--agent NAME", "Woken by prompts: inbox, claude, codex, gemini, goose, opencode.")
@@ -55,7 +51,8 @@ class Choices:
         if token is None and server and _elsewhere(server, settings.notifications.server):
             token = ""
         wanted: dict[Key, Any] = {("timezone",): self.timezone, ("agent",): self.agent}
-        notifications = {"server": server, "prefix": self.prefix, "token": token}
+        topic = self.topic or self._implied_topic(settings.notifications.topic)
+        notifications = {"server": server, "prefix": self.prefix, "token": token, "topic": topic}
         wanted |= {("notifications", name): value for name, value in notifications.items()}
         if self.channel is not None:
             name, url = self._name_and_url()
@@ -74,6 +71,7 @@ class Choices:
         _refuse("--ntfy", self.ntfy and _server_problem(self.ntfy, prefix or "", self.token or ""))
         _refuse("--timezone", self.timezone and _zone_problem(self.timezone))
         _refuse("--agent", self.agent and _agent_problem(self.agent, settings))
+        _refuse("--topic", None if self.topic is None or is_topic(self.topic) else "write it as home-alerts")
         if self.channel is not None:
             name, url = self._name_and_url()
             if not url:
@@ -82,16 +80,17 @@ class Choices:
         zone = local_zone(settings) if self.timezone is None and not settings.timezone else self.timezone
         return replace(self, prefix=prefix, timezone=zone)
 
+    def _implied_topic(self, now: str) -> str | None:
+        """Return the default topic for the chosen place; None leaves it as it is."""
+        if self.inbox:
+            return INBOX
+        if now not in ("", INBOX):
+            return None
+        return REMINDERS if self.ntfy else self._name_and_url()[0] or None
+
     def _name_and_url(self) -> tuple[str, str]:
         name, _, url = (self.channel or "").partition("=")
         return name.strip(), url.strip()
-
-
-def value_at(source: Any, path: Key) -> Any:
-    """Return a value of the settings, or of the document that they are read from; None if there is none."""
-    for name in path:
-        source = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-    return source
 
 
 def _elsewhere(server: str, before: str) -> bool:
@@ -154,13 +153,13 @@ def _with_prefix(settings: Settings, server: str) -> Choices:
     return Choices(ntfy=server, prefix=prefix if prefix or settings.notifications.prefix else None)
 
 
-def _which_agent(settings: Settings) -> str | None:
+def _which_agent(settings: Settings) -> str:
+    """Ask also where none is installed: whoever installs one later has said which."""
     options = {INBOX: "none: prompts wait until a connected agent takes them"}
-    installed = [name for name in PRESETS if shutil.which(name)]
-    options |= {name: f"{PRESETS[name].title} ({name}), which is installed here" for name in installed}
+    for name in sorted(PRESETS, key=lambda each: shutil.which(each) is None):
+        state = "which is installed here" if shutil.which(name) else "once you have installed it"
+        options[name] = f"{PRESETS[name].title} ({name}), {state}"
     options |= {name: f"{name}, from your settings" for name in settings.agents}
-    if len(options) == 1:
-        return None
     default = settings.agent if settings.agent in options else INBOX
     return choose("Which agent should a due prompt wake?", options, default)
 
@@ -189,45 +188,3 @@ def _name_problem(name: str) -> str | None:
 def _agent_problem(agent: str, settings: Settings) -> str | None:
     known: Mapping[str, object] = {INBOX: None, **PRESETS, **settings.agents}
     return None if agent in known else f"there is no {agent!r}; there are {', '.join(known)}"
-
-
-# Changes to a TOML text that leave every other line, comments included, as they are.
-
-
-class CannotChange(Exception):
-    """Raised for a text that is not edited, such as one with inline tables."""
-
-
-def with_values(text: str, changes: Mapping[Key, Any]) -> str:
-    """Return the text with these values, each named by its tables and its key. The result is parsed and verified."""
-    import tomlkit
-
-    wanted, document = tomllib.loads(text), tomlkit.parse(text)
-    if any(_without_header(document, path[:-1]) for path in changes):
-        raise CannotChange
-    for path, value in changes.items():
-        _put(wanted, path, value, dict)
-        _put(document, path, value, tomlkit.table)
-    made = tomlkit.dumps(document).strip("\n") + "\n"
-    if tomllib.loads(made) != wanted:  # values of tables that are written partly in dotted keys can be misplaced
-        raise CannotChange
-    return made
-
-
-def _put(document: Any, path: Key, value: Any, table: Callable[[], Any]) -> None:
-    for name in path[:-1]:
-        document = document.setdefault(name, table())
-    document[path[-1]] = value
-
-
-def _without_header(container: Container, tables: Key) -> bool:
-    """Check whether a table is written as `name = {…}` or `name.key = …`, where a value has no line of its own."""
-    from tomlkit.items import InlineTable, Table
-
-    return any(
-        isinstance(item, InlineTable)
-        or (key.is_dotted() and len(tables) == 1)
-        or (isinstance(item, Table) and _without_header(item.value, tables[1:]))
-        for key, item in container.body
-        if key is not None and tables[:1] == (key.key,)
-    )

@@ -22,8 +22,8 @@ routes = router()
 @routes.get("/channels", response_model=ChannelsShape, tags=["standing"])
 def channels(call: Caller) -> Response:
     """Where notifications can go."""
-    found = call.services.kind(NotificationKind).describe_channels(call.caller.owner)
-    return JSONResponse({"channels": [dict(each) for each in found]})
+    found = call.services.kind(NotificationKind).places.described(call.caller.owner)
+    return JSONResponse({"channels": found})
 
 
 class InboxAsked(Owned):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator
-from functools import partial
 
 from duetime.engine.clock import Clock
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import is_open_to
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.delivery import Delivery, Inbox
+from duetime.kinds.notifications.destinations import Destinations, destinations_of, read_destinations
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
+from duetime.kinds.notifications.server_delivery import ServerDelivery
 from duetime.kinds.notifications.service import KIND, NotificationService
 from duetime.service.kind_spec import BuildContext
 from duetime.service.services import OPERATOR
@@ -29,23 +28,28 @@ log = logging.getLogger("duetime.delivery")
 
 
 def build(context: BuildContext) -> NotificationKind:
-    delivery = delivery_of(context.settings, context.clock)
+    own, delivery = destinations_of(context.settings), delivery_of(context.settings, context.clock)
+    places = read_destinations(context.published.get(KIND, {})) or own
+    if places != own:
+        delivery = ServerDelivery(delivery, places)
     return NotificationKind(
         delivery,
-        lambda: notification_service(context.settings, context.scheduler(), delivery),
-        partial(channels_for, context.settings),
+        lambda: notification_service(context.settings, context.scheduler(), delivery, places),
+        places,
+        own.differing(places),
     )
 
 
-def notification_service(settings: Settings, scheduler: Scheduler, delivery: Delivery) -> NotificationService:
+def notification_service(
+    settings: Settings, scheduler: Scheduler, delivery: Delivery, places: Destinations
+) -> NotificationService:
     """Return the service that keeps notifications: this store, or QStash if the settings choose it.
 
     `QSTASH_TOKEN` and `QSTASH_URL`, the variables of QStash's own tools, are used where the settings give no value.
     """
     given = settings.notifications
-    channels = partial(channel_names, settings)
     if given.backend != QSTASH:
-        return LocalNotifications(scheduler, delivery=delivery, channels=channels)
+        return LocalNotifications(scheduler, delivery=delivery, places=places)
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
     from duetime.kinds.notifications.qstash.client import Account
     from duetime.kinds.notifications.qstash.service import QStashNotifications
@@ -53,7 +57,7 @@ def notification_service(settings: Settings, scheduler: Scheduler, delivery: Del
     token = given.qstash_token or os.environ.get("QSTASH_TOKEN", "")
     account = Account(token, given.qstash_url or os.environ.get("QSTASH_URL", ""))
     server = NtfyServer(given.server, given.prefix, given.token)
-    service = QStashNotifications(scheduler, account, server, channels)
+    service = QStashNotifications(scheduler, account, server, places.names)
     if service.problem is not None:
         log.error("%s; no notification can be made until this is mended", service.problem)
     return service
@@ -69,26 +73,6 @@ def delivery_of(settings: Settings, clock: Clock) -> Delivery:
 
     server = NtfyServer(given.server, given.prefix, given.token) if given.server else None
     return ChannelRouter(clock, settings.threads, server, settings.channels, given.alerts)
-
-
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]{0,30})://", re.IGNORECASE)
-
-
-def channels_for(settings: Settings, owner: str) -> list[dict[str, str]]:
-    """Return the names and types of the channels that an owner may use; their other settings are not shown."""
-    closed = settings.channels.keys() - channel_names(settings, owner)
-    found = [{"name": INBOX, "type": INBOX}]
-    if settings.notifications.server:
-        found.append({"name": "ntfy", "type": "ntfy"})
-    for name, each in settings.channels.items():
-        scheme = _SCHEME.match(each.url)  # it names the service; any other part of the URL may be a credential
-        found.append({"name": name, "type": "unknown" if scheme is None else scheme[1].lower()})
-    return [each for each in found if each["name"] not in closed]
-
-
-def channel_names(settings: Settings, owner: str) -> set[str]:
-    """Return the names of the channels that were set up for an owner."""
-    return {name for name, each in settings.channels.items() if is_open_to(each.owners, owner)}
 
 
 # Notifications of owners other than `local`, who have separate topics and cannot use every channel.
@@ -122,8 +106,8 @@ def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Deliver
             "owners other than local have topics of their own on the ntfy server, to which their phones have to "
             f"subscribe: {listed if addresses else '`duetime doctor` shows them'}"
         )
-    names = settings.channels.keys()
-    closed = [f"{topic} ({owner})" for owner, topic in found if topic in names - channel_names(settings, owner)]
+    places = destinations_of(settings)
+    closed = [f"{topic} ({owner})" for owner, topic in found if topic in places.channels.keys() - places.names(owner)]
     if closed:
         named = ", ".join(closed[:_SHOWN])
         yield (

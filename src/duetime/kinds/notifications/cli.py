@@ -36,7 +36,9 @@ from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single
 
 Text = Annotated[str, argument("MESSAGE", "What it says; - reads standard input.")]
-Topic = Annotated[str, option("--topic TOPIC", "Where it goes: a channel, or what a phone subscribed to.")]
+Topic = Annotated[
+    str | None, option("--topic TOPIC", "A channel, or what a phone subscribed to; otherwise the default topic.")
+]
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -85,6 +87,10 @@ class Looks(NamedFields):
         return given
 
 
+def _payload(message: str, topic: str | None, looks: Looks) -> dict[str, Any]:
+    return {"message": given_text(message), **({} if topic is None else {"topic": topic}), **looks.fields()}
+
+
 def _action(text: str) -> Any:
     try:
         return json.loads(text)
@@ -94,15 +100,15 @@ def _action(text: str) -> Any:
 
 @commands.command(cls=PlainCommand)
 @bundled
-def send(message: Text, topic: Topic, looks: Looks, db: Db = None, json_: Json = False) -> None:
+def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_: Json = False) -> None:
     """Send a notification at once, and say whether it arrived. Exit code 1 when it did not."""
-    payload = {"message": given_text(message), "topic": topic, **looks.fields()}
+    payload = _payload(message, topic, looks)
     with opened(db, making=True) as app:
         service = app.services.kind(NotificationKind).service
         sent = unwrap(service.send(OPERATOR, new_notification(payload, AT_ONCE, {})))
         arrived = sent.channel is not None
         warnings = [ScheduleWarning("note", sent.note)] if sent.note else []
-        warnings += service.warnings(topic)
+        warnings += service.warnings(sent.topic)
         if not arrived and service.fires_here:
             warnings += app.services.worker_warnings(KIND)
         _print_sent(app, sent, warnings, json_)
@@ -127,16 +133,16 @@ def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning
 @bundled
 def add(
     message: Text,
-    topic: Topic,
     trigger: TriggerOptions,
     looks: Looks,
     policy: PolicyOptions,
+    topic: Topic = None,
     key: Key = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """Schedule a notification. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
-    payload = {"message": given_text(message), "topic": topic, **looks.fields()}
+    payload = _payload(message, topic, looks)
     chosen, when = policy.given(), trigger.parsed()
     with opened(db, making=True) as app:
         service = app.services.kind(NotificationKind).service

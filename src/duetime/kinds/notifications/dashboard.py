@@ -26,7 +26,7 @@ class NotificationForm(KindForm):
         tags = [tag for tag in (part.strip() for part in values["tags"].split(",")) if tag]
         return {
             "message": values["message"],
-            "topic": values["topic"].strip(),
+            "topic": values["topic"].strip() or None,
             "title": values["title"] or None,
             "priority": number_of(values, "priority") if values["priority"] else None,
             "tags": tags or None,

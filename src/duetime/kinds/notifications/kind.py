@@ -18,6 +18,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
+from duetime.kinds.notifications.destinations import NO_DESTINATIONS, Destinations
 from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications
@@ -44,11 +45,12 @@ class NotificationKind(KindHooks):
         self,
         delivery: Delivery | None = None,
         make_service: Callable[[], NotificationService] | None = None,
-        describe_channels: Callable[[str], Sequence[Mapping[str, str]]] = lambda _owner: (),
+        places: Destinations = NO_DESTINATIONS,
+        differing: Sequence[str] = (),
     ) -> None:
         """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use.
-        `describe_channels` returns names and types of an owner's channels."""
-        self.describe_channels = describe_channels
+        `differing` are the settings in which this process says otherwise than `places`."""
+        self.places, self._differing = places, differing
         self.delivery = delivery or Inbox()
         self._make_service = make_service
 
@@ -62,6 +64,8 @@ class NotificationKind(KindHooks):
         return f"{'msg' if trigger_type == 'once' else 'scd'}_{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
+        if payload.get("topic") is None and (topic := self.places.default_topic(caller.owner)):
+            payload = {**payload, "topic": topic}
         checked = checked_payload(payload)
         return Prepared(checked, checked["topic"])
 
@@ -85,6 +89,15 @@ class NotificationKind(KindHooks):
         if "service" in self.__dict__:
             self.service.close()
 
+    def optional_arguments(self) -> tuple[str, ...]:
+        return ("notification_topic",) if self.places.topic else ()
+
+    def published_settings(self) -> Mapping[str, Any]:
+        return self.places.published()
+
+    def differing_settings(self) -> list[str]:
+        return list(self._differing)
+
     def external(self) -> RemoteNotifications | None:
         if self._make_service is None or self.service.fires_here:
             return None
@@ -97,15 +110,16 @@ class NotificationKind(KindHooks):
         return [] if self._make_service is None else self.service.warnings(topic, owner)
 
     def status(self, owner: str) -> KindStatus:
-        channels = list(self.describe_channels(owner))
-        is_silent = all(each["type"] == INBOX for each in channels)
-        return KindStatus({"channels": channels}, [ScheduleWarning("no_channel", INBOX_WARNING)] if is_silent else [])
+        channels = self.places.described(owner)
+        is_silent = all(each["type"] == INBOX for each in channels) and not self.places.inbox_chosen
+        facts = {"channels": channels, "default_topic": self.places.default_topic(owner) or None}
+        return KindStatus(facts, [ScheduleWarning("no_channel", INBOX_WARNING)] if is_silent else [])
 
     def topic(self, definition: Definition) -> str:
         return definition.subject
 
     def delivery_topics(self, owner: str) -> list[str]:
-        return [each["name"] for each in self.describe_channels(owner)]
+        return [each["name"] for each in self.places.described(owner)]
 
 
 def delivery_id(claim: Claim) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import Delivery, Inbox
+from duetime.kinds.notifications.destinations import NO_DESTINATIONS, Destinations
 from duetime.kinds.notifications.service import (
     KIND,
     PATIENCE,
@@ -88,13 +89,13 @@ class LocalNotifications:
         scheduler: Scheduler,
         *,
         delivery: Delivery | None = None,
-        channels: Callable[[str], Collection[str]] = lambda _owner: (),
+        places: Destinations = NO_DESTINATIONS,
         patience: float = PATIENCE,
     ) -> None:
-        """`delivery` knows where a topic's messages go; `channels` returns the names that are set up for an owner."""
+        """`delivery` knows where a topic's messages go; `places` has what is set up for an owner."""
         self._scheduler = scheduler
         self._delivery = delivery or Inbox()
-        self._channels = channels
+        self._places = places
         self._patience = patience
 
     @told
@@ -146,7 +147,9 @@ class LocalNotifications:
             return [ScheduleWarning("subscribe", SUBSCRIBE.format(topic=topic, address=address))]
         if topic == INBOX or self._delivery.channel_of(topic, owner) != INBOX:
             return []
-        if not (names := self._channels(owner)):
+        if not (names := self._places.names(owner)):
+            if self._places.inbox_chosen:
+                return []
             return [ScheduleWarning("no_channel", INBOX_WARNING)]
         text = TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(names)))
         return [ScheduleWarning("unknown_channel", text)]

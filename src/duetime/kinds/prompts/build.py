@@ -9,11 +9,12 @@ from pathlib import Path
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import MICRO, ONLY_LOCAL, Used
+from duetime.engine.model import EVERYBODY, MICRO, NOTHING, ONLY_LOCAL, Used
 from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf
 from duetime.kinds.prompts.kind import PromptKind
+from duetime.kinds.prompts.roster import NamedAgent, Roster, common_owners, read_roster
 from duetime.kinds.prompts.runner import Waker, Waking
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import AgentSettings, Settings
@@ -42,16 +43,35 @@ def build(context: BuildContext) -> PromptKind:
         raise InvalidInput(
             field="agent", problem=f"the settings name no {settings.agent!r}; there is {', '.join(known)}"
         )
+    own = roster_of(settings)
+    server = read_roster(context.published.get(PromptKind.name, {}))
+    roster = server or own
+    inboxes = dict.fromkeys(roster.inboxes(), NOTHING) | inboxes
     waking = Waking(wakers, context.store, clock, zone, access, settings.prompts_per_day, inboxes)
     return PromptKind(
         waking,
-        settings.agent,
-        owners_of_agents(settings),
+        roster.default,
+        _owners(own, roster),
         scheduler=scheduler_of,
         access=access,
         heartbeat_of=LOCAL if settings.heartbeat.every else None,
-        described=named_agents(settings),
+        roster=roster,
+        differing=own.differing(roster),
     )
+
+
+def roster_of(settings: Settings) -> Roster:
+    """Return the agents that prompts can name by these settings."""
+    owners = owners_of_agents(settings) | {INBOX: (EVERYBODY,)}
+    agents = {each["name"]: NamedAgent(each["type"], owners[each["name"]]) for each in named_agents(settings)}
+    return Roster(settings.agent, agents)
+
+
+def _owners(own: Roster, roster: Roster) -> dict[str, tuple[str, ...]]:
+    """Return who may use which agent. One of this process's own is for nobody to whom its own settings close it."""
+    known = {name: each.owners for name, each in (*own.agents.items(), *roster.agents.items())}
+    both = own.agents.keys() & roster.agents.keys()
+    return known | {name: common_owners(own.agents[name].owners, roster.agents[name].owners) for name in both}
 
 
 def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:

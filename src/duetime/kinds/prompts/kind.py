@@ -19,6 +19,7 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
+from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus, ScheduleWarning
 from duetime.settings.sections import INBOX
@@ -67,28 +68,31 @@ class PromptKind(KindHooks):
         scheduler: Callable[[], Scheduler] | None = None,
         access: RunAccess | None = None,
         heartbeat_of: str | None = None,
-        described: Sequence[Mapping[str, str]] = (),
+        roster: Roster | None = None,
+        differing: Sequence[str] = (),
     ) -> None:
         """`owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs
-        their tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox, and `described`
-        has names and types of all agents."""
+        their tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox. `roster` has names and
+        types of all agents that can be named, and `differing` the settings in which this process says otherwise."""
         self.waking, self._default, self._owners = waking, default, owners
         self.inboxes = (*waking.inboxes, INBOX)
         """Agents whose due prompts wait until a connected agent takes them."""
         self._scheduler = scheduler
         self.access = access
         self._heartbeat_of = heartbeat_of
-        self._described = described
+        self._roster, self._differing = roster, differing
 
     def agents(self, owner: str) -> list[str]:
         """Return the agents that an owner may use. The first is the default for prompts that name none."""
-        all_agents = dict.fromkeys([self._default, *sorted(self.waking.wakers), *self.inboxes])
+        named = self.waking.wakers if self._roster is None else self._roster.agents.keys() - set(self.inboxes)
+        all_agents = dict.fromkeys([self._default, *sorted(named), *self.inboxes])
         found = [name for name in all_agents if self._is_there(name, owner)]
         return found if self._is_there(self._default, owner) else list(dict.fromkeys([INBOX, *found]))
 
-    def describe_agents(self, owner: str) -> list[Mapping[str, str]]:
+    def describe_agents(self, owner: str) -> list[dict[str, str]]:
         """Return the agents that an owner may use, by name and type only: their other settings are not shown."""
-        return [each for each in self._described if self._is_there(each["name"], owner)]
+        described = [] if self._roster is None else self._roster.described()
+        return [each for each in described if self._is_there(each["name"], owner)]
 
     def _is_there(self, agent: str, owner: str) -> bool:
         return is_open_to(self._owners.get(agent, (EVERYBODY,)), owner)
@@ -151,6 +155,12 @@ class PromptKind(KindHooks):
             {**each, "default": True} if each["name"] == default else each for each in self.describe_agents(owner)
         ]
         return KindStatus({"agents": agents, "spent": self.waking.usage(owner)})
+
+    def published_settings(self) -> Mapping[str, Any]:
+        return {} if self._roster is None else self._roster.published()
+
+    def differing_settings(self) -> list[str]:
+        return list(self._differing)
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
         """Allow another agent for a due prompt that waits in vain, as when the settings no longer name its agent:

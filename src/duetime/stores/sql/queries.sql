@@ -176,3 +176,10 @@ UPDATE living_counts SET living = ?, counted = ? WHERE owner = ?
 -- A row that is new says nothing about the schedules before it: it is as good as counted long ago.
 INSERT INTO living_counts (owner, living, counted) VALUES (?, ?, 0)
 ON CONFLICT (owner) DO UPDATE SET living = living_counts.living + excluded.living
+
+-- name: published
+SELECT settings FROM published
+
+-- name: publish
+INSERT INTO published (id, settings) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET settings = excluded.settings
+RETURNING 1

@@ -13,12 +13,12 @@ from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
+from duetime.kinds.notifications.destinations import NTFY
 from duetime.net.client import Answer, Call, Http
 from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 from duetime.net.urls import BadAddress, read_url
 
-NTFY = "ntfy"
 LARGEST_MESSAGE = 4096
 """Bytes of UTF-8; a server turns a longer message into an attached file, or refuses it."""
 LARGEST_BODY = 2 * LARGEST_MESSAGE

@@ -12,9 +12,10 @@ from duetime.engine.model import is_open_to
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
-from duetime.kinds.notifications.channels.ntfy import NTFY, Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
+from duetime.kinds.notifications.channels.ntfy import Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel
 from duetime.kinds.notifications.delivery import Delivery, Inbox, OutgoingMessage
+from duetime.kinds.notifications.destinations import NTFY
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.settings.sections import INBOX, ChannelSettings

@@ -17,11 +17,11 @@ from duetime.engine.times import format_local, iso_local
 from duetime.engine.triggers import known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.notifications.mcp.text import LOOKS
+from duetime.kinds.notifications.mcp import text
 from duetime.kinds.notifications.mcp.times import past, requested_time, whole_second
 from duetime.kinds.notifications.service import AT_ONCE, KIND, Notification, NotificationService, Sent, new_notification
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
-from duetime.mcp.schemas import policy_of, with_warnings, zone_of
+from duetime.mcp.schemas import missing_argument, policy_of, with_warnings, zone_of
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
@@ -43,11 +43,11 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
     will be retried by itself; send again only if it will not. Each call sends a new one unless an idempotency_key is
     given."""
     service = service_of(call)
-    result = service.send(call.caller, _new(given, AT_ONCE))
+    result = service.send(call.caller, _new(call, given, AT_ONCE))
     if isinstance(result, Err):
         _refuse(result)
     sent = result.value
-    arrival = service.warnings(given["notification_topic"], call.caller.owner)
+    arrival = service.warnings(sent.topic, call.caller.owner)
     if sent.channel is not None:
         way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
         confirmation = f"Notification sent to topic {sent.topic} (channel: {way})"
@@ -79,7 +79,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
     shows."""
     service = service_of(call)
     when = requested_time(call, given)
-    result = service.create(call.caller, _new(given, When("once", {"run_at": when.text}, when.zone)))
+    result = service.create(call.caller, _new(call, given, When("once", {"run_at": when.text}, when.zone)))
     if isinstance(result, Err):
         if result.field == "run_at":
             raise past(call, when, result.problem)
@@ -111,7 +111,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         is_zoned = cron.lstrip().startswith("CRON_TZ=")
         hint = " Leave CRON_TZ= out: the zone goes into timezone." if is_zoned else ""
         raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{hint}")
-    result = service.create(call.caller, _new(given, When("cron", {"expression": cron}, zone)))
+    result = service.create(call.caller, _new(call, given, When("cron", {"expression": cron}, zone)))
     if isinstance(result, Err):
         if result.field in ("expression", "trigger_config"):
             reason = result.problem.rstrip(".")
@@ -129,9 +129,14 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     return Reply(with_warnings(answer, schedule.warnings))
 
 
-def _new(given: Arguments, when: When) -> NewSchedule:
-    payload = {"message": given["message"], "topic": given["notification_topic"]}
-    payload |= {name: given[name] for name in (*LOOKS, "label") if name in given}
+def _new(call: Call, given: Arguments, when: When) -> NewSchedule:
+    topic = given.get("notification_topic")
+    if topic is None:
+        topic = call.services.kind(NotificationKind).places.default_topic(call.caller.owner)
+        if not topic:  # the default topic is a channel that is closed to this owner
+            raise missing_argument("notification_topic", text.TOPIC)
+    payload = {"message": given["message"], "topic": topic}
+    payload |= {name: given[name] for name in (*text.LOOKS, "label") if name in given}
     return new_notification(payload, when, policy_of(given), given.get("idempotency_key"))
 
 

@@ -132,7 +132,7 @@ class QStashNotifications:
         if not isinstance(made, Err):
             return Ok(Sent(made.value.id, made.value.topic, QSTASH))
         if "id" in made.details:
-            return Ok(Sent(made.details["id"], new.payload["topic"], None, made.message))
+            return Ok(Sent(made.details["id"], made.details["topic"], None, made.message))
         return made
 
     def _make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Result[Remote]:
@@ -203,7 +203,8 @@ class QStashNotifications:
                 self._keep(remote, RemoteState.UNSURE)
             else:
                 self._store.forget_remote(remote.id)
-            return Err("api_error", f"{error.reason}. {_PERHAPS}" if error.unheard else error.reason, {"id": remote.id})
+            reason = f"{error.reason}. {_PERHAPS}" if error.unheard else error.reason
+            return Err("api_error", reason, {"id": remote.id, "topic": remote.topic})
         return Ok(self._keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
 
     def _keep(self, remote: Remote, state: RemoteState) -> Remote:

@@ -1,0 +1,168 @@
+"""`duetime config`: where the settings are, what they say, and how to change one of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from duetime.engine.errors import InvalidInput
+from duetime.engine.redaction import MASK, masked_by_pattern, without_password
+from duetime.service.errors import refuse
+from duetime.settings import Settings, data_folder, local_zone, user_file
+from duetime.settings.editing import Key, change_file, load_only, text_of, value_at
+from duetime.settings.loading import fitted, names_of, read_file
+from duetime.settings.locations import TrustedFiles, absolute_paths, read_found
+from duetime.terminal import output
+from duetime.terminal.context import Json, settings_for, value_of
+from duetime.terminal.output import clean
+from duetime.terminal.typer_ext import PlainCommand, argument, group, option
+
+commands = group("The settings: which file, what they say, and changing one.")
+DEFAULT = "default"
+ADDRESSES = ("url", "server", "qstash_url")
+"""Settings that may be shown up to their host: paths and users of an address may be credentials."""
+
+
+@commands.command(cls=PlainCommand)
+def path(json_: Json = False) -> None:
+    """Print the settings file in use here, or the one that would be written if there is none."""
+    settings = settings_for()
+    file, exists = _file(settings), bool(settings.origin.file)
+    facts = {"file": str(file), "exists": exists, "user_file": str(user_file()), "ignored": settings.origin.ignored}
+    output.print_result(json_, facts, clean(file))
+    if not exists and not json_:
+        output.note("there is no such file yet; `duetime init` or `duetime config set` writes it")
+
+
+@commands.command(cls=PlainCommand)
+def show(
+    name: Annotated[str | None, argument("[NAME]", "One setting or table, such as notifications.server.")] = None,
+    all_: Annotated[bool, option("--all", "Also the settings that nobody has set.")] = False,
+    json_: Json = False,
+) -> None:
+    """Show the settings in use here and where each comes from. Secrets are masked."""
+    settings = settings_for()
+    sources = _sources(settings)
+    wanted = tuple(name.split(".")) if name else ()
+    rows = [(key, value) for key, value in _rows(settings) if key[: len(wanted)] == wanted]
+    if wanted and not rows and value_at(settings, wanted) is None:
+        raise refuse("not_found", f"there is no setting {name}; `duetime config show --all` lists them")
+    shown = [(key, value, sources.get(key, DEFAULT)) for key, value in rows if all_ or wanted or key in sources]
+    if json_:
+        listed = {".".join(key): {"value": value, "source": source} for key, value, source in shown}
+        output.print_json({"file": settings.origin.file, "ignored": settings.origin.ignored, "settings": listed})
+        return
+    for key, value, source in shown:
+        print(clean(f"{'.'.join(key)} = {json.dumps(value, ensure_ascii=False)}   # {source}"))
+    if not shown:
+        print("Nothing is set: every setting has its default; `duetime config show --all` lists them.")
+
+
+@commands.command(cls=PlainCommand, name="set")
+def set_(
+    name: Annotated[str, argument("NAME", "Such as timezone, notifications.server or channels.phone.url.")],
+    value: Annotated[str, argument("VALUE", "A list has commas or is JSON; - reads it from standard input.")],
+    json_: Json = False,
+) -> None:
+    """Change one setting in the settings file. Comments stay, and what cannot be used is not written."""
+    key = tuple(name.split("."))
+    settings = settings_for()
+    file = _file(settings)
+    given = sys.stdin.read().rstrip("\n") if value == "-" else value
+    new = _typed(key, given, file.parent)
+    before = _trusted_text(file) if settings.origin.here else text_of(file)
+    change_file(file, before, {key: new}, _check, trust=settings.origin.here)
+    row = next(shown for each, shown in _rows(load_only(file)) if each == key)
+    facts = {"file": str(file), "name": name, "value": row}
+    text = f"{name} = {json.dumps(row, ensure_ascii=False)} in {file}; a running `duetime serve` needs a restart."
+    output.print_result(json_, facts, clean(text))
+
+
+def _file(settings: Settings) -> Path:
+    """Return the file in use, or the user's own if there is none."""
+    return Path(settings.origin.file) if settings.origin.file else user_file()
+
+
+def _trusted_text(file: Path) -> str:
+    """Return the content of a folder's file. It is checked as it is read: the changed file will be trusted."""
+    found = read_found(file)
+    refusal = "is gone" if found is None else TrustedFiles(data_folder()).refusal(found)
+    if found is None or found.content is None or refusal:
+        raise refuse("not_possible", f"{file} {refusal}")
+    return found.content.decode()
+
+
+def _typed(key: Key, value: str, folder: Path) -> Any:
+    """Return the value as the setting wants it. Relative paths are those of the current folder, where they were
+    typed."""
+    given: Any = value_of(value) if value.startswith("[") else value
+    for part in reversed(key):
+        given = {part: given}
+    made = value_at(fitted(Settings(), given, ".".join(key)), key)
+    if made is None or is_dataclass(made) or isinstance(made, Mapping):
+        raise InvalidInput(f"{'.'.join(key)} is a table; set one of its values, such as {'.'.join(key)}.url")
+    made = list(made) if isinstance(made, tuple) else made
+    if folder == Path.cwd():
+        return made
+    for part in reversed(key):
+        made = {part: made}
+    return value_at(absolute_paths(made, Path.cwd()), key)
+
+
+def _check(settings: Settings) -> None:
+    """Refuse settings that no command could use, such as an unknown zone or a default agent that there is not."""
+    from duetime.app import build
+
+    local_zone(settings)
+    with closing(build(replace(settings, db=":memory:"), tasks=False)):
+        pass
+
+
+def _sources(settings: Settings) -> dict[Key, str]:
+    """Return where each setting that was set comes from."""
+    from duetime.settings import ENVIRONMENT, environment_values
+
+    file = settings.origin.file
+    found = dict.fromkeys(_keys(read_file(Path(file)) or {}), file) if file else {}
+    return found | dict.fromkeys(_keys(environment_values()), ENVIRONMENT)
+
+
+def _keys(values: Mapping[str, Any], within: Key = ()) -> Iterator[Key]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _keys(value, (*within, name))
+        else:
+            yield (*within, name)
+
+
+def _rows(settings: Any, within: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """Yield every setting with its value. What is excluded from `repr` holds secrets and is masked."""
+    secret = {each.name for each in fields(settings) if not each.repr}
+    for name in names_of(type(settings)):
+        value, key = getattr(settings, name), (*within, name)
+        if is_dataclass(value):
+            yield from _rows(value, key)
+        elif isinstance(value, Mapping):
+            for inner, each in value.items():
+                if is_dataclass(each):
+                    yield from _rows(each, (*key, inner))
+                else:
+                    yield (*key, inner), MASK if name in secret else each
+        else:
+            yield key, _shown(name, value, name in secret)
+
+
+def _shown(name: str, value: Any, secret: bool) -> Any:
+    if name == "db":
+        return without_password(value)
+    if secret and value:
+        scheme, separator, _ = str(value).partition("://")
+        return f"{scheme}{separator}{MASK}" if separator and name in ADDRESSES else MASK
+    if isinstance(value, str):
+        return masked_by_pattern(value)
+    return [masked_by_pattern(each) for each in value] if isinstance(value, tuple) else value

@@ -1,0 +1,75 @@
+"""Settings that the server publishes in the store, so that other processes on it read times, agents and channels alike.
+
+They are the time zone and the names and types that each kind publishes (`KindHooks.published_settings`). No secret,
+address or command is among them: a process that reads them can name an agent or a channel, but use only what is in its
+own settings. `duetime serve` writes them when it starts; the latest server counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from duetime.engine.errors import DuetimeError
+from duetime.engine.times.zones import known_zone
+from duetime.settings import Settings
+
+DIFFER, CHANGED = "settings_differ", "settings_changed"
+LONGEST = 120
+"""Maximum characters of a warning."""
+
+
+class Published(NamedTuple):
+    zone: str
+    kinds: Mapping[str, Mapping[str, Any]]
+    """What each kind published, by the name of the kind."""
+    file: str
+    """A mark of the settings file that the server read: its machine and path, hashed; empty if there was none."""
+    changed: int
+    """When that file was written last, in nanoseconds."""
+
+    def is_older_than(self, settings: Settings) -> bool:
+        """Return whether the server read the same file as this process, but before it was changed."""
+        mark, changed = _file(settings)
+        return bool(mark) and mark == self.file and changed != self.changed
+
+
+def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what a server publishes, as JSON."""
+    return json.dumps(Published(zone, kinds, *_file(settings))._asdict())
+
+
+def read_publication(text: str | None) -> Published | None:
+    """Return what a server published; None if there is nothing, or nothing that this version understands."""
+    try:
+        found = Published(**json.loads(text or "null"))
+        known_zone(found.zone)
+        usable = all(isinstance(each, Mapping) for each in (found.kinds, *found.kinds.values()))
+    except (TypeError, ValueError, AttributeError, DuetimeError):
+        return None
+    return found if usable else None
+
+
+def _file(settings: Settings) -> tuple[str, int]:
+    import platform  # not needed where nothing is published
+
+    file = settings.origin.file
+    try:
+        changed = Path(file).stat().st_mtime_ns if file else 0
+    except OSError:
+        changed = 0
+    return hashlib.sha256(f"{platform.node()}\0{file}".encode()).hexdigest()[:32] if file else "", changed
+
+
+def differences(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the warning that these settings are the server's, as code and text; nothing if they are the same."""
+    if not names:
+        return []
+    text = f"Settings of this process differ from the server's, which are used: {', '.join(names)}."
+    return [(DIFFER, text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}….")]
+
+
+SERVER_IS_OLDER = (CHANGED, "The settings file has changed since the server read it: restart `duetime serve`.")

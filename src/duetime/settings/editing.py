@@ -1,0 +1,122 @@
+"""Changes to a settings file that keep its comments. An unusable file never replaces a usable one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from duetime.engine.errors import InvalidInput
+from duetime.settings import CONFIG, Settings, data_folder, load_settings
+from duetime.settings.locations import TrustedFiles, read_found
+
+if TYPE_CHECKING:
+    from tomlkit.container import Container
+
+Key: TypeAlias = tuple[str, ...]
+"""The name of a setting: its tables, then its own."""
+HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
+
+
+class CannotChange(Exception):
+    """Raised for a text that is not edited, such as one with inline tables."""
+
+
+def text_of(path: Path) -> str:
+    """Return the content of a settings file; empty if there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+
+
+def load_only(path: Path) -> Settings:
+    """Load this file alone, so that values of the environment are not taken for values of the file."""
+    return load_settings(environment={CONFIG: str(path.absolute())})
+
+
+def change_file(
+    path: Path,
+    before: str,
+    changes: Mapping[Key, Any],
+    check: Callable[[Settings], None] = lambda settings: None,
+    *,
+    trust: bool = False,
+) -> None:
+    """Write a new file beside the old one, load and check it there, and replace the old one.
+
+    `trust`: it is the file of a folder, and is trusted with its new content. Its old content has to be trusted.
+    """
+    made = path.with_name(f"{path.name}.new")
+    try:
+        text = with_values(before or HEADING, changes)
+        made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made.unlink(missing_ok=True)
+        made.touch(mode=0o600)
+        made.write_text(text, encoding="utf-8")
+        check(_loaded(made, path))
+        if trust:  # before it is moved: in a folder where that is impossible, nothing is written
+            found = read_found(made)
+            assert found is not None  # it was written a moment ago
+            TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
+        made.replace(path)
+    except CannotChange:
+        names = ", ".join(".".join(name) for name in changes)
+        raise InvalidInput(f"{path} is written in a way that is not changed here; set {names} in it yourself") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written ({error.strerror}); name another file with --config") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _loaded(made: Path, path: Path) -> Settings:
+    try:
+        return load_only(made)
+    except InvalidInput as error:  # the user knows the file by its own name
+        text = error.message.replace(str(made.absolute()), str(path.absolute()))
+        raise InvalidInput(text, field=error.field) from None
+
+
+def value_at(source: Any, path: Key) -> Any:
+    """Return a value of the settings, or of the document that they are read from; None if there is none."""
+    for name in path:
+        source = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+    return source
+
+
+def with_values(text: str, changes: Mapping[Key, Any]) -> str:
+    """Return the text with these values, each named by its tables and its key. The result is parsed and verified."""
+    import tomlkit
+
+    wanted, document = tomllib.loads(text), tomlkit.parse(text)
+    if any(_without_header(document, path[:-1]) for path in changes):
+        raise CannotChange
+    for path, value in changes.items():
+        _put(wanted, path, value, dict)
+        _put(document, path, value, tomlkit.table)
+    made = tomlkit.dumps(document).strip("\n") + "\n"
+    if tomllib.loads(made) != wanted:  # values of tables that are written partly in dotted keys can be misplaced
+        raise CannotChange
+    return made
+
+
+def _put(document: Any, path: Key, value: Any, table: Callable[[], Any]) -> None:
+    for name in path[:-1]:
+        document = document.setdefault(name, table())
+    document[path[-1]] = value
+
+
+def _without_header(container: Container, tables: Key) -> bool:
+    """Check whether a table is written as `name = {…}` or `name.key = …`, where a value has no line of its own."""
+    from tomlkit.items import InlineTable, Table
+
+    return any(
+        isinstance(item, InlineTable)
+        or (key.is_dotted() and len(tables) == 1)
+        or (isinstance(item, Table) and _without_header(item.value, tables[1:]))
+        for key, item in container.body
+        if key is not None and tables[:1] == (key.key,)
+    )
