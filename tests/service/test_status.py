@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Cap, Used
-from duetime.service.services import Call
+from duetime.service.published import CHANGED, DIFFER
+from duetime.service.services import WORKER_WARNINGS, Call
 from duetime.service.status import status
 from duetime.service.warning_explanations import EXPLANATIONS
 from tests.support.agent import Agent
@@ -58,6 +60,15 @@ def test_warnings_are_explained_at_length(stage: Stage) -> None:
     assert told["warnings"][0]["explanation"] == EXPLANATIONS["no_channel"] == told["warning_codes"]["no_channel"]
     for code, text in EXPLANATIONS.items():
         assert 60 < len(text) < 400 and text.endswith("."), code
+
+
+SOURCE = Path(__file__).parents[2] / "src" / "duetime"
+CODE = re.compile(r"""(?<![.\w])(?:ScheduleWarning|warning)\("([a-z_]+)\"""")
+
+
+def test_every_warning_is_explained() -> None:
+    used = {code for path in SOURCE.rglob("*.py") for code in CODE.findall(path.read_text(encoding="utf-8"))}
+    assert len(used) >= 8 and {*used, *WORKER_WARNINGS, DIFFER, CHANGED} - set(EXPLANATIONS) == set()
 
 
 def test_over_stdio_it_says_that_it_ends_with_its_client(tmp_path: Path) -> None:

@@ -47,6 +47,18 @@ EXPLANATIONS: Final = {
         "The settings file was changed after `duetime serve` read it. This process uses the file as it is now, and the "
         "server still has the old values. Restart the server; `duetime service install` does so for a service."
     ),
+    "new_topic": (
+        "Nothing else uses this topic. A message to a topic that nobody subscribes to reaches nobody, although it was "
+        "sent. Check its spelling against `topics` and `channels`, or ask the person which topic their phone has."
+    ),
+    "agent_not_ready": (
+        "The agent is named in the settings, but cannot be woken from here as things stand: its program, its key or "
+        "its folder is missing. The warning names which. `duetime doctor` checks all agents."
+    ),
+    "not_allowed": (
+        "What was asked for goes beyond what the operator allows this agent, or beyond what the run that asks may use "
+        "itself. It was left out; the operator can allow it in the settings of the agent."
+    ),
     "note": "The message was accepted; the warning says what its receiver or its channel reported besides.",
     "left_out": "Some of what was chosen could not be changed; the others were. The warning says how many and why.",
 }
