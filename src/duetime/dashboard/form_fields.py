@@ -15,7 +15,8 @@ from duetime.service.presenters import View, policy_given, policy_shape, trigger
 from duetime.service.when import When
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
-_UNIT_SECONDS: Final = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
+_DAYS: Final = {"weeks": 604_800, "days": 86_400}
+_EXACT: Final = {"hours": 3600, "minutes": 60, "seconds": 1}
 TRIGGER: Final = (
     "when",
     "run_at",
@@ -76,14 +77,19 @@ def timing_values(trigger: str) -> Values:
     shape = trigger_shape(trigger)
     values = {name: text_of(shape.get(name)) for name in TRIGGER}
     values |= {"when": shape["type"], "unit": "minutes", "jitter": text_of(shape.get("jitter") or None)}
-    seconds = shape.get("seconds")
-    if isinstance(seconds, int | float) and seconds > 0:
-        unit = next((name for name, size in _UNIT_SECONDS.items() if seconds % size == 0), "seconds")
-        values |= {
-            "every": text_of(seconds if unit == "seconds" else int(seconds) // _UNIT_SECONDS[unit]),
-            "unit": unit,
-        }
-    return values
+    return values | _interval_values(shape)
+
+
+def _interval_values(shape: View) -> Values:
+    """Return the number and the unit of an interval. Exact seconds are never shown as days, which keep the wall-clock
+    time; a sum of days and exact time is shown as hours."""
+    days, seconds = shape.get("days", 0), shape.get("seconds", 0)
+    if not isinstance(days, int) or not isinstance(seconds, int | float) or days + seconds <= 0:
+        return {}
+    units = _EXACT if seconds else _DAYS
+    total = days * 86_400 + seconds
+    unit = next((name for name, size in units.items() if total % size == 0), "seconds")
+    return {"every": text_of(total if unit == "seconds" else int(total) // units[unit]), "unit": unit}
 
 
 def usual_policy(scheduler: Scheduler, kind: str) -> View:

@@ -21,7 +21,7 @@ from duetime.engine.queries import NOT_FOUND, Queries, expected
 from duetime.engine.redaction import redacted_outcome
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Created, RunQuery, Store
-from duetime.engine.validation import Changes, Drafter, Limits, NewSchedule, fingerprint
+from duetime.engine.validation import Changes, Drafter, Limits, NewSchedule, fingerprint, is_same_request
 
 LEASE = 15 * MINUTE
 """How long a taken run stays with its holder, unless its schedule sets a timeout."""
@@ -77,7 +77,7 @@ class Scheduler(Queries):
         if isinstance(created, Err):
             return created
         for new, (schedule, fresh) in zip(news, created.value, strict=True):
-            if not fresh and schedule.definition.fingerprint != fingerprint(new):
+            if not fresh and not is_same_request(schedule.definition.fingerprint, new):
                 return KEY_REUSED
         return created
 
@@ -116,7 +116,7 @@ class Scheduler(Queries):
             key, said = self.drafter.key(new.idempotency_key, Instant(0)), fingerprint(new)
             schedule = self.store.by_key(caller.owner, key)
             first = asked.setdefault(key, said if schedule is None else schedule.definition.fingerprint)
-            if first != said:
+            if first != said and not (schedule and is_same_request(first, new)):
                 return KEY_REUSED
             if schedule is not None:
                 found.append(schedule)

@@ -30,6 +30,7 @@ from duetime.engine.triggers import (
     IntervalTrigger,
     OnceTrigger,
     Trigger,
+    WindowTrigger,
     build_trigger,
     known_zone,
     trigger_from_json,
@@ -165,7 +166,7 @@ class Drafter:
         if isinstance(trigger, OnceTrigger) or (isinstance(trigger, WallTrigger) and smallest <= SECOND):
             return  # wall-clock times are whole seconds
         before = first = trigger.next_after(now)
-        for _ in range(1 if isinstance(trigger, IntervalTrigger) else MOST_GAPS):
+        for _ in range(3 if isinstance(trigger, IntervalTrigger | WindowTrigger) else MOST_GAPS):
             following = None if before is None else trigger.next_after(before)
             if first is None or before is None or following is None or following - first > FARTHEST_GAP:
                 return
@@ -290,6 +291,19 @@ def fingerprint(new: NewSchedule) -> str:
     parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
     text = _encode_request(parts)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def is_same_request(stored: str, new: NewSchedule) -> bool:
+    """Return whether a stored fingerprint is of this request. Earlier versions read `1d` as that many seconds."""
+    if stored == fingerprint(new):
+        return True
+    config = dict(new.trigger_config)
+    days, seconds = config.pop("days", 0), config.get("seconds", 0)
+    if new.trigger_type != "interval" or not isinstance(days, int) or not isinstance(seconds, int | float):
+        return False
+    total = days * DAY // SECOND + seconds
+    earlier = (replace(new, trigger_config=config | {"seconds": each}) for each in (total, float(total)))
+    return stored in map(fingerprint, earlier)
 
 
 def check_can_run(policy: Policy, trigger: Trigger) -> None:

@@ -15,6 +15,7 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.times.wall_clock import LATEST, Change, wall_clock
 from duetime.engine.triggers import (
     CronTrigger,
+    DayIntervalTrigger,
     IntervalTrigger,
     OnceTrigger,
     RRuleTrigger,
@@ -55,6 +56,8 @@ def rule_of(trigger: Trigger, first: Instant, now: Instant) -> Rule | None:
     """Return the rule that starts at this occurrence, or None if no rule is equivalent to the trigger."""
     if isinstance(trigger, IntervalTrigger):
         return _interval(trigger)
+    if isinstance(trigger, DayIntervalTrigger):
+        return None if trigger.period else _by_wall_clock(trigger, {"FREQ": "DAILY", "INTERVAL": trigger.days}, now)
     if isinstance(trigger, CronTrigger):
         return _hourly(trigger, first, now) or _by_wall_clock(trigger, _cron_parts(trigger), now)
     if isinstance(trigger, RRuleTrigger):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
+from duetime.engine.times.recurrence import EXAMPLES, interval_of, read_recurrence
 from duetime.engine.times.zones import known_zone
 
-WAYS = ("at", "delay", "every", "cron", "rrule")
+WAYS = ("at", "delay", "every", "cron", "rrule", "when")
+_LONGEST = 200
+_CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 Duration = timedelta | float | str
 
 
@@ -32,8 +36,26 @@ class When(NamedTuple):
         return [note] if note else []
 
 
+def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
+    """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), what recurs ("every weekday at
+    8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
+    tidy = " ".join(text.split()) if len(text) <= _LONGEST else ""
+    if not tidy:
+        raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
+    if tidy.lower().startswith(("rrule:", "freq=")):
+        return "rrule", {"rrule": tidy[6:] if tidy[:6].lower() == "rrule:" else tidy}
+    if _CRON.fullmatch(tidy):
+        return "cron", {"expression": tidy}
+    try:
+        found = read_recurrence(tidy)
+    except UnreadableTime as error:
+        raise InvalidInput(f"when: {error.message}", field="when") from None
+    return ("once", {"run_at": tidy}) if found is None else found
+
+
 def parse_when(
     *,
+    when: str | None = None,
     at: datetime | str | None = None,
     delay: Duration | None = None,
     every: Duration | None = None,
@@ -44,8 +66,8 @@ def parse_when(
     jitter: Duration | None = None,
     timezone: str | None = None,
 ) -> When:
-    """Return the trigger of exactly one of `at`, `delay`, `every`, `cron` and `rrule`, with what limits it."""
-    given = {"at": at, "delay": delay, "every": every, "cron": cron, "rrule": rrule}
+    """Return the trigger of exactly one of `at`, `delay`, `every`, `cron`, `rrule` and `when`, with what limits it."""
+    given = {"at": at, "delay": delay, "every": every, "cron": cron, "rrule": rrule, "when": when}
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(named) or 'none'}"
@@ -62,11 +84,25 @@ def _trigger(way: str, value: Any) -> tuple[str, dict[str, Any]]:
         case "delay":
             return "once", {"run_at": f"in {int(_seconds(value, way))} seconds"}
         case "every":
-            return "interval", {"seconds": _seconds(value, way)}
+            return "interval", read_every(value) if isinstance(value, str) else {"seconds": _seconds(value, way)}
         case "cron":
             return "cron", {"expression": value}
+        case "when":
+            return read_phrase(value)
         case _:
             return "rrule", {"rrule": value}
+
+
+_UNITS = frozenset({"second", "minute", "hour", "day", "week"})
+
+
+def read_every(text: str, field: str = "every") -> dict[str, Any]:
+    """Parse `2h30m`, `90 minutes`, `1d`, `day` or `every 2 weeks` into the configuration of an interval. Days and weeks
+    keep the wall-clock time; shorter units are exact."""
+    tidy = " ".join(text.lower().split()).removeprefix("every ")
+    tidy = f"1 {tidy}" if tidy in _UNITS else tidy
+    duration(tidy, field)  # checks its limits
+    return interval_of(tidy)
 
 
 def _seconds(given: Duration, field: str) -> float:

@@ -12,7 +12,7 @@ from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, describ
 from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.service.presenters import instant_view, preview_view
-from duetime.service.when import duration
+from duetime.service.when import read_phrase
 from duetime.settings import local_zone
 from duetime.terminal import output
 from duetime.terminal.context import Json, Zone, settings_for
@@ -91,7 +91,7 @@ def read_expression(text: str) -> tuple[str, dict[str, Any]]:
     if not normalized:
         raise InvalidInput(f"EXPR: is empty; give {EXAMPLES}")
     if lower.startswith("every "):
-        return "interval", {"seconds": duration(normalized[6:], "EXPR") / SECOND}
+        return read_phrase(normalized)
     if lower.startswith(("rrule:", "freq=")):
         return "rrule", {"rrule": normalized[6:] if lower.startswith("rrule:") else normalized}
     if lower.startswith("@") or len(normalized.split(" ")) >= 5 or "*" in normalized:

@@ -4,26 +4,19 @@ displayed, and has a note if clocks change then."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times.grammar import (
-    ClockWords,
-    DateWords,
-    coming_date,
-    read_clock,
-    read_date,
-    read_iso,
-    read_relative,
-    shifted,
-)
+from duetime.engine.times.dates import DateWords, coming_date, month_later, read_date, shifted
+from duetime.engine.times.grammar import ClockWords, plain_words, read_clock, read_iso, read_months, read_relative
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
 from duetime.engine.times.zones import format_local, known_zone
 
+NOON: Final = 12 * 3600
 _EPOCH_DAY = date(1970, 1, 1)
-_MERIDIEM = re.compile(r"\b([ap])\.m\.?(?![a-z])")
 _ABBREVIATION = re.compile(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
 
 
@@ -45,11 +38,11 @@ class ReadTime(NamedTuple):
 
 
 def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
-    found = _phrase(_MERIDIEM.sub(r"\1m", text.lower()), zone, clock, now)
+    found = _phrase(plain_words(text), zone, clock, now)
     match = None if found else _ABBREVIATION.fullmatch(text)
     if match is None:
         return found
-    return _with_abbreviation(_MERIDIEM.sub(r"\1m", match[1].lower()), match[2].upper(), zone, now)
+    return _with_abbreviation(plain_words(match[1]), match[2].upper(), zone, now)
 
 
 def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) -> ReadTime | None:
@@ -75,13 +68,15 @@ def _second_showing(instant: Instant, clock: WallClock) -> Instant:
 
 def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
     today = datetime_of(now).astimezone(known_zone(zone)).date()
-    if only_time := read_clock(text.removeprefix("at ")):
+    if only_time := read_clock(text):
         return _next_showing(DateWords(today, "no date given", retry_days=1), only_time, zone, clock, now)
     for day, time in _splits(text):
         words, of_day = read_date(day, today), read_clock(time)
         if words and of_day:
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
+        if words.usual is not None:
+            return _next_showing(words, ClockWords(words.usual), zone, clock, now)
         midnight = _next_showing(words, ClockWords(0), zone, clock, now)
         return midnight and from_midnight(midnight, zone)
     return None
@@ -92,26 +87,29 @@ def _splits(text: str) -> list[tuple[str, str]]:
     words = text.split(" ")
     cuts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
     pairs = [*cuts, *((later, earlier) for earlier, later in cuts)]
-    return [(_bare(day).rstrip(","), _bare(time)) for day, time in pairs]
+    return [(_without(("on", "at"), day).rstrip(","), _without(("on",), time)) for day, time in pairs]
 
 
-def _bare(words: str) -> str:
-    for filler in ("on", "at"):
+def _without(fillers: Sequence[str], words: str) -> str:
+    for filler in fillers:
         words = words.removeprefix(f"{filler} ").removesuffix(f" {filler}")
     return words
 
 
 def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
     """Return an instant; a weekday, a bare time or a date without a year means the next one that is not past."""
+    if not of_day.meridiem and (words.usual or 0) > NOON:  # "tonight at 8"
+        of_day = of_day._replace(second=of_day.second + NOON, bare=False)
     placed = place(words.day, of_day, zone, clock)
     if placed and placed.instant <= now and words.retry_days:
         placed = place(shifted(words.day, words.retry_days), of_day, zone, clock)
     elif placed and placed.instant <= now and words.yearly and words.day.year < 9999:
         later = coming_date(shifted(words.day, 1), words.day.month, words.day.day)
         placed = later and place(later.day, of_day, zone, clock)
-    if placed is None or words.floating is None:
+    reason = words.floating or ("neither am nor pm given" if of_day.bare else None)
+    if placed is None or reason is None:
         return placed
-    return _noted(placed, f"{words.floating}: read as {format_local(placed.instant, zone)}", first=True)
+    return _noted(placed, f"{reason}: read as {format_local(placed.instant, zone)}", first=True)
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
@@ -149,10 +147,10 @@ _LONGEST_TEXT = 100
 _DURATION = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 
 
-def unreadable(text: object) -> UnreadableTime:
+def unreadable(text: object, reason: str = "") -> UnreadableTime:
     shown = text if isinstance(text, str) else repr(text)
     shown = shown if len(shown) <= _LONGEST_TEXT else shown[:_LONGEST_TEXT] + "..."
-    return UnreadableTime(f'could not parse "{shown}" as a date/time.', field="at")
+    return UnreadableTime(f'could not parse "{shown}" as a date/time. {reason}'.rstrip(), field="at")
 
 
 def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
@@ -161,8 +159,11 @@ def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise unreadable(text)
     tidy = " ".join(text.split())
-    found = _relative(tidy.lower(), clock, now) or _iso(tidy, zone, clock)
-    found = found or read_words(tidy, zone, clock, now)
+    found = _iso(tidy, zone, clock) or _relative(plain_words(tidy), zone, clock, now)
+    try:
+        found = found or read_words(tidy, zone, clock, now)
+    except UnreadableTime as ambiguous:
+        raise unreadable(text, ambiguous.message) from None
     if found is None or not 0 <= found.instant <= LATEST:
         raise unreadable(text)
     return found
@@ -186,9 +187,11 @@ def _bad_duration(text: object) -> str:
     return f'could not parse "{shown}" as a duration; {hint}'
 
 
-def _relative(text: str, clock: WallClock, now: Instant) -> ReadTime | None:
+def _relative(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
     if text == "now":
         return ReadTime(now)
+    if (months := read_months(text)) is not None:
+        return _months_later(months, zone, clock, now)
     ahead = read_relative(text)
     if ahead is None:
         return None
@@ -197,6 +200,17 @@ def _relative(text: str, clock: WallClock, now: Instant) -> ReadTime | None:
         return ReadTime(instant)
     changed = clock.stretch(now // SECOND).offset != clock.stretch(instant // SECOND).offset
     return ReadTime(instant, "a day counts as 24 hours; clocks change in between" if changed else None)
+
+
+def _months_later(months: int, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
+    """Return the same day of a later month at the same wall-clock time."""
+    local = datetime_of(now).astimezone(known_zone(zone))
+    day = month_later(local.date(), months)
+    second = local.hour * 3600 + local.minute * 60 + local.second
+    found = day and place(day, ClockWords(second, local.microsecond), zone, clock)
+    if not found or day is None or day.day == local.day:
+        return found or None
+    return _noted(found, f"that month has no day {local.day}: read as {format_local(found.instant, zone)}", first=True)
 
 
 def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:

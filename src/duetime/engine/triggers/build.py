@@ -8,15 +8,17 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
 from duetime.engine.times import LONGEST_DURATION, ReadTime, iso_local, read_time
+from duetime.engine.times.grammar import plain_words, read_amounts
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger, instant_from
+from duetime.engine.triggers.base import OnceTrigger, Trigger, instant_from
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
+from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
 from duetime.engine.triggers.rrule_parser import normal_rule
 
@@ -31,7 +33,7 @@ class Common(TypedDict):
 _COMMON: Final = frozenset({"type", "timezone", "start", "end", "jitter_us"})
 _STORED_FIELDS: Final = {
     "once": {"at"},
-    "interval": {"period_us", "anchor"},
+    "interval": {"period_us", "days", "anchor", "between", "weekdays"},
     "cron": {"expression", "dst"},
     "rrule": {"rrule", "dtstart"},
 }
@@ -84,8 +86,7 @@ def trigger_from_dict(stored: Mapping[str, object]) -> Trigger:
         case "once":
             return OnceTrigger(at=instant_from(stored.get("at"), "at"), **common)
         case "interval":
-            period = _whole(stored.get("period_us"), "period_us", least=1)
-            return IntervalTrigger(period=period, anchor=instant_from(stored.get("anchor"), "anchor"), **common)
+            return _stored_interval(stored, common)
         case "cron":
             dst, expression = read_dst(stored.get("dst", "debian")), stored.get("expression")
             if not isinstance(expression, str):
@@ -94,6 +95,26 @@ def trigger_from_dict(stored: Mapping[str, object]) -> Trigger:
         case _:
             rule, dtstart = normal_rule(stored.get("rrule")), local_from(stored.get("dtstart"))
             return RRuleTrigger(rule=rule, dtstart=dtstart, **common)
+
+
+def _stored_interval(stored: Mapping[str, object], common: Common) -> Trigger:
+    if "between" in stored or "weekdays" in stored:
+        return _window(stored, _whole(stored.get("period_us"), "period_us", least=1), common)
+    anchor = instant_from(stored.get("anchor"), "anchor")
+    if "days" not in stored:
+        return IntervalTrigger(period=_whole(stored.get("period_us"), "period_us", least=1), anchor=anchor, **common)
+    days, period = _whole(stored["days"], "days", least=1), _whole(stored.get("period_us", 0), "period_us", least=0)
+    return DayIntervalTrigger(days=days, period=period, anchor=anchor, **common)
+
+
+def _window(given: Mapping[str, object], period: int, common: Common) -> Trigger:
+    """Build an interval within a daily window; without `between` the window is the whole day."""
+    parts: dict[str, Any] = {}
+    if given.get("between") is not None:
+        parts["between"] = window_of(given["between"])
+    if given.get("weekdays") is not None:
+        parts["weekdays"] = weekdays_of(given["weekdays"])
+    return WindowTrigger(period=period, **parts, **common)
 
 
 def unknown_type(value: object) -> InvalidTrigger:
@@ -150,10 +171,21 @@ def number(config: Config, field: str) -> float:
     return value
 
 
-def period(config: Config) -> int:
-    given = [unit for unit in UNITS if config.get(unit) is not None]
-    total = sum(_microseconds(number(config, unit), UNITS[unit]) for unit in given)
-    field = given[0] if given else "seconds"
+class Step(NamedTuple):
+    """The time from one occurrence to the next: whole days, which keep the wall-clock time, and an exact period."""
+
+    days: int
+    period: int
+
+
+def step_of(config: Config) -> Step:
+    given = {unit: _microseconds(number(config, unit), UNITS[unit]) for unit in UNITS if config.get(unit) is not None}
+    _check_step(next(iter(given), "seconds"), sum(given.values()))
+    days, fraction = divmod(given.get("days", 0) + given.get("weeks", 0), DAY)
+    return Step(days, fraction + sum(length for unit, length in given.items() if UNITS[unit] < DAY))
+
+
+def _check_step(field: str, total: int) -> None:
     wrong = ""
     if total == 0:
         wrong = "is zero"
@@ -163,7 +195,6 @@ def period(config: Config) -> int:
         wrong = "is longer than 100 years"
     if wrong:
         raise InvalidTrigger(field=field, problem=f'the interval {wrong}; give one such as {{"hours": 1}}.')
-    return total
 
 
 def jitter(config: Config) -> int:
@@ -216,6 +247,10 @@ def _over(instant: Instant, zone: str, now: Instant) -> str:
 
 
 def _once(config: Config, shared: Common, now: Instant) -> Trigger:
+    if config.get("delay") is not None:
+        if config.get("run_at") is not None:
+            raise InvalidTrigger(field="delay", problem="does not go with run_at; give one of them.")
+        return OnceTrigger(at=Instant(now + _delay(config["delay"])), **shared)
     at = time_of(config, "run_at", shared["timezone"], now)
     if at is None:
         raise InvalidTrigger(field="run_at", problem='is missing; give a time such as "2026-02-05T15:00:00".')
@@ -224,13 +259,32 @@ def _once(config: Config, shared: Common, now: Instant) -> Trigger:
     return OnceTrigger(at=at, **shared)
 
 
+def _delay(value: object) -> int:
+    """Return the microseconds of a delay: seconds, `2h30m` or `90 minutes`."""
+    length = _microseconds(number({"delay": value}, "delay"), SECOND) if isinstance(value, int | float) else 0
+    if isinstance(value, str):
+        length = sum(read_amounts(" ".join(plain_words(value[:100]).split()).removeprefix("in ")).values())
+    if not 0 < length <= LONGEST_DURATION:
+        raise InvalidTrigger(field="delay", problem="must be a time from now such as 30m, 2h30m or 1 day.")
+    return length
+
+
 def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
     """Build a trigger that counts from now, unless an anchor is given; with only a start, it first fires then."""
-    length = period(config)
-    anchor = time_of(config, "anchor", shared["timezone"], now)
+    days, period = step_of(config)
+    if windowed := [name for name in ("between", "weekdays") if config.get(name) is not None]:
+        wrong = "days" if days else "anchor" if config.get("anchor") is not None else None
+        if wrong:
+            problem = f"does not go with {windowed[0]}, which begins anew each day; give hours, minutes or seconds."
+            raise InvalidTrigger(field=wrong, problem=problem)
+        return _window(config, period, shared)
+    anchor, start = time_of(config, "anchor", shared["timezone"], now), shared["start"]
+    if days:
+        anchor = anchor if anchor is not None else now if start is None else start
+        return DayIntervalTrigger(days=days, period=period, anchor=anchor, **shared)
     if anchor is None:
-        anchor = now if shared["start"] is None else Instant(shared["start"] - length)
-    return IntervalTrigger(period=length, anchor=anchor, **shared)
+        anchor = now if start is None else Instant(start - period)
+    return IntervalTrigger(period=period, anchor=anchor, **shared)
 
 
 def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
@@ -261,8 +315,8 @@ def _check_fires(trigger: Trigger, now: Instant) -> None:
 
 
 _BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common, Instant], Trigger]]]] = {
-    "once": (("run_at",), '{"run_at": "2026-02-05T15:00:00"}', _once),
-    "interval": ((*UNITS, "anchor"), '{"hours": 1}', _interval),
+    "once": (("run_at", "delay"), '{"run_at": "2026-02-05T15:00:00"}', _once),
+    "interval": ((*UNITS, "anchor", "between", "weekdays"), '{"hours": 1}', _interval),
     "cron": (("expression", "dst"), '{"expression": "0 9 * * 1-5"}', _cron),
     "rrule": (
         ("rrule", "dtstart"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
-from duetime.engine.times.wall_clock import Change
-from duetime.engine.triggers.base import IntervalTrigger, OnceTrigger, Trigger, WallTrigger
+from duetime.engine.times.wall_clock import DAY_SECONDS, Change
+from duetime.engine.triggers.base import OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.cron import CronTrigger
+from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
 from duetime.engine.triggers.rrule_parser import HOURLY, NthDay
 
@@ -88,7 +89,7 @@ _NTH = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "nin
 _STEPS = re.compile(
     rf"every ({'|'.join(_NTH)}|[0-9]+th) (minute|second)(?: of every (?:hour|minute))?(?= from [0-9][0-9]:| on |$)"
 )
-_UNITS = ((7 * DAY, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
+_UNITS = ((HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
 
 
 def describe(trigger: Trigger) -> str:
@@ -109,9 +110,12 @@ def _words(trigger: Trigger) -> str:
         case OnceTrigger():
             return f"once, on {clock_local(trigger.at, trigger.timezone)}"
         case IntervalTrigger():
-            words = _duration_words(trigger.period)
-            is_single_unit = words.startswith("1 ") and words.count(" ") == 1
-            return f"every {words.removeprefix('1 ') if is_single_unit else words}"
+            return _every(_duration_words(trigger.period))
+        case DayIntervalTrigger():
+            days = _amount(trigger.days, "day") if trigger.days % 7 else _amount(trigger.days // 7, "week")
+            return _every(f"{days} {_duration_words(trigger.period)}" if trigger.period else days)
+        case WindowTrigger():
+            return _window_words(trigger)
         case CronTrigger():
             return _cron_words(trigger)
         case RRuleTrigger():
@@ -120,12 +124,33 @@ def _words(trigger: Trigger) -> str:
             return trigger.type
 
 
+def _window_words(trigger: WindowTrigger) -> str:
+    words, (begin, end) = _every(_duration_words(trigger.period)), trigger.between
+    if begin or end % DAY_SECONDS:
+        words += f" between {_clock(begin)} and {_clock(end)}"
+    if trigger.weekdays == tuple(range(5)):
+        return f"{words} on weekdays"
+    if len(trigger.weekdays) < len(_DAYS):
+        words += f" on {_joined([_DAYS[day] for day in trigger.weekdays])}"
+    return words
+
+
+def _every(words: str) -> str:
+    is_single_unit = words.startswith("1 ") and words.count(" ") == 1
+    return f"every {words.removeprefix('1 ') if is_single_unit else words}"
+
+
+def _amount(number: int, unit: str) -> str:
+    return f"{number} {unit}{'s' if number != 1 else ''}"
+
+
 def _duration_words(period: int) -> str:
+    """Describe exact time, in which a day is 24 hours."""
     parts = []
     for size, name in _UNITS:
         amount, period = divmod(period, size)
         if amount:
-            parts.append(f"{amount} {name}{'s' if amount != 1 else ''}")
+            parts.append(_amount(amount, name))
     if period:
         parts.append(f"{period / 1000:g} milliseconds")
     return " ".join(parts) or "0 seconds"
@@ -180,7 +205,8 @@ def _short_months(trigger: WallTrigger) -> list[str]:
 def _clock_changes(trigger: WallTrigger, now: Instant) -> list[str]:
     literal = isinstance(trigger, CronTrigger) and trigger.dst == "literal"
     by_hours = isinstance(trigger, RRuleTrigger) and trigger.fields.freq >= HOURLY
-    if by_hours or (trigger.follows and not literal):
+    moves = isinstance(trigger, DayIntervalTrigger) and trigger.period > 0
+    if by_hours or moves or (trigger.follows and not literal):
         return []
     changes = trigger.clock.changes_within_a_year(now // SECOND)
     return [warning for change in changes for warning in _at_change(trigger, change)]

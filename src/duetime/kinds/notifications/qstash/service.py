@@ -19,7 +19,7 @@ from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
-from duetime.engine.validation import NewSchedule, fingerprint
+from duetime.engine.validation import NewSchedule, is_same_request
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
     Account,
@@ -172,7 +172,7 @@ class QStashNotifications:
         known = self._store.remote_by_key(caller.owner, key)
         if known is None:
             return None
-        return Ok(known) if known.fingerprint == fingerprint(asked) else KEY_REUSED
+        return Ok(known) if is_same_request(known.fingerprint, asked) else KEY_REUSED
 
     def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
         """Find a recent failed request that the caller repeats without a key; QStash may have carried it out."""

@@ -35,7 +35,7 @@ from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, zone_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.when import When, duration, parse_when
+from duetime.service.when import When, parse_when
 
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its query."""
@@ -43,7 +43,6 @@ NOTHING = "No scheduled tasks found matching filters."
 SOON = "in 1 second"
 """Replaces `now` where the time must still be in the future when it is checked."""
 _EDITABLE = ("pending", "broken")  # an edit can repair a broken one
-_UNITS = frozenset({"second", "minute", "hour", "day", "week"})
 
 
 @refusing
@@ -265,18 +264,15 @@ def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | N
     first = None if at is None else _read(at, zone, now)
     if "every" in given:
         start = SOON if at is not None and at.strip().lower() == "now" else at
-        return parse_when(every=_seconds(given["every"]), start=start), first
+        return _every(given["every"], start), first
     return parse_when(at=at, cron=given.get("cron"), rrule=given.get("rrule")), first
 
 
-def _seconds(text: str) -> int | float:
-    """Read an interval: `2h30m`, `30 minutes`, `1 day`, `day`, `every day`."""
-    tidy = " ".join(text.lower().split()).removeprefix("every ")
+def _every(text: str, start: str | None) -> When:
     try:
-        length = duration(f"1 {tidy}" if tidy in _UNITS else tidy, "every")
+        return parse_when(every=text, start=start)
     except InvalidInput:
         raise error(f'could not read "{text[:100]}" as a duration; write it like 30m, 2h30m or 1 day.') from None
-    return length // SECOND if length % SECOND == 0 else length / SECOND
 
 
 def _read(text: str, zone: str, now: Instant) -> ReadTime:

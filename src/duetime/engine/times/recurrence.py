@@ -1,0 +1,286 @@
+"""The grammar of what recurs, such as "every weekday at 8:30": a phrase becomes the configuration of a trigger."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from duetime.engine.clock import DAY, SECOND
+from duetime.engine.errors import UnreadableTime
+from duetime.engine.times.dates import DAY_PARTS, WEEKDAY_NAMES, month_number
+from duetime.engine.times.grammar import plain_words, read_amounts, read_clock
+
+EXAMPLES: Final = '"every weekday at 8:30", "last friday of the month 5pm", "every 90 minutes between 9:00 and 17:00"'
+_DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_RULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_ALL_DAYS: Final = tuple(range(7))
+_DAY_GROUPS: Final = {
+    **dict.fromkeys(("weekday", "workday", "business day", "working day"), _ALL_DAYS[:5]),
+    "weekend": _ALL_DAYS[5:],
+    "day": _ALL_DAYS,
+}
+_ADVERBS: Final = {
+    "hourly": "every hour", "daily": "every day", "weekly": "every week", "monthly": "every month",
+    "yearly": "every year", "annually": "every year",
+}  # fmt: skip
+_ORDINALS: Final = {
+    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1,
+    "1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5,
+}  # fmt: skip
+_STEPS: Final = {"other": 2, **{name: number for name, number in _ORDINALS.items() if number > 1}}
+
+_TIME = r"(?:\d{1,2}(?::\d{2})?(?: ?[ap]m)?|noon|midday|midnight)"
+_SURE = r"(?:\d{1,2}(?::\d{2}(?: ?[ap]m)?| ?[ap]m)|noon|midday|midnight)"
+_WINDOW = re.compile(rf"\b(?:between|from) ({_TIME}) (?:and|to|until|till) ({_TIME})(?![\w:])", re.ASCII)
+_TIMES = re.compile(rf"\b(?:at {_TIME}|{_SURE})(?:(?:, and |, | and )(?:at )?{_TIME})*(?![\w:])", re.ASCII)
+_LIMITS = re.compile(r" (until|till|starting|beginning) (.+?)(?= (?:until|till|starting|beginning) |$)")
+_PART = re.compile(r"(?:^| )(morning|afternoon|evening|night)s?$")
+_STEP = re.compile(rf"(?:(\d{{1,6}}|{'|'.join(_STEPS)}) )?(second|minute|hour|day|week|month|year)s?(?: (?:on )?(.*))?")
+_NAMED = re.compile(rf"(?:({'|'.join(_STEPS)}) )?([a-z ,-]+)")
+_OF_MONTH = re.compile(r"(?:on )?(?:the )?(.+?) of (?:the|every|each) month")
+_NTH = re.compile(rf"(?:the )?({'|'.join(_ORDINALS)}) ([a-z ]+)")
+_MONTH_DAYS = re.compile(r"(?:the )?\d{1,2}(?:st|nd|rd|th)?(?:(?:, and |, | and )(?:the )?\d{1,2}(?:st|nd|rd|th)?)*")
+_DATE = re.compile(r"(?:([a-z]+)\.? (\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})(?:st|nd|rd|th)?\.? (?:of )?([a-z]+))")
+
+
+class Recurrence(NamedTuple):
+    """The type of a trigger and its configuration. Times in it stay words, because they depend on now and the zone."""
+
+    type: str
+    config: dict[str, Any]
+
+
+class _Times(NamedTuple):
+    """What a phrase says besides its days: times of day in seconds, and a daily window."""
+
+    seconds: tuple[int, ...]
+    window: str | None
+
+
+def read_recurrence(text: str) -> Recurrence | None:
+    """Parse a recurring phrase. Return None for what does not recur, such as "friday at 9"; raise UnreadableTime for
+    a recurring phrase that says too little or that no trigger can express."""
+    words = " ".join(plain_words(text).split()).strip(" .")
+    window, words = _taken_window(words)
+    limits = {match[1][:1]: match[2] for match in _LIMITS.finditer(words)}
+    seconds, rest = _taken_times(_LIMITS.sub("", words))
+    rest = _ADVERBS.get(rest.partition(" ")[0], rest.partition(" ")[0]) + "".join(rest.partition(" ")[1:])
+    if not _recurs(rest):
+        return None
+    if not seconds and (part := _PART.search(rest)):
+        seconds, rest = (DAY_PARTS[part[1]],), rest[: part.start()]
+    found = _pattern(rest, _Times(seconds, window))
+    if found is None:
+        raise _unclear(text, f"write it like {EXAMPLES}.")
+    return _limited(found, limits)
+
+
+def _unclear(text: str, hint: str) -> UnreadableTime:
+    return UnreadableTime(f'could not read "{text[:100]}" as a rule; {hint}', field="when")
+
+
+def _recurs(rest: str) -> bool:
+    plural = rest.removeprefix("on ")
+    days = plural.endswith("s") and plural not in WEEKDAY_NAMES and _days(plural) is not None
+    return rest.startswith(("every", "each ")) or _OF_MONTH.fullmatch(rest) is not None or days
+
+
+def _taken_window(words: str) -> tuple[str | None, str]:
+    """Return the daily window and the words without it. Of two bare hours such as 9 and 5, the second is later."""
+    match = _WINDOW.search(words)
+    if match is None:
+        return None, words
+    begin, end = (read_clock(each if not each.isdigit() else f"at {each}") for each in match.groups())
+    if begin is None or end is None:
+        raise _unclear(words, 'give a window such as "between 9:00 and 17:00".')
+    last = end.second
+    if begin.bare and end.bare and last <= begin.second < last + 12 * 3600 and last <= 12 * 3600:
+        last += 12 * 3600
+    window = "-".join(_clock(second) for second in (begin.second, last))
+    return window, _joined(words[: match.start()], words[match.end() :])
+
+
+def _taken_times(words: str) -> tuple[tuple[int, ...], str]:
+    match = _TIMES.search(words)
+    if match is None:
+        return (), words.strip(" ,")
+    times = [each.removeprefix("at ") for each in re.split(r", and |, | and ", match[0])]
+    read = [read_clock(f"at {each}") for each in times]
+    if any(each is None for each in read):
+        raise _unclear(words, 'give times such as "9:00" or "5pm".')
+    return tuple(each.second for each in read if each), _joined(words[: match.start()], words[match.end() :])
+
+
+def _joined(before: str, after: str) -> str:
+    return " ".join(f"{before} {after}".split()).strip(" ,")
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3600:02d}:{second // 60 % 60:02d}"
+
+
+def _pattern(rest: str, times: _Times) -> Recurrence | None:
+    if match := _OF_MONTH.fullmatch(re.sub(r"^(?:every|each) ", "", rest)):
+        return _monthly(1, match[1], times)
+    rest = re.sub(r"^(?:every|each|on)(?: |$)", "", rest) or "day"
+    named = _NAMED.fullmatch(rest)
+    days = _days(named[2]) if named else None
+    if named and days and days != _ALL_DAYS:
+        return _weekly(_STEPS.get(named[1] or "", 1), days, times)
+    if match := _STEP.fullmatch(rest):
+        step = _STEPS.get(match[1] or "", 0) or int(match[1] or 1)
+        return _stepped(step, match[2], match[3] or "", times)
+    if sum(read_amounts(rest).values()):
+        return _interval(interval_of(rest), "", times)
+    if match := _MONTH_DAYS.fullmatch(rest):
+        return _monthly(1, rest, times)
+    return _yearly(rest, times)
+
+
+def interval_of(text: str) -> dict[str, Any]:
+    """Return the configuration of the interval `2h30m`, `1d` or `2 weeks`: days keep the wall-clock time, shorter units
+    are exact. Of other text, nothing."""
+    amounts = read_amounts(text)
+    days, fraction = divmod(amounts.pop("d") + amounts.pop("w"), DAY)
+    rest = fraction + sum(amounts.values())
+    exact = {"seconds": rest // SECOND if rest % SECOND == 0 else rest / SECOND} if rest else {}
+    return ({"days": days} if days else {}) | exact
+
+
+def _days(text: str) -> tuple[int, ...] | None:
+    """Return the weekdays of "weekday", "mondays", "mon, wed and fri" or "monday to friday"."""
+    found: set[int] = set()
+    for part in re.split(r", and |, | and ", text.strip()):
+        ends = [_day_group(each) for each in re.split(r"-| to | through ", part)]
+        if len(ends) > 2 or not all(ends):
+            return None
+        if len(ends) == 1:
+            found |= set(ends[0] or ())
+            continue
+        first, last = ((each or (0,))[0] for each in ends)
+        found |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
+    return tuple(sorted(found))
+
+
+def _day_group(name: str) -> tuple[int, ...] | None:
+    single = name.strip()
+    for each in (single, single.removesuffix("s")):
+        if each in _DAY_GROUPS:
+            return _DAY_GROUPS[each]
+        if each in WEEKDAY_NAMES:
+            return (WEEKDAY_NAMES[each],)
+    return None
+
+
+def _stepped(step: int, unit: str, tail: str, times: _Times) -> Recurrence | None:
+    if unit in ("second", "minute", "hour"):
+        return None if times.seconds else _interval({f"{unit}s": step}, tail, times)
+    if unit == "month":
+        return _monthly(step, tail, times)
+    if unit == "year":
+        return _yearly(tail, times) if tail else _rule("YEARLY", step, "", times)
+    days = _days(tail) if tail else None
+    if (tail and not days) or times.window:
+        return None
+    if days and (unit == "week" or step == 1):
+        return _weekly(step, days, times)
+    if days:
+        return None
+    if step == 1 and unit == "day" and times.seconds:
+        return _weekly(1, _ALL_DAYS, times)
+    return _interval({f"{unit}s": step}, "", times)
+
+
+def _interval(config: dict[str, Any], tail: str, times: _Times) -> Recurrence | None:
+    days = _days(tail) if tail else _ALL_DAYS
+    if days is None or len(times.seconds) > 1:
+        return None
+    if times.window is not None:
+        config["between"] = times.window
+    if days != _ALL_DAYS:
+        config["weekdays"] = ",".join(_DAY_NAMES[day] for day in days)
+    if times.seconds:
+        config["start"] = f"at {_clock(times.seconds[0])}"
+    return Recurrence("interval", config)
+
+
+def _weekly(step: int, days: tuple[int, ...], times: _Times) -> Recurrence | None:
+    if times.window is not None:
+        return None
+    if step == 1:
+        numbers = sorted((day + 1) % 7 for day in days)
+        listed = "*" if len(days) == 7 else "1-5" if days == _ALL_DAYS[:5] else ",".join(map(str, numbers))
+        return _cron(times, f"* * {listed}")
+    by_day = ",".join(_RULE_DAYS[day] for day in days)
+    found = _rule("WEEKLY", step, f";BYDAY={by_day}", times)
+    if found is not None and len(days) == 1:  # counted from the first such day, not from the current week
+        found.config["dtstart"] = f"{_DAY_NAMES[days[0]]} at {_clock(times.seconds[0])}"
+    return found
+
+
+def _monthly(step: int, tail: str, times: _Times) -> Recurrence | None:
+    if not tail:
+        return _rule("MONTHLY", step, "", times)
+    tail = tail.removeprefix("on ")
+    if _MONTH_DAYS.fullmatch(tail):
+        numbers = sorted({int(each) for each in re.findall(r"\d+", tail)})
+        if numbers[0] < 1 or numbers[-1] > 31:
+            return None
+        listed = ",".join(map(str, numbers))
+        return _cron(times, f"{listed} * *") if step == 1 else _rule("MONTHLY", step, f";BYMONTHDAY={listed}", times)
+    match = _NTH.fullmatch(tail)
+    days = _days(match[2]) if match else None
+    if match is None or days is None:
+        return None
+    nth = _ORDINALS[match[1]]
+    if days == _ALL_DAYS:
+        return _rule("MONTHLY", step, f";BYMONTHDAY={nth}", times)
+    if len(days) == 1:
+        return _rule("MONTHLY", step, f";BYDAY={nth}{_RULE_DAYS[days[0]]}", times)
+    by_day = ",".join(_RULE_DAYS[day] for day in days)
+    return _rule("MONTHLY", step, f";BYDAY={by_day};BYSETPOS={nth}", times) if len(times.seconds) == 1 else None
+
+
+def _yearly(tail: str, times: _Times) -> Recurrence | None:
+    match = _DATE.fullmatch(tail.removeprefix("on ").removeprefix("the "))
+    month = month_number(match[1] or match[4]) if match else None
+    return _cron(times, f"{match[2] or match[3]} {month} *") if match and month else None
+
+
+def _cron(times: _Times, days: str) -> Recurrence | None:
+    if times.window is not None:
+        return None
+    minute, hours = _minute_and_hours(times)
+    return Recurrence("cron", {"expression": f"{minute} {hours} {days}"})
+
+
+def _rule(freq: str, step: int, parts: str, times: _Times) -> Recurrence | None:
+    """Return a recurrence rule. One without days or times begins now and keeps its day and time."""
+    if times.window is not None:
+        return None
+    clock = ""
+    if parts or times.seconds:
+        minute, hours = _minute_and_hours(times)
+        clock = f";BYHOUR={hours};BYMINUTE={minute};BYSECOND=0"
+    every = f";INTERVAL={step}" if step > 1 else ""
+    return Recurrence("rrule", {"rrule": f"FREQ={freq}{every}{parts}{clock}"})
+
+
+def _minute_and_hours(times: _Times) -> tuple[int, str]:
+    if not times.seconds:
+        raise UnreadableTime('say at what time too, such as "every weekday at 8:30".', field="when")
+    minutes = {second // 60 % 60 for second in times.seconds}
+    if len(minutes) > 1:
+        raise UnreadableTime("times with different minutes need a schedule each.", field="when")
+    return minutes.pop(), ",".join(str(hour) for hour in sorted({second // 3600 for second in times.seconds}))
+
+
+def _limited(found: Recurrence, limits: dict[str, str]) -> Recurrence:
+    """Add the limits that a phrase names: "until dec 24", "starting monday"."""
+    config = dict(found.config)
+    if end := limits.get("u") or limits.get("t"):
+        config["end"] = end
+    if start := limits.get("s") or limits.get("b"):
+        time = config.get("start")
+        config["start"] = f"{start} {time}" if time else start
+    return found._replace(config=config)
