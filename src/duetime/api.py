@@ -123,6 +123,7 @@ class Duetime:
         every: timedelta | float | str | None = None,
         cron: str | None = None,
         rrule: str | None = None,
+        when: str | None = None,
         start: str | None = None,
         end: str | None = None,
         jitter: timedelta | float | str | None = None,
@@ -130,17 +131,18 @@ class Duetime:
         key: str | None = None,
         **policy: Any,
     ) -> View:
-        """Schedule work of any kind, by exactly one of `at`, `delay`, `every`, `cron` and `rrule`.
+        """Schedule work of any kind, by exactly one of `at`, `delay`, `every`, `cron`, `rrule` and `when`, which takes
+        any of them in words, such as `every weekday at 8:30`.
 
         With a `key`, repeating the call returns the first schedule instead of creating another; `created` in the
         result tells which. `warnings` says why it might not fire as meant, or its result not arrive.
         """
-        when = parse_when(
-            at=at, delay=delay, every=every, cron=cron, rrule=rrule, start=start, end=end, jitter=jitter,
+        due = parse_when(
+            at=at, delay=delay, every=every, cron=cron, rrule=rrule, when=when, start=start, end=end, jitter=jitter,
             timezone=timezone,
         )  # fmt: skip
         title = name or _title(kind, payload)
-        return self._create(NewSchedule(kind, title, when.type, when.config, payload, policy, when.timezone, key))
+        return self._create(NewSchedule(kind, title, due.type, due.config, payload, policy, due.timezone, key))
 
     def _create(self, new: NewSchedule) -> View:
         made = self._created(new)
@@ -166,22 +168,30 @@ class Duetime:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         at: datetime | str | None = None,
+        delay: timedelta | float | str | None = None,
         every: timedelta | float | str | None = None,
         cron: str | None = None,
         rrule: str | None = None,
+        when: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
         timezone: str | None = None,
         key: str | None = None,
         **policy: Any,
     ) -> View:
-        """Schedule a registered task, given as its name or function, by exactly one of `at`, `every`, `cron`, `rrule`.
+        """Schedule a registered task, given as its name or function, by exactly one of `at`, `delay`, `every`, `cron`,
+        `rrule` and `when`, which takes any of them in words, such as `every weekday at 8:30`.
 
-        `every` is a timedelta, seconds, or a text such as `2h30m`. With a `key`, repeating the call, for example when
-        a script is restarted, returns the first schedule instead of creating another.
+        `every` is a timedelta, seconds, or a text such as `2h30m`; days (`1d`) keep the wall-clock time. With a `key`,
+        repeating the call, for example when a script is restarted, returns the first schedule instead of creating
+        another.
         """
         task = self._name_of(task)
-        when = parse_when(at=at, every=every, cron=cron, rrule=rrule, timezone=timezone)
+        due = parse_when(
+            at=at, delay=delay, every=every, cron=cron, rrule=rrule, when=when, start=start, end=end, timezone=timezone
+        )
         payload = {"task": task, "args": list(args), "kwargs": dict(kwargs or {})}
-        return self._create(NewSchedule("job", name or task, when.type, when.config, payload, policy, timezone, key))
+        return self._create(NewSchedule("job", name or task, due.type, due.config, payload, policy, timezone, key))
 
     def _name_of(self, task: str | Callable[..., Any]) -> str:
         if isinstance(task, str):

@@ -12,17 +12,20 @@ from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.scheduler import Scheduler
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
-from duetime.service.when import When
+from duetime.service.when import When, read_phrase
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
 _EXACT: Final = {"hours": 3600, "minutes": 60, "seconds": 1}
 TRIGGER: Final = (
     "when",
+    "phrase",
     "run_at",
     "every",
     "unit",
     "anchor",
+    "between",
+    "weekdays",
     "expression",
     "dst",
     "rrule",
@@ -51,7 +54,8 @@ def read(form: Form, kind: str) -> Values:
 
 _PARTS: Final = {
     "once": (("run_at",), ()),
-    "interval": ((), ("anchor",)),
+    "phrase": ((), ()),
+    "interval": ((), ("anchor", "between", "weekdays")),
     "cron": (("expression",), ("dst",)),
     "rrule": (("rrule",), ("dtstart",)),
 }
@@ -61,11 +65,14 @@ _PARTS: Final = {
 def timing(values: Values) -> When:
     type_ = values["when"]
     if type_ not in _PARTS:
-        raise InvalidInput(field="when", problem="choose one of once, every, cron and rule")
+        raise InvalidInput(field="when", problem="choose one of once, every, cron, rule and words")
     needed, further = _PARTS[type_]
     given = [name for name in (*further, "start", "end") if values[name].strip()]
     config: dict[str, Any] = {name: values[name] for name in (*needed, *given)}
-    if type_ == "interval":
+    if type_ == "phrase":
+        type_, phrase = read_phrase(values["phrase"])
+        config = {**phrase, **config}
+    elif type_ == "interval":
         config[values["unit"] if values["unit"] in UNITS else "minutes"] = number_of(values, "every")
     if values["jitter"].strip():
         config["jitter"] = number_of(values, "jitter")

@@ -26,6 +26,7 @@ from duetime.service.text import whole_number
 
 FIRST: Final[Values] = {
     "when": "once",
+    "phrase": "every weekday at 9:00",
     "run_at": "in 1 hour",
     "every": "15",
     "unit": "minutes",

@@ -54,8 +54,18 @@ TRIGGER_CONFIG: Schema = {
         'interval: {"hours": 1} (seconds, minutes, hours, days, weeks; their sum). '
         'cron: {"expression": "0 */2 * * *"} (minute hour day_of_month month day_of_week). '
         'rrule: {"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T15:00:00"}. '
-        "All take start, end (ISO 8601) and jitter (seconds)."
+        'once also takes delay ("2h30m"), interval between ("09:00-17:00") and weekdays ("mon-fri"). Days and weeks '
+        "keep the wall-clock time. All take start, end and jitter (seconds)."
     ),
+}
+WHEN: Schema = text(
+    "In words, instead of trigger_type and trigger_config: 'tomorrow at 9', 'every weekday at 8:30', "
+    "'last friday of the month 5pm', 'every 90 minutes between 9:00 and 17:00 on weekdays'."
+)
+LIMITS: dict[str, Schema] = {
+    "start": text("Not before this time, such as 'monday at 9'."),
+    "end": text("Not after this time; a date alone includes that day."),
+    "max_runs": number("Ends it after so many runs; without it there is no end."),
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 """Statuses of schedules."""
@@ -142,6 +152,10 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
+_REPLACED = ("trigger_type", "trigger_config", "cron")
+"""Required arguments that may be left out where `when` is given."""
+
+
 def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
     """Return the valid arguments without nulls, or raise a ToolProblem that names the argument."""
     arguments = dict(given or {})
@@ -150,8 +164,9 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
         if name not in properties:
             known = ", ".join(properties) or "none"
             raise ToolProblem(f"Unknown argument: {name[:100]}. This tool takes: {known}.")
+    replaced = _REPLACED if arguments.get("when") is not None and "when" in properties else ()
     for name in schema["required"]:
-        if name not in arguments:
+        if name not in arguments and name not in replaced:
             raise missing_argument(name, properties[name])
     return {
         name: _fitted(name, value, properties[name])

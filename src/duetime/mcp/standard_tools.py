@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule, status_of
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
@@ -15,6 +17,7 @@ from duetime.mcp.definitions import (
     Reply,
     Schema,
     Tool,
+    ToolProblem,
     error_result,
     errors_as_results,
     number,
@@ -26,12 +29,14 @@ from duetime.mcp.schemas import (
     DELIVERY,
     ERROR,
     KEY,
+    LIMITS,
     NULLABLE_TIME,
     POLICY,
     STATUSES,
     TRIGGER_CONFIG,
     TRIGGER_TYPE,
     WARNINGS,
+    WHEN,
     ZONE,
     flat_schema,
     policy_of,
@@ -43,6 +48,7 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
+from duetime.service.when import When, asked_when
 
 LIST_INPUT: dict[str, Schema] = {
     "status": text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES)),
@@ -101,11 +107,12 @@ def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
 def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
     """Create a schedule by the arguments that all kinds have in common."""
     zone = zone_of(call, given)
+    when = requested_when(given)
     new = NewSchedule(
         kind=kind,
         name=given["name"],
-        trigger_type=given["trigger_type"],
-        trigger_config=given["trigger_config"],
+        trigger_type=when.type,
+        trigger_config=when.config,
         payload=payload,
         policy=policy_of(given),
         timezone=zone,
@@ -113,11 +120,26 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     )
     made = call.services.create(call.caller, new)
     if isinstance(made, Err):
-        return error_result(made)
+        return error_result(about_when(made, given))
     view = summary(made.value.schedule, zone, id_name)
     return Reply(
         with_warnings({name: view[name] for name in (id_name, "name", "next_run", "status")}, made.value.warnings)
     )
+
+
+def requested_when(given: Arguments) -> When:
+    """Return the trigger that the arguments ask for, or raise a ToolProblem that names the argument."""
+    try:
+        return asked_when(given)
+    except InvalidInput as error:
+        raise ToolProblem(error.message) from error
+
+
+def about_when(err: Err, given: Arguments) -> Err:
+    """Return an error about a trigger that was given in words with the name of that argument."""
+    if "when" not in given or err.field not in ("run_at", "expression", "rrule", "seconds", "trigger_config"):
+        return err
+    return replace(err, message=f"when: {err.problem}")
 
 
 def list_schedules(call: Call, given: Arguments, kind: str, plural: str, id_name: str = "id") -> Reply:
@@ -158,7 +180,8 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", f"cancel_{kind}"
     when = {"name": text("Human-readable name."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
     options = {
-        "max_runs": number("Ends it after so many runs; without it there is no end."),
+        "when": WHEN,
+        **LIMITS,
         "timezone": ZONE,
         **POLICY,
         **DELIVERY,

@@ -8,7 +8,7 @@ from fastapi import Body, Depends, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
-from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, config_of, owner_of, time_of, zone_of
+from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, owner_of, time_of, when_of, zone_of
 from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import Window
@@ -24,9 +24,8 @@ times, standing = router("times"), router("standing")
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """A trigger in plain English, its next instants and what may surprise. Nothing is made."""
     zone = zone_of(call, body.timezone)
-    shown = unwrap(
-        call.scheduler.preview(body.trigger.type, config_of(body.trigger), timezone=zone, count=body.count),
-    )
+    when = when_of(body.trigger, body.when)
+    shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=body.count))
     return JSONResponse(preview_view(shown.english, shown.instants, shown.warnings, zone))
 
 

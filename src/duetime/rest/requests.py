@@ -10,6 +10,7 @@ from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times import read_past_time, read_time
 from duetime.engine.triggers import known_zone
+from duetime.service import when as service
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.run_now import MOST_SECONDS
@@ -72,12 +73,15 @@ class Timed(Given):
 
 
 class Once(Timed):
+    """At `run_at`, or after `delay`."""
+
     type: Literal["once"]
-    run_at: Time
+    run_at: Time | None = None
+    delay: Annotated[Text, Field(max_length=100)] | None = Field(default=None, description="From now, such as 2h30m.")
 
 
 class Interval(Timed):
-    """The sum of its parts, counted from the anchor."""
+    """The sum of its parts, counted from the anchor. Days and weeks keep the wall-clock time."""
 
     type: Literal["interval"]
     seconds: Amount | None = None
@@ -86,6 +90,12 @@ class Interval(Timed):
     days: Amount | None = None
     weeks: Amount | None = None
     anchor: Time | None = Field(default=None, description="What it is counted from; now, if absent.")
+    between: Annotated[Text, Field(max_length=100)] | None = Field(
+        default=None, description="A daily window such as 09:00-17:00; it begins anew at its beginning."
+    )
+    weekdays: Annotated[Text, Field(max_length=100)] | None = Field(
+        default=None, description="The days on which the window begins, such as mon-fri."
+    )
 
 
 class Cron(Timed):
@@ -107,11 +117,23 @@ class Rrule(Timed):
     dtstart: Time | None = None
 
 
+When = Annotated[
+    Text,
+    Field(max_length=200, description="Instead of `trigger`, in words: `tomorrow at 9`, `every weekday at 8:30`."),
+]
 Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
 
 
 def config_of(trigger: Timed) -> dict[str, Any]:
     return trigger.model_dump(exclude={"type"}, exclude_none=True)
+
+
+def when_of(trigger: Once | Interval | Cron | Rrule | None, when: str | None, **limits: str | None) -> service.When:
+    """Return the trigger of a request, which is given as such or in words."""
+    if (trigger is None) == (when is None):
+        raise refuse("invalid", "trigger: give exactly one of trigger and when", "trigger")
+    own = {} if trigger is None else {"trigger_type": trigger.type, "trigger_config": config_of(trigger)}
+    return service.asked_when({**own, "when": when, **limits})
 
 
 # -- policies -------------------------------------------------------------------------------------------------------
@@ -153,7 +175,11 @@ class NewScheduleGiven(Given):
         description=f"{KINDS}.", examples=[next(iter(known_specs()), "")]
     )
     name: Annotated[Text, Field(min_length=1, max_length=200)]
-    trigger: Trigger
+    trigger: Trigger | None = None
+    when: When | None = None
+    start: Time | None = Field(default=None, description="Not before this time; as in the trigger.")
+    end: Time | None = Field(default=None, description="Not after this time; as in the trigger.")
+    max_runs: int | None = Field(default=None, ge=1, le=2**53, description="As in the policy.")
     payload: Json = Field(description=_PAYLOAD, examples=[{"task": "echo", "args": ["hello"]}])
     policy: PolicyGiven = PolicyGiven()
     timezone: Zone | None = None
@@ -180,7 +206,8 @@ class EditGiven(Given):
 
 
 class PreviewGiven(Given):
-    trigger: Trigger
+    trigger: Trigger | None = None
+    when: When | None = None
     timezone: Zone | None = None
     count: int = Field(default=5, ge=1, le=100)
 

@@ -31,6 +31,7 @@ from duetime.rest.requests import (
     config_of,
     owner_of,
     time_of,
+    when_of,
     zone_of,
 )
 from duetime.rest.responses import RunsShape, SchedulesShape
@@ -91,13 +92,15 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
         raise refuse(
             "invalid", "idempotency_key: the header Idempotency-Key names another; give one", "idempotency_key"
         )
+    when = when_of(body.trigger, body.when, start=body.start, end=body.end)
+    limits = {} if body.max_runs is None else {"max_runs": body.max_runs}
     return NewSchedule(
         kind=body.kind,
         name=body.name,
-        trigger_type=body.trigger.type,
-        trigger_config=config_of(body.trigger),
+        trigger_type=when.type,
+        trigger_config=when.config,
         payload=body.payload,
-        policy=policy_given(body.policy.model_dump(exclude_none=True)),
+        policy=policy_given({**body.policy.model_dump(exclude_none=True), **limits}),
         timezone=body.timezone or call.zone,
         idempotency_key=key,
     )

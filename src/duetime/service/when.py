@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from duetime.engine.times.recurrence import EXAMPLES, interval_of, read_recurren
 from duetime.engine.times.zones import known_zone
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
+LIMITS = ("start", "end")
 _LONGEST = 200
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 Duration = timedelta | float | str
@@ -51,6 +53,26 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     except UnreadableTime as error:
         raise InvalidInput(f"when: {error.message}", field="when") from None
     return ("once", {"run_at": tidy}) if found is None else found
+
+
+def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in LIMITS if given.get(name) is not None}
+
+
+def asked_when(given: Mapping[str, Any], timezone: str | None = None) -> When:
+    """Return the trigger of a request that has either `when`, or `trigger_type` and `trigger_config`; `start` and `end`
+    may limit both."""
+    limits = limits_of(given)
+    phrase = given.get("when")
+    if phrase is not None and ("trigger_type" in given or "trigger_config" in given):
+        raise InvalidInput("when: give it, or trigger_type and trigger_config, not both", field="when")
+    found = (given["trigger_type"], given["trigger_config"]) if phrase is None else read_phrase(phrase)
+    type_: str = found[0]
+    config: dict[str, Any] = found[1]
+    for name in limits:
+        if name in config:
+            raise InvalidInput(f"{name}: is given twice; give it once", field=name)
+    return When(type_, {**config, **limits} if limits else config, timezone)
 
 
 def parse_when(

@@ -19,6 +19,7 @@ _SAME = (
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
     "run_at": "--at",
+    "when": "--when",
     "seconds": "--every",
     "expression": "--cron",
     "rrule": "--rrule",
@@ -49,8 +50,8 @@ def worded(error: DuetimeError, code: str) -> str:
     field = getattr(error, "field", None) or getattr(error, "details", {}).get("field")
     if field in _OPTIONS and message.startswith(f"{field}:"):
         message = _OPTIONS[field] + message.removeprefix(field)
-    if field == "when":
-        message = "give exactly one of --at, --delay, --every, --cron and --rrule"
+    if field == "when" and not message.startswith("when:"):
+        message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
     if message.startswith(_CRON):
         message += f"; {cron_fault(message.removeprefix(_CRON))}"
     if message.startswith("Unknown status"):

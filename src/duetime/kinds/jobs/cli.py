@@ -46,7 +46,7 @@ def add(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Schedule a task. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
+    """Schedule a task. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
     when = trigger.parsed()
     new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)

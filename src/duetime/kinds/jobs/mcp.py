@@ -19,14 +19,16 @@ from duetime.mcp.definitions import (
     text,
     tool,
 )
-from duetime.mcp.schemas import DELIVERY, ERROR, KEY, POLICY, TRIGGER_CONFIG, TRIGGER_TYPE, ZONE, zone_of
+from duetime.mcp.schemas import DELIVERY, ERROR, KEY, LIMITS, POLICY, TRIGGER_CONFIG, TRIGGER_TYPE, WHEN, ZONE, zone_of
 from duetime.mcp.standard_tools import (
     CREATED,
     LIST_INPUT,
+    about_when,
     cancel,
     create,
     list_output,
     list_schedules,
+    requested_when,
     summary,
     summary_schema,
 )
@@ -104,12 +106,10 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     """What a trigger means, without creating anything: plain English, the next instants in UTC and local time, and
     warnings (never fires, day-of-month or day-of-week, daylight saving). Use it before scheduling anything whose timing
     could be misunderstood."""
-    zone = zone_of(call, given)
-    shown = call.scheduler.preview(
-        given["trigger_type"], given["trigger_config"], timezone=zone, count=given.get("count", 5)
-    )
+    zone, when = zone_of(call, given), requested_when(given)
+    shown = call.scheduler.preview(when.type, when.config, timezone=zone, count=given.get("count", 5))
     if isinstance(shown, Err):
-        return error_result(shown)
+        return error_result(about_when(shown, given))
     return Reply(preview_view(shown.value.english, shown.value.instants, shown.value.warnings, zone))
 
 
@@ -127,9 +127,10 @@ TOOLS = [
             "task": text("Name of a registered task, or a pipeline of them."),
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": TRIGGER_CONFIG,
+            "when": WHEN,
             "args": {"type": "array", "description": "Positional arguments for the task."},
             "kwargs": {"type": "object", "description": "Keyword arguments for the task."},
-            "max_runs": number("Ends the job after so many runs; without it there is no end."),
+            **LIMITS,
             "timezone": ZONE,
             **POLICY,
             **DELIVERY,
@@ -186,6 +187,7 @@ TOOLS = [
         {
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": TRIGGER_CONFIG,
+            "when": WHEN,
             "count": number("How many instants; 5 if absent.", minimum=1, maximum=100),
             "timezone": ZONE,
         },

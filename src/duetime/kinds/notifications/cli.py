@@ -141,7 +141,7 @@ def add(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Schedule a notification. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
+    """Schedule a notification. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     payload = _payload(message, topic, looks)
     chosen, when = policy.given(), trigger.parsed()
     with opened(db, making=True) as app:
@@ -157,7 +157,7 @@ def add(
 def _add_elsewhere(app: Application, service: NotificationService, new: NewSchedule, when: When, json_: bool) -> None:
     """Add a notification at the service that keeps them."""
     if when.type not in ("once", "cron") or len(when.config) > 1:
-        raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
+        raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay, --cron or such a --when alone")
     zone = known_zone(when.timezone or app.scheduler.zone).key
     made = unwrap(service.create(OPERATOR, replace(new, timezone=zone)))
     warnings = [*made.warnings, *time_notes(app, when)]

@@ -87,7 +87,7 @@ def add(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron and --rrule."""
+    """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     prompt, when = given_text(text), trigger.parsed()
     payload, stated = {"prompt": prompt, **agent.given()}, policy.given()
     new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)

@@ -23,6 +23,9 @@ class TriggerOptions:
     every: Annotated[str | None, option("--every SPAN", "30s, 5m, 2h30m, 1d.")] = None
     cron: Annotated[str | None, option("--cron EXPR", '"0 9 * * 1-5", or @daily.')] = None
     rrule: Annotated[str | None, option("--rrule RULE", '"FREQ=MONTHLY;BYDAY=-1FR".')] = None
+    when: Annotated[str | None, option("--when TEXT", '"every weekday at 8:30", "tonight": any of these in words.')] = (
+        None
+    )
     tz: Zone = None
     start: Annotated[str | None, option("--start TIME", "Of what recurs: not before this time.")] = None
     end: Annotated[str | None, option("--end TIME", "Of what recurs: not after it.")] = None
@@ -38,7 +41,7 @@ class TriggerOptions:
             return self.parsed()
         for limit in ("tz", "start", "end", "jitter"):
             if getattr(self, limit) is not None:
-                raise InvalidInput(f"--{limit}: give it with a new --at, --delay, --every, --cron or --rrule")
+                raise InvalidInput(f"--{limit}: give it with a new --at, --delay, --every, --cron, --rrule or --when")
         return None
 
 

@@ -57,7 +57,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
             edit_schedule(app, view, id, trigger, json_, name=name, payload=payload, policy=stated)
 
     helped: dict[Callable[..., None], str] = {
-        add: f"Schedule a {spec.name}. It takes exactly one of --at, --delay, --every, --cron and --rrule.",
+        add: f"Schedule a {spec.name}. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when.",
         edit: f"Change a {spec.name}. What is not given stays as it is; one that is running cannot be changed.",
     }
     for command, help_ in helped.items():

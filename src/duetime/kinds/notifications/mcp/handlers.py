@@ -14,18 +14,19 @@ from duetime.engine.policy.options import checked_topic
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err
 from duetime.engine.times import format_local, iso_local
-from duetime.engine.triggers import known_zone
+from duetime.engine.triggers import describe, known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp import text
-from duetime.kinds.notifications.mcp.times import past, requested_time, whole_second
+from duetime.kinds.notifications.mcp.times import now_text, past, requested_time, whole_second
 from duetime.kinds.notifications.service import AT_ONCE, KIND, Notification, NotificationService, Sent, new_notification
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import missing_argument, policy_of, with_warnings, zone_of
+from duetime.mcp.standard_tools import requested_when
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.when import When
+from duetime.service.when import When, limits_of
 
 _CRON_RULE = (
     'Give 5 fields (minute hour day-of-month month day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays; '
@@ -71,15 +72,19 @@ def _failure(sent: Sent) -> str:
 
 def schedule_notification(call: Call, given: Arguments) -> Reply:
     """Send a push notification to a person once, at a later time: use it for reminders. Give exactly one of datetime
-    (an exact instant with offset), time with timezone and optionally date (a wall-clock time), or delay (from now). For
-    what repeats use schedule_cron_notification; to send at once send_push_notification; to wake an agent instead of a
-    person `schedule`. Use the user's time zone: you know it from the conversation or your environment, else ask;
-    get_current_time tells what time it is. A time that has passed is refused. Returns the message_id, which
-    delete_schedule takes until the notification has gone out. Afterwards tell the user the local time that the answer
-    shows."""
+    (an exact instant with offset), time with timezone and optionally date (a wall-clock time), delay (from now), or
+    when (in words, which may also recur). For what repeats by cron use schedule_cron_notification; to send at once
+    send_push_notification; to wake an agent instead of a person `schedule`. Use the user's time zone: you know it from
+    the conversation or your environment, else ask; get_current_time tells what time it is. A time that has passed is
+    refused. Returns the message_id, which delete_schedule takes until the notification has gone out. Afterwards tell
+    the user the local time that the answer shows."""
+    if "when" in given:
+        return _in_words(call, given)
     service = service_of(call)
     when = requested_time(call, given)
-    result = service.create(call.caller, _new(call, given, When("once", {"run_at": when.text}, when.zone)))
+    result = service.create(
+        call.caller, _new(call, given, When("once", {"run_at": when.text} | limits_of(given), when.zone))
+    )
     if isinstance(result, Err):
         if result.field == "run_at":
             raise past(call, when, result.problem)
@@ -91,7 +96,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         shown = iso_local(whole_second(at), when.zone)
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {shown}"}
     else:
-        note = when.note(at)
+        note = when.note(at, call.scheduler.clock.now())
         confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
         confirmation += "" if note is None else f"; {note}"
         answer |= {"scheduled_time": instant_view(at, when.zone), "confirmation": confirmation}
@@ -106,12 +111,12 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     creates a new schedule unless an idempotency_key is given."""
     service = service_of(call)
     zone = zone_of(call, given)
-    cron = given["cron"]
+    cron, phrase = _cron_of(given)
     if len(cron) > 1000 or len(cron.split()) != 5:
         is_zoned = cron.lstrip().startswith("CRON_TZ=")
         hint = " Leave CRON_TZ= out: the zone goes into timezone." if is_zoned else ""
         raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{hint}")
-    result = service.create(call.caller, _new(call, given, When("cron", {"expression": cron}, zone)))
+    result = service.create(call.caller, _new(call, given, When("cron", {"expression": cron} | phrase, zone)))
     if isinstance(result, Err):
         if result.field in ("expression", "trigger_config"):
             reason = result.problem.rstrip(".")
@@ -127,6 +132,41 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "confirmation": f"Cron schedule created: {expression}",
     }
     return Reply(with_warnings(answer, schedule.warnings))
+
+
+def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
+    """Return the cron expression, which may be given in words, and the limits of its times."""
+    if "when" not in given:
+        return given["cron"], limits_of(given)
+    if "cron" in given:
+        raise ToolProblem("when: give it or cron, not both.")
+    when = requested_when(given)
+    if when.type != "cron":
+        raise ToolProblem(f'when: "{given["when"][:100]}" is no cron expression; schedule_notification takes it.')
+    config = dict(when.config)
+    return config.pop("expression"), config
+
+
+def _in_words(call: Call, given: Arguments) -> Reply:
+    """Schedule what `when` says, once or again and again."""
+    if also := next((name for name in ("datetime", "time", "date", "delay") if name in given), None):
+        raise ToolProblem(f"when: goes without {also}; give one of them.")
+    zone, when = zone_of(call, given), requested_when(given)
+    result = service_of(call).create(call.caller, _new(call, given, when._replace(timezone=zone)))
+    if isinstance(result, Err):
+        if result.field in ("run_at", "trigger_config"):
+            raise ToolProblem(f"when: {result.problem.rstrip('.')}. {now_text(call, zone)}")
+        _refuse(result)
+    made, at = result.value, result.value.next
+    assert at is not None, "what was just created has a time"
+    answer = {"success": True, "message_id": made.id, "scheduled_time": instant_view(at, zone)}
+    if made.is_once or made.trigger is None:
+        said = "; ".join(
+            (format_local(at, zone), *when._replace(timezone=zone).notes(zone, call.scheduler.clock.now()))
+        )
+        return Reply(with_warnings({**answer, "confirmation": f"Notification scheduled for {said}"}, made.warnings))
+    said = f"Notification scheduled {describe(made.trigger)}; next on {format_local(at, zone)}"
+    return Reply(with_warnings({**answer, "schedule_id": made.id, "confirmation": said}, made.warnings))
 
 
 def _new(call: Call, given: Arguments, when: When) -> NewSchedule:

@@ -34,7 +34,7 @@ CRON: dict[str, Schema] = {
 }
 TIMES: dict[str, Schema] = {
     "datetime": text(
-        "ISO 8601 with offset, such as 2026-02-10T15:00:00+01:00. Use it when you know the exact instant."
+        "ISO 8601 with offset, such as 2026-02-10T15:00:00+01:00, or words in timezone: 'tomorrow at 9', 'tonight'."
     ),
     "time": text(
         "Wall-clock time in 24 hours, such as 15:30, read in timezone (required with it). Use it for 'at 3pm'."
@@ -48,6 +48,11 @@ TIMES: dict[str, Schema] = {
         "Give the user's zone: from the conversation or your environment, else ask."
     ),
 }
+WHEN: Schema = text(
+    "Instead of the other times, one time or what recurs, in words: 'friday at nine', 'every weekday at 8:30', "
+    "'last friday of the month 5pm', 'every 90 minutes between 9:00 and 17:00'; read in timezone."
+)
+CRON_WHEN: Schema = text("Instead of cron, in words: 'every weekday at 8:30'.")
 CRON_POLICY = {
     **POLICY,
     "max_attempts": number(f"How often it is tried in all, with growing waits; {ATTEMPTS} if absent."),

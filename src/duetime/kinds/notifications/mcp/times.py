@@ -26,9 +26,12 @@ class RequestedTime(NamedTuple):
     zone: str
     day: str = ""
     time_of_day: str = ""
+    phrase: bool = False
 
-    def note(self, at: Instant) -> str | None:
+    def note(self, at: Instant, now: Instant) -> str | None:
         """Return a note about a wall-clock time that a clock change skips or repeats on its day."""
+        if self.phrase:
+            return "; ".join(When("once", {"run_at": self.text}, self.zone).notes(self.zone, now)) or None
         if not self.time_of_day:
             return None
         day = self.day or _local_date(at, self.zone).isoformat()
@@ -43,11 +46,11 @@ def requested_time(call: Call, given: Arguments) -> RequestedTime:
         found = " and ".join(chosen) if chosen else "none of them"
         raise ToolProblem(
             f"Give exactly one of datetime, time (with timezone) or delay; {found} was given. For example datetime "
-            f"{_example(call, zone)}, or time 15:30 with timezone Europe/Berlin, or delay 2h30m. {_now(call, zone)}"
+            f"{_example(call, zone)}, or time 15:30 with timezone Europe/Berlin, or delay 2h30m. {now_text(call, zone)}"
         )
     if "date" in given and chosen != ["time"]:
         example = f"time 15:30, timezone {zone}, date {_tomorrow(call, zone)}"
-        raise ToolProblem(f"date: goes with time alone, for example {example}. {_now(call, zone)}")
+        raise ToolProblem(f"date: goes with time alone, for example {example}. {now_text(call, zone)}")
     return {"datetime": _by_datetime, "time": _by_time, "delay": _by_delay}[chosen[0]](call, given, zone)
 
 
@@ -63,11 +66,15 @@ def past(call: Call, when: RequestedTime, reason: str) -> ToolProblem:
 def _by_datetime(call: Call, given: Arguments, zone: str) -> RequestedTime:
     text = " ".join(given["datetime"].split())
     read = read_iso(text) if len(text) <= 100 else None
+    if read is None and (phrase := _phrase(call, text, zone)):
+        return RequestedTime("datetime", phrase, zone, phrase=True)
     if read is None or read[1] or not _readable(call, text, zone):
         raise _unreadable(call, "datetime", text, f"give ISO 8601 with offset, such as {_example(call, zone)}", zone)
     if read[0].tzinfo is None:
         rule = f"it has no offset, so it could mean any zone's time; give one such as {_example(call, zone)}"
-        raise ToolProblem(f'datetime: "{text}" cannot be used: {rule}, or use time with timezone. {_now(call, zone)}')
+        raise ToolProblem(
+            f'datetime: "{text}" cannot be used: {rule}, or use time with timezone. {now_text(call, zone)}'
+        )
     return RequestedTime("datetime", text, zone)
 
 
@@ -75,7 +82,7 @@ def _by_time(call: Call, given: Arguments, zone: str) -> RequestedTime:
     if "timezone" not in given:
         raise ToolProblem(
             "timezone: is required with time, for a wall-clock time means nothing without its zone; give the user's "
-            f"IANA zone, for example time 15:30 with timezone Europe/Berlin. {_now(call, zone)}"
+            f"IANA zone, for example time 15:30 with timezone Europe/Berlin. {now_text(call, zone)}"
         )
     read = read_clock(" ".join(given["time"].lower().split()))
     if read is None:
@@ -97,12 +104,24 @@ def _by_delay(call: Call, given: Arguments, zone: str) -> RequestedTime:
     try:
         length = read_duration(given["delay"])
     except UnreadableTime as error:
-        raise ToolProblem(f"delay: {error.message} {_now(call, zone)}") from error
+        raise ToolProblem(f"delay: {error.message} {now_text(call, zone)}") from error
     if length == 0:
         raise ToolProblem(
-            "delay: is zero; give one such as 30m, or use send_push_notification to send at once. " + _now(call, zone)
+            "delay: is zero; give one such as 30m, or use send_push_notification to send at once. "
+            + now_text(call, zone)
         )
     return RequestedTime("delay", f"in {given['delay']}", zone)
+
+
+def _phrase(call: Call, text: str, zone: str) -> str | None:
+    """Return a time in words, such as "tomorrow at 9" or "2h30m", if it names a time and not only a day."""
+    for words in (text, f"in {text}"):
+        try:
+            return None if read_time(words, zone=zone, now=call.scheduler.clock.now()).whole_day else words
+        except UnreadableTime as error:
+            if " It could mean " in error.message:
+                raise ToolProblem(f"datetime: {error.message} {now_text(call, zone)}") from error
+    return None
 
 
 def _readable(call: Call, text: str, zone: str) -> bool:
@@ -116,14 +135,14 @@ def _readable(call: Call, text: str, zone: str) -> bool:
 
 def _unreadable(call: Call, argument: str, text: str, rule: str, zone: str) -> ToolProblem:
     shown = text if len(text) <= 100 else text[:100] + "..."
-    return ToolProblem(f'{argument}: cannot read "{shown}"; {rule}. {_now(call, zone)}')
+    return ToolProblem(f'{argument}: cannot read "{shown}"; {rule}. {now_text(call, zone)}')
 
 
 def whole_second(instant: Instant) -> Instant:
     return Instant(instant // SECOND * SECOND)
 
 
-def _now(call: Call, zone: str) -> str:
+def now_text(call: Call, zone: str) -> str:
     return f"It is now {iso_local(whole_second(call.scheduler.clock.now()), zone)} in {zone}."
 
 

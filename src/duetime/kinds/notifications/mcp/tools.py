@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.mcp.definitions import tool
-from duetime.mcp.schemas import ZONE
+from duetime.mcp.schemas import LIMITS, ZONE
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
 _CHANGED = ("success", "schedule_id")
@@ -22,8 +22,8 @@ TOOLS = [
     tool(
         handlers.schedule_notification,
         "Schedule a notification",
-        text.TO | text.TIMES | text.ONCE_POLICY | text.IDEMPOTENCY,
-        text.results("success", "message_id", "scheduled_time", "delay", "confirmation", "warnings"),
+        text.TO | text.TIMES | {"when": text.WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
+        text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", "warnings"),
         ("message", "notification_topic"),
         always=("success", "message_id", "confirmation"),
         open_world=True,
@@ -31,7 +31,7 @@ TOOLS = [
     tool(
         handlers.schedule_cron_notification,
         "Schedule a recurring notification",
-        text.TO | text.CRON | text.CRON_POLICY | text.IDEMPOTENCY,
+        text.TO | text.CRON | {"when": text.CRON_WHEN} | LIMITS | text.CRON_POLICY | text.IDEMPOTENCY,
         text.results("success", "schedule_id", "cron", "confirmation", "warnings"),
         ("message", "notification_topic", "cron", "timezone"),
         always=("success", "schedule_id", "cron", "confirmation"),

@@ -19,6 +19,7 @@ from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
+from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule, is_same_request
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
@@ -60,6 +61,12 @@ _KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
 """Policies that QStash does not support. Its own handling of downtime and overlaps is harmless."""
 _PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
 _STATES = {"pause": RemoteState.PAUSED, "resume": RemoteState.THERE}
+
+
+def _check_trigger(trigger: Trigger) -> None:
+    if not isinstance(trigger, OnceTrigger | CronTrigger) or (trigger.start or trigger.end) is not None:
+        rule = "QStash, which keeps notifications here, takes one time or a cron expression, without start and end"
+        raise InvalidInput(field="trigger_config", problem=rule)
 
 
 def _ready(
@@ -150,6 +157,7 @@ class QStashNotifications:
         drafts = self._scheduler.drafts(caller, [asked])
         if isinstance(drafts, Err):
             return drafts
+        _check_trigger(trigger_from_json(drafts.value[0].definition.trigger))
         fresh = record_of(drafts.value[0])
         self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules

@@ -35,7 +35,7 @@ from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, zone_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.when import When, parse_when
+from duetime.service.when import When, limits_of, parse_when
 
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its query."""
@@ -50,16 +50,19 @@ def schedule(call: Call, given: Arguments) -> Reply:
     """Have an agent do something later: at that time the prompt wakes an agent with your instructions. Use it for work
     that needs an agent (check, decide, write); to message a person at a time use schedule_notification, to run a
     registered function use schedule_job. Write the prompt so that an agent without this conversation understands it.
-    Give exactly one of at, cron, rrule, every; every may also have at as its first time. Answers with the task's number
-    and the local time that was understood, and with the agent that is woken: tell the user these, and any warning. Each
-    call creates a new task unless an idempotency_key is given."""
+    Give exactly one of at, cron, rrule, every, when; every may also have at as its first time. Answers with the task's
+    number and the local time that was understood, and with the agent that is woken: tell the user these, and any
+    warning. Each call creates a new task unless an idempotency_key is given."""
     zone, now = zone_of(call, given), call.scheduler.clock.now()
     when, first = _when(given, zone, now)
+    limits = limits_of(given)
+    if twice := next((name for name in limits if name in when.config), None):
+        raise error(f"{twice}: is given twice; give it once.")
     new = NewSchedule(
         kind=KIND,
         name=headline(given["prompt"]) or KIND,
         trigger_type=when.type,
-        trigger_config=when.config,
+        trigger_config=when.config | limits,
         payload={name: given[name] for name in PARTS if name in given},
         policy=policy_of(given),
         timezone=zone,
@@ -68,7 +71,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     # A repeated create is answered even if its time has passed since.
     if first is not None and first.instant < now and call.scheduler.made_before(call.caller, new) is None:
         raise _past(first, zone, now)
-    made, _, warnings = accepted(call.services.create(call.caller, new), **_argument_names(when.type))
+    made, _, warnings = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
     fires, rule, note = _first_time(made), repeats(made.definition), first and first.note
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
     view = with_warnings(view, warnings)
@@ -185,7 +188,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     result = call.scheduler.edit(call.caller, str(number), changes, KIND)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise _not_editable(number, "edited")
-    edited = accepted(result, **_argument_names("once" if rule is None else rule.type))
+    edited = accepted(result, **_argument_names("once" if rule is None else rule.type, given))
     return _updated(call, given, edited, first and first.note, zone)
 
 
@@ -256,7 +259,9 @@ def _not_editable(number: int, verb: str) -> Refusal:
 def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
     """Return the trigger and the time in `at`. Times stay as written in the trigger: a create that is repeated under
     its key must be the same request. The caller checks whether the time is past."""
-    named = [name for name in ("at", "cron", "rrule", "every") if name in given]
+    named = [name for name in ("at", "cron", "rrule", "every", "when") if name in given]
+    if named == ["when"]:
+        return _in_words(given["when"], zone, now)
     if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"]):
         was = ", ".join(named) or "none of them"
         raise error(f"give exactly one of at, cron, rrule, every (every may have at as its first time), not {was}.")
@@ -266,6 +271,14 @@ def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | N
         start = SOON if at is not None and at.strip().lower() == "now" else at
         return _every(given["every"], start), first
     return parse_when(at=at, cron=given.get("cron"), rrule=given.get("rrule")), first
+
+
+def _in_words(text: str, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
+    try:
+        when = parse_when(when=text)
+    except InvalidInput as problem:
+        raise error(problem.message) from None
+    return when, _read(text, zone, now) if when.type == "once" else None
 
 
 def _every(text: str, start: str | None) -> When:
@@ -286,8 +299,9 @@ def _past(found: ReadTime, zone: str, now: Instant) -> Refusal:
     return error(f"{format_local(found.instant, zone)} is in the past; it is now {format_local(now, zone)}.")
 
 
-def _argument_names(trigger_type: str) -> dict[str, str]:
+def _argument_names(trigger_type: str, given: Arguments) -> dict[str, str]:
     """Return the arguments of the tools, by the names of the engine's fields."""
-    argument = {"once": "at", "interval": "every"}.get(trigger_type, trigger_type)
-    own = dict.fromkeys(("trigger_config", "seconds", "expression", "rrule"), argument)
-    return {**own, "run_at": "at", "start": "at", "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}
+    argument = "when" if "when" in given else {"once": "at", "interval": "every"}.get(trigger_type, trigger_type)
+    own = dict.fromkeys(("trigger_config", "seconds", "expression", "rrule", "run_at"), argument)
+    start = "start" if "start" in given else "at"
+    return {**own, "start": start, "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}

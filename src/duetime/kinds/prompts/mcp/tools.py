@@ -8,15 +8,20 @@ from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, sched
 from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
 from duetime.mcp.definitions import Schema, number, text, tool
 from duetime.mcp.schemas import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
+from duetime.mcp.schemas import LIMITS as BOUNDS
 
 AT = (
-    "When: 2026-02-10T15:00, '2026-02-10 3:00 PM', 'Feb 10, 2026 3:00 PM', '15:30', 'in 2 hours', 'tomorrow 9am'; "
+    "When: 2026-02-10T15:00, 'Feb 10, 2026 3:00 PM', '15:30', 'in half an hour', 'tomorrow at 9', 'friday morning'; "
     "read in the time zone. The answer shows how it was understood; a past time is refused."
 )
 CRON = "Five fields: minute hour day_of_month month day_of_week, such as '0 9 * * 1-5'; wall-clock time in the zone."
 RRULE = "An iCalendar recurrence rule such as 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9;BYMINUTE=0;BYSECOND=0'."
 EVERY = "An interval such as '30m', '2h30m' or '1 day', counted from now, or from `at` as its first time."
 STOP_RUNNING = "True: also cancel one that is running or taken; its agent is asked to stop."
+WHEN = (
+    "Any of these in words: 'tonight', 'every weekday at 8:30', 'last friday of the month 5pm', "
+    "'every 90 minutes between 9:00 and 17:00 on weekdays'."
+)
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "fire_at": NULLABLE_TIME,
@@ -70,6 +75,7 @@ TOOLS = [
             "cron": text(CRON),
             "rrule": text(RRULE),
             "every": text(EVERY),
+            "when": text(WHEN),
             "agent": text(
                 "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
                 "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
@@ -77,6 +83,7 @@ TOOLS = [
             **DELIVERY,
             **USAGE_LIMITS,
             "timezone": ZONE,
+            **BOUNDS,
             **LIMITS,
             "idempotency_key": KEY,
         },
