@@ -22,7 +22,7 @@ BOUND = 0.15
 
 BOUNDED = {
     "cli/data/crontab.py:_THROWN_AWAY": 1_000,
-    "engine/times/grammar.py:re.findall(_AMOUNT, from_now.removeprefix('in '), re.ASCII)": 200,
+    "engine/times/grammar.py:re.findall(_AMOUNT, text, re.ASCII)": 200,
 }
 """Patterns that see texts of so many characters at most: the code that applies them cuts or refuses longer ones."""
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
-from duetime.engine.times.recurrence import EXAMPLES, interval_of, read_recurrence
+from duetime.engine.times.recurrence import EXAMPLES, LONGEST, interval_of, read_recurrence
 from duetime.engine.times.zones import known_zone
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
 LIMITS = ("start", "end")
-_LONGEST = 200
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 Duration = timedelta | float | str
 
@@ -41,7 +40,7 @@ class When(NamedTuple):
 def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), what recurs ("every weekday at
     8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
-    tidy = " ".join(text.split()) if len(text) <= _LONGEST else ""
+    tidy = " ".join(text.split()) if len(text) <= LONGEST else ""
     if not tidy:
         raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
     if tidy.lower().startswith(("rrule:", "freq=")):

@@ -11,6 +11,7 @@ from duetime.engine.times.dates import DAY_PARTS, WEEKDAY_NAMES, month_number
 from duetime.engine.times.grammar import plain_words, read_amounts, read_clock
 
 EXAMPLES: Final = '"every weekday at 8:30", "last friday of the month 5pm", "every 90 minutes between 9:00 and 17:00"'
+LONGEST: Final = 200
 _DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _RULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _ALL_DAYS: Final = tuple(range(7))
@@ -60,6 +61,8 @@ class _Times(NamedTuple):
 def read_recurrence(text: str) -> Recurrence | None:
     """Parse a recurring phrase. Return None for what does not recur, such as "friday at 9"; raise UnreadableTime for
     a recurring phrase that says too little or that no trigger can express."""
+    if len(text) > LONGEST:
+        raise _unclear(text, f"it is too long; write it like {EXAMPLES}.")
     words = " ".join(plain_words(text).split()).strip(" .")
     window, words = _taken_window(words)
     limits = {match[1][:1]: match[2] for match in _LIMITS.finditer(words)}
