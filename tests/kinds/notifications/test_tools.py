@@ -333,7 +333,9 @@ def test_wrong_delays_are_tool_errors_with_an_example(ann: Agent, delay: str) ->
     [
         ({"datetime": "2026-02-10T16:30:00"}, "datetime", "2026-02-11T15:00:00+01:00"),
         ({"datetime": "2026-02-10"}, "datetime", "2026-02-11T15:00:00+01:00"),
-        ({"datetime": "tomorrow 9am"}, "datetime", "2026-02-11T15:00:00+01:00"),
+        ({"datetime": "tomorrow"}, "datetime", "2026-02-11T15:00:00+01:00"),
+        ({"datetime": "soon"}, "datetime", "2026-02-11T15:00:00+01:00"),
+        ({"datetime": "03/04/2026 9am"}, "datetime", "March 4 or April 3: write 2026-03-04 or 2026-04-03"),
         ({"datetime": "2026-02-30T09:00:00Z"}, "datetime", "2026-02-11T15:00:00+01:00"),
         ({"datetime": "9999-12-31T23:59:59Z"}, "datetime", "2026-02-11T15:00:00+01:00"),
         ({"datetime": "2" * 5000}, "datetime", "2026-02-11T15:00:00+01:00"),
@@ -393,6 +395,25 @@ def test_exactly_one_way_to_say_when(ann: Agent, given: dict[str, Any]) -> None:
     said = ann.problem("schedule_notification", **PLAIN, **given)
     assert said.startswith("Give exactly one of datetime, time (with timezone) or delay")
     assert "2h30m" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("tomorrow at 9", "2026-02-11T09:00:00+01:00"),
+        ("tonight", "2026-02-10T20:00:00+01:00"),
+        ("friday at nine", "2026-02-13T09:00:00+01:00"),
+        ("in half an hour", "2026-02-10T15:30:00+01:00"),
+        ("2h30m", "2026-02-10T17:30:00+01:00"),
+        ("24.12.2026 18:00", "2026-12-24T18:00:00+01:00"),
+        ("Dec 24 6pm", "2026-12-24T18:00:00+01:00"),
+    ],
+)
+def test_a_datetime_may_be_in_words(ann: Agent, text: str, due: str) -> None:
+    made = ann("schedule_notification", **PLAIN, datetime=text)
+    assert made["scheduled_time"] == due
+    if text == "tonight":
+        assert made["confirmation"].endswith("; tonight: read as Feb 10, 2026 8:00 PM CET")
 
 
 def test_null_is_as_good_as_absent(ann: Agent) -> None:

@@ -1,0 +1,141 @@
+"""`when`, `start`, `end` and `max_runs` in every create: the same words are stored as the same trigger everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime import Duetime
+from duetime.engine.kind import LOCAL, Caller
+from duetime.settings import Settings
+from tests.support.agent import Agent
+from tests.support.browsing import signed_in
+from tests.support.cli import Cli
+from tests.support.web import Site, site
+
+LIMITS: dict[str, Any] = {"start": "2099-01-01T00:00", "end": "2099-12-31", "max_runs": 5}
+BOUNDS = {"start": "2099-01-01T00:00:00.000000Z", "end": "2099-12-31T23:59:59.999999Z", "timezone": "UTC"}
+PAYLOADS: dict[str, dict[str, Any]] = {
+    "job": {"task": "echo", "args": ["hello"], "kwargs": {}},
+    "prompt": {"prompt": "water the plants"},
+    "notification": {"message": "hi", "topic": "alerts"},
+}
+TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "job": ("schedule_job", {"name": "same", "task": "echo", "args": ["hello"]}),
+    "prompt": ("schedule", PAYLOADS["prompt"]),
+    "notification": ("schedule_notification", {"message": "hi", "notification_topic": "alerts"}),
+}
+COMMANDS = {
+    "job": ("job", "add", "same", "--task", "echo", "--arg", "hello"),
+    "prompt": ("prompt", "add", "water the plants"),
+    "notification": ("notify", "add", "hi", "--topic", "alerts"),
+}
+FORMS = {**PAYLOADS, "job": {"name": "same", "task": "echo", "args": '["hello"]'}}
+PHRASES: dict[str, dict[str, Any]] = {
+    "every weekday at 8:30": {"type": "cron", "expression": "30 8 * * 1-5"},
+    "every 90 minutes between 9:00 and 17:00 on weekdays": {
+        "type": "interval",
+        "period_us": 5_400_000_000,
+        "between": "09:00-17:00",
+        "weekdays": "mon,tue,wed,thu,fri",
+    },
+}
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path) as made:
+        yield made
+
+
+def by_mcp(there: Site, kind: str, when: str) -> str:
+    tool, own = TOOLS[kind]
+    answer = Agent(there.room.services, Caller(LOCAL), "UTC").knows(tool, timezone="UTC", when=when, **own, **LIMITS)
+    return next(str(answer[name]) for name in ("job_id", "schedule_id", "id") if name in answer)
+
+
+def by_rest(there: Site, kind: str, when: str) -> str:
+    body = {"kind": kind, "name": "same", "when": when, "payload": PAYLOADS[kind], "timezone": "UTC", **LIMITS}
+    headers = {**there.bearer(LOCAL), "Content-Type": "application/json"}
+    reply = there.ask("POST", "/api/v1/schedules", headers, json.dumps(body).encode())
+    assert reply.status == 201, reply.body
+    return str(reply.json["id"])
+
+
+def by_python(there: Site, kind: str, when: str) -> str:
+    duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone="UTC"))
+    try:
+        return str(duetime.create(kind, PAYLOADS[kind], when=when, timezone="UTC", **LIMITS)["id"])
+    finally:
+        duetime.close()
+
+
+def by_dashboard(there: Site, kind: str, when: str) -> str:
+    limits = {name: str(value) for name, value in LIMITS.items()}
+    form = {"kind": kind, "when": "phrase", "phrase": when, "timezone": "UTC", **limits, **FORMS[kind]}
+    reply = signed_in(there, "UTC").send("/new", form)
+    assert reply.status == 303, reply.body
+    return reply.headers["location"].split("/")[2].partition("?")[0]
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+@pytest.mark.parametrize("when", PHRASES)
+@pytest.mark.filterwarnings("ignore:nothing fires yet")
+def test_words_and_limits_are_stored_the_same_everywhere(there: Site, cli: Cli, kind: str, when: str) -> None:
+    def by_cli(_there: Site, kind: str, when: str) -> str:
+        limits = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
+        made = cli(*COMMANDS[kind], "--when", when, "--tz", "UTC", *limits, "--json")
+        assert made.code == 0, made.out + made.err
+        return str(made.document["id"])
+
+    for create in (by_mcp, by_rest, by_python, by_dashboard, by_cli):
+        schedule = there.room.store.find(create(there, kind, when))
+        assert schedule is not None
+        trigger, policy = json.loads(schedule.definition.trigger), json.loads(schedule.definition.policy)
+        assert trigger == PHRASES[when] | BOUNDS, create.__name__
+        assert policy["max_runs"] == 5, create.__name__
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_a_single_time_in_words(there: Site, kind: str) -> None:
+    tool, own = TOOLS[kind]
+    answer = Agent(there.room.services, Caller(LOCAL), "Europe/Berlin").knows(tool, when="2099-02-10 at 9", **own)
+    shown = next(answer[name] for name in ("next_run", "fire_at", "scheduled_time") if name in answer)
+    assert shown == "2099-02-10T09:00:00+01:00"
+
+
+def test_a_recurring_notification_in_words(there: Site) -> None:
+    agent, note = Agent(there.room.services, Caller(LOCAL), "Europe/Berlin"), TOOLS["notification"][1]
+    cron = agent.knows("schedule_cron_notification", when="every weekday at 8:30", timezone="Europe/Berlin", **note)
+    assert cron["cron"] == "CRON_TZ=Europe/Berlin 30 8 * * 1-5"
+    rule = agent.knows("schedule_notification", when="last friday of the month 5pm", start="2099-01-01", **note)
+    assert rule["scheduled_time"] == "2099-01-30T17:00:00+01:00"
+    assert rule["schedule_id"] == rule["message_id"] and rule["schedule_id"].startswith("scd_")
+    assert rule["confirmation"].endswith("; next on Jan 30, 2099 5:00 PM CET")
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "problem"),
+    [
+        ("schedule_job", {"name": "same", "task": "echo", "when": "every foo"}, 'when: could not read "every foo"'),
+        ("schedule_job", {"name": "same", "task": "echo", "when": "soon"}, 'when: could not parse "soon"'),
+        ("schedule_job", {"name": "same", "task": "echo", "when": "tonight", "trigger_config": {}}, "not both"),
+        ("preview_schedule", {"when": "every weekday"}, "when: say at what time too"),
+        ("schedule", {"prompt": "x", "when": "every foo"}, 'Error: when: could not read "every foo"'),
+        ("schedule", {"prompt": "x", "when": "soon"}, 'Error: could not parse "soon" as a date/time.'),
+        ("schedule", {"prompt": "x", "every": "1d", "at": "9pm", "start": "monday"}, "start: is given twice"),
+        ("schedule", {"prompt": "x", "at": "03/04/2099"}, "It could mean March 4 or April 3: write 2099-03-04 or"),
+    ],
+)
+def test_words_that_cannot_be_read_are_refused(there: Site, tool: str, given: dict[str, Any], problem: str) -> None:
+    answer = Agent(there.room.services, Caller(LOCAL), "UTC").knows(tool, **given)
+    assert problem in answer["error"]
+
+
+def test_a_preview_of_words(there: Site) -> None:
+    shown = Agent(there.room.services, Caller(LOCAL), "UTC").knows("preview_schedule", when="every weekday at 8:30")
+    assert shown["reads_as"] == "at 08:30 on Monday through Friday (UTC)" and len(shown["next"]) == 5
