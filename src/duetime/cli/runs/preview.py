@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import Annotated, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from duetime.terminal.context import Json, Zone, settings_for
 from duetime.terminal.output import clean, coming, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
-EXAMPLES = '"0 9 * * 1-5", "@daily", "every 2h", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
+EXAMPLES = '"0 9 * * 1-5", "every 2h", "every weekday at 8:30", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
 Expression = Annotated[str, argument("EXPR", f"{EXAMPLES}.")]
 Dst = Annotated[str, option("--dst HOW", "For cron: debian, or literal (the wall clock to the letter).")]
@@ -87,16 +88,15 @@ def understood(expression: str, tz: str | None, dst: str) -> Understood:
 def read_expression(text: str) -> tuple[str, dict[str, Any]]:
     """Return the type of trigger that the text means, and its configuration."""
     normalized = " ".join(text.split())
-    lower = normalized.lower()
     if not normalized:
         raise InvalidInput(f"EXPR: is empty; give {EXAMPLES}")
-    if lower.startswith("every "):
-        return read_phrase(normalized)
-    if lower.startswith(("rrule:", "freq=")):
-        return "rrule", {"rrule": normalized[6:] if lower.startswith("rrule:") else normalized}
-    if lower.startswith("@") or len(normalized.split(" ")) >= 5 or "*" in normalized:
+    is_cron = normalized[0] in "@*" or "*" in normalized or re.match(r"\d+( \S+){4}", normalized) is not None
+    if is_cron and not normalized.lower().startswith(("rrule:", "freq=")):
         return "cron", {"expression": normalized}
-    return "once", {"run_at": normalized}
+    try:
+        return read_phrase(normalized)
+    except InvalidInput as error:
+        raise InvalidInput(f"EXPR: {error.message.removeprefix('when: ')}") from None
 
 
 # `duetime explain`
