@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic_core import PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
@@ -124,14 +125,24 @@ When = Annotated[
 Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
 
 
+def _needed(trigger: Timed | None, info: ValidationInfo) -> Timed | None:
+    """Require a trigger where no words are given; `when` is validated before it."""
+    if trigger is None and info.data.get("when") is None:
+        raise PydanticKnownError("missing")
+    return trigger
+
+
+TriggerUnlessWhen = Annotated[Trigger | None, AfterValidator(_needed), Field(validate_default=True)]
+
+
 def config_of(trigger: Timed) -> dict[str, Any]:
     return trigger.model_dump(exclude={"type"}, exclude_none=True)
 
 
 def when_of(trigger: Once | Interval | Cron | Rrule | None, when: str | None, **limits: str | None) -> service.When:
     """Return the trigger of a request, which is given as such or in words."""
-    if (trigger is None) == (when is None):
-        raise refuse("invalid", "trigger: give exactly one of trigger and when", "trigger")
+    if trigger is not None and when is not None:
+        raise refuse("invalid", "when: give it or trigger, not both", "when")
     own = {} if trigger is None else {"trigger_type": trigger.type, "trigger_config": config_of(trigger)}
     return service.asked_when({**own, "when": when, **limits})
 
@@ -175,8 +186,8 @@ class NewScheduleGiven(Given):
         description=f"{KINDS}.", examples=[next(iter(known_specs()), "")]
     )
     name: Annotated[Text, Field(min_length=1, max_length=200)]
-    trigger: Trigger | None = None
     when: When | None = None
+    trigger: TriggerUnlessWhen = None
     start: Time | None = Field(default=None, description="Not before this time; as in the trigger.")
     end: Time | None = Field(default=None, description="Not after this time; as in the trigger.")
     max_runs: int | None = Field(default=None, ge=1, le=2**53, description="As in the policy.")
@@ -206,8 +217,8 @@ class EditGiven(Given):
 
 
 class PreviewGiven(Given):
-    trigger: Trigger | None = None
     when: When | None = None
+    trigger: TriggerUnlessWhen = None
     timezone: Zone | None = None
     count: int = Field(default=5, ge=1, le=100)
 
