@@ -10,7 +10,14 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
-from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, NotificationSettings, Settings
+from duetime.settings import (
+    AgentSettings,
+    ChannelSettings,
+    HeartbeatSettings,
+    McpServerSettings,
+    NotificationSettings,
+    Settings,
+)
 from duetime.settings.loading import names_of
 from reference.markdown import code, page, table
 
@@ -19,11 +26,12 @@ Where settings come from, with examples, is told in [settings](../how-to/setting
 not fit are refused with the name of their source.
 
 In the environment a setting is `DUETIME_` and its name in capitals, or with its table `DUETIME_HEARTBEAT_EVERY`; lists
-are separated by commas. `[channels.NAME]` and `[agents.NAME]` stand in the file alone."""
+are separated by commas. `[channels.NAME]`, `[agents.NAME]` and `[mcp_servers.NAME]` stand in the file alone."""
 _TABLES: Mapping[str, type] = {
     "notifications": NotificationSettings,
     "channels.NAME": ChannelSettings,
     "agents.NAME": AgentSettings,
+    "mcp_servers.NAME": McpServerSettings,
     "heartbeat": HeartbeatSettings,
 }
 _VARIABLES = (
@@ -33,7 +41,7 @@ _VARIABLES = (
     ("XDG_DATA_HOME", "Where the data folder `duetime` is; `~/.local/share` if absent."),
     ("QSTASH_TOKEN, QSTASH_URL", "Serve where `[notifications]` sets no `qstash_token` and `qstash_url`."),
 )
-_KINDS = {str: "text", int: "whole number", float: "number"}
+_KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
 def settings_page() -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
-from duetime.engine.kind import LOCAL, Caller, Kind
+from duetime.engine.kind import LOCAL, Kind
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import remember_secrets
 from duetime.engine.scheduler import Scheduler
@@ -36,7 +36,7 @@ from duetime.security.redaction import secrets_of
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication
-from duetime.service.services import Services
+from duetime.service.services import OPERATOR, Services
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
 
@@ -166,7 +166,8 @@ class App:
         from duetime.kinds.prompts.agents.heartbeat import sync_heartbeat
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
-        sync_heartbeat(self.scheduler, Caller(LOCAL), self.settings.heartbeat.every, alone=alone)
+        given = self.settings.heartbeat
+        sync_heartbeat(self.scheduler, OPERATOR, given.every, alone=alone)
 
     def close(self) -> None:
         for kind in self.kinds.values():

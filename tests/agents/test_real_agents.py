@@ -13,8 +13,12 @@ from mcp import Client
 from duetime.engine.model import Left
 from duetime.kinds import load_specs
 from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.gateway_tools import ToolSources
+from duetime.kinds.prompts.agents.presets import PRESETS
 from duetime.kinds.prompts.agents.transcript import without_prefix
+from duetime.kinds.prompts.allowance import Allowance
 from duetime.mcp.catalog import catalog_of
+from duetime.settings import McpServerSettings
 from tests.agents.installed import MADE, add_server, agent_named, environment, settings
 from tests.support.agents import ERAS, Served, call, over_http, serving, talk
 from tests.support.model_server import ModelServer, Request, Script, fail, say, silence
@@ -22,6 +26,7 @@ from tests.support.model_server import call as use
 from tests.support.node import AGENTS, Node, NoNode, installed
 from tests.support.programs import watched_temporary_folder
 from tests.support.settings import write_trusted
+from tests.support.user_server import TOKEN, user_server
 from tests.support.waking import agent_request, failed, over_stdio, replied, succeeded
 from tests.support.workers import eventually
 
@@ -116,6 +121,14 @@ FURTHER: dict[str, tuple[list[str], list[str]]] = {
     "opencode": ([], sorted(["glob", "grep", "read", *RESOURCES])),
 }
 """What each offers its model besides Duetime's tools: without a folder to work in, and with one."""
+WEB = {
+    "claude": {"WebFetch", "WebSearch"},
+    "codex": {"web_search"},
+    "gemini": {"google_web_search", "web_fetch"},
+    "opencode": {"webfetch"},
+}
+"""What those offer it that have web tools of their own, where it may use them."""
+ONE_TOOL = Allowance(tools=("builds.latest",))
 
 
 @pytest.mark.parametrize("has_folder", [False, True], ids=["without-a-folder", "with-one"])
@@ -141,6 +154,39 @@ def every_tool(request: Request) -> list[str]:
     known = ("name", "function", "functionDeclarations", "tools")
     others = [each for each in request.body["tools"] if not any(name in each for name in known)]
     return [*request.tools, *(str(each.get("type") or sorted(each)) for each in others)]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_it_uses_a_tool_of_the_users_own_server_and_another_is_refused(
+    name: str, node: Node, home: Path, runs: Path, served: Served
+) -> None:
+    """The run says what it was denied. What else the program offers its model is as without these tools."""
+    script = [use("builds_latest", branch="main"), use("builds_delete", branch="main"), say("I may not delete it.")]
+    with user_server() as builds, ModelServer(script) as model:
+        sources = ToolSources(
+            {"builds": McpServerSettings(url=builds.url, headers={"Authorization": f"Bearer {TOKEN}"})}
+        )
+        given = agent_request(Access(served.url, served.token), patience=90.0, allowance=ONE_TOOL)
+        reply = replied(agent_named(name, node, home, model, sources=sources).wake(given))
+        offered = every_tool(model.conversation[0])
+    assert [each["name"] for each in reply.tool_calls] == ["builds_latest", "builds_delete"]
+    assert "build 7 of main is green" in reply.tool_calls[0]["result"]
+    assert reply.text == "I may not delete it." and reply.denied == ["builds.delete"] and builds.deleted == []
+    own = {each.name for each in catalog_of(load_specs().values()).tools}
+    further = {without_prefix(each) for each in offered} - own - set(FURTHER[name][0])
+    assert further == {"builds_latest", "builds_delete", "builds_about"}
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if PRESETS[name].has_web])
+def test_it_is_offered_the_web_where_it_may_use_it(
+    name: str, node: Node, home: Path, runs: Path, served: Served
+) -> None:
+    with ModelServer([say("Nothing to do.")]) as model:
+        given = agent_request(Access(served.url, served.token), patience=90.0, allowance=Allowance(web=True))
+        succeeded(agent_named(name, node, home, model).wake(given))
+        offered = every_tool(model.conversation[0])
+    own = {each.name for each in catalog_of(load_specs().values()).tools}
+    assert {without_prefix(each) for each in offered} - own - set(FURTHER[name][0]) == WEB[name]
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -65,6 +65,29 @@ def test_programs_and_folders_are_looked_for(cli: Cli, tmp_path: Path, monkeypat
     assert cli("doctor").code == 1
 
 
+def test_what_agents_are_given_is_looked_for(cli: Cli, tmp_path: Path) -> None:
+    settings(
+        tmp_path,
+        f"""
+        [mcp_servers.builds]
+        command = ["/no/such/server"]
+        [mcp_servers.github]
+        url = "https://mcp.example.org/a-secret-path"
+        headers = {{ Authorization = "Bearer ${{NO_SUCH_TOKEN}}" }}
+        [agents.here]
+        command = ["{sys.executable}"]
+        servers = ["builds", "github"]
+        skills = ["{tmp_path}"]
+        """,
+    )
+    here, *further = told(cli)
+    assert here[0] == "ok" and further == [
+        ("warn", "mcp_servers.builds: there is no program /no/such/server on this PATH"),
+        ("warn", "mcp_servers.github: set the environment variable NO_SUCH_TOKEN"),
+        ("warn", f"agents.here: there is no SKILL.md in {tmp_path}"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "status", "words"),
     [("", "warn", "set the environment variable ANTHROPIC_API_KEY"), ("made-up", "ok", "its key is there")],

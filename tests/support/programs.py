@@ -15,6 +15,7 @@ from typing import Any
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.command import CommandAgent
+from duetime.kinds.prompts.agents.gateway_tools import ToolSources
 from duetime.processes.supervisor import LIMITS, Limits
 from duetime.settings import AgentSettings
 from tests.support.waking import agent_request
@@ -39,11 +40,16 @@ def executable(folder: Path, code: str, name: str) -> str:
 
 
 def command_agent(
-    name: str, *, environment: Mapping[str, str] | None = None, limits: Limits = LIMITS, **given: Any
+    name: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    limits: Limits = LIMITS,
+    sources: ToolSources | None = None,
+    **given: Any,
 ) -> CommandAgent:
     """An agent with these settings, whose lists may be given as lists."""
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    return CommandAgent(name, AgentSettings(**settings), environment=environment, limits=limits)
+    return CommandAgent(name, AgentSettings(**settings), environment=environment, limits=limits, sources=sources)
 
 
 def agent(command: list[str], **more: Any) -> CommandAgent:

@@ -37,7 +37,7 @@ def agent_request(access: Access = NOWHERE, prompt: str = "Water the plants.", *
         "access": access,
         "stop": StopSignal(),
         "report": lambda text: None,
-        "deeper": lambda depth: access._replace(token=f"{access.token}-{depth}"),
+        "deeper": lambda depth, allowed: access._replace(token=f"{access.token}-{depth}"),
     }
     return AgentRequest(**{**usual, **more})
 

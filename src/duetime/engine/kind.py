@@ -75,6 +75,9 @@ class Caller(NamedTuple):
     holder: str = LOCAL
     """The holder of runs that this caller takes: the id of its token. A session id would not do, since over HTTP every
     request of the newer protocol is its own session; without tokens (stdio, CLI, Python) all callers are one."""
+    grant: str | None = None
+    """What the agent's run behind this caller may use, as JSON that its kind understands; None for everybody else. What
+    the run schedules gets no more."""
 
 
 class Prepared(NamedTuple):

@@ -9,7 +9,17 @@ from typing import Any
 from duetime.engine.clock import DAY, MINUTE, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.model import LOCAL, OVER, Run, RunStatus, Schedule, ScheduleState, run_holder, status_of
+from duetime.engine.model import (
+    LOCAL,
+    OVER,
+    Definition,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleState,
+    run_holder,
+    status_of,
+)
 from duetime.engine.outcome import Alert, Completed, Failed, Returned
 from duetime.engine.policy import changes as policy_changes
 from duetime.engine.policy import checkout
@@ -31,6 +41,8 @@ KEY_REUSED = Err(
     {"field": "idempotency_key"},
 )
 NO_RUN = Err("not_found", "there is no such run")
+OPERATORS_OWN = "duetime:"
+"""Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 
 
 class Scheduler(Queries):
@@ -92,6 +104,9 @@ class Scheduler(Queries):
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
         """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
+        for new in news:
+            if not caller.operator and (new.idempotency_key or "").startswith(OPERATORS_OWN):
+                return Err("invalid", f"idempotency_key: must not begin with {OPERATORS_OWN}; use another key")
         now = self.clock.now()
         counts = any(new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news)
         if caller.depth > self.limits.depth and counts:
@@ -161,7 +176,7 @@ class Scheduler(Queries):
         return self._change(caller, public_id, kind, decide)
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Run]:
-        return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True)
+        return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True, operators_own=True)
 
     @expected
     def _change(
@@ -172,11 +187,15 @@ class Scheduler(Queries):
         decide: Callable[[Change], Decision],
         *,
         sets_off: bool = False,
+        operators_own: bool = False,
     ) -> Result[Any]:
-        """Change a schedule. `sets_off`: the change makes it run, so the caller's depth counts for it."""
+        """Change a schedule. `sets_off`: the change makes it run, so the caller's depth counts for it. `operators_own`:
+        everybody may do so, even if the schedule belongs to the operator."""
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
+        if not operators_own and (refused := operators_only(caller, schedule.definition)) is not None:
+            return refused
         now, depth = self.clock.now(), caller.depth if sets_off else 0
         if depth > self.limits.depth:
             return self._too_deep(caller, now)
@@ -187,6 +206,8 @@ class Scheduler(Queries):
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
+        if (refused := operators_only(caller, schedule.definition)) is not None:
+            return refused
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
         before, payload = schedule.definition, patch.payload
         more = 0 if payload is None else len(payload.encode()) - len(before.payload.encode())
@@ -221,9 +242,17 @@ class Scheduler(Queries):
 
     @expected
     def take(
-        self, caller: Caller, kind: str, subject: str | None = None, lease: int = LEASE, *, least: int = 0
+        self,
+        caller: Caller,
+        kind: str,
+        subject: str | None = None,
+        lease: int = LEASE,
+        *,
+        least: int = 0,
+        accepts: Callable[[Definition], bool] = lambda _: True,
     ) -> Result[HeldRun | None]:
-        """Take the oldest waiting run of the caller's owner under a lease; return None when none waits.
+        """Take the oldest waiting run of the caller's owner under a lease; return None when none waits. Runs of
+        definitions that the caller does not accept are left to others.
 
         Concurrent callers see the same runs; the store gives each run to one of them, and the other tries the next. An
         agent's run only gets runs less deep than what it schedules: otherwise runs that take each other's work and
@@ -242,6 +271,8 @@ class Scheduler(Queries):
         )
 
         def decide(change: Change, seen: Run) -> Decision:
+            if not accepts(change.schedule.definition):
+                return policy_changes.not_possible("taken", "kept for others")
             return checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
 
         while True:
@@ -292,6 +323,13 @@ def _cancel_living(change: Change) -> Decision:
     progress = change.schedule.progress
     over = progress.state in OVER
     return policy_changes.not_possible("cancelled", status_of(progress)) if over else policy_changes.cancel(change)
+
+
+def operators_only(caller: Caller, definition: Definition) -> Err | None:
+    """Return why a caller may not change a schedule that belongs to the operator, or None."""
+    if caller.operator or not definition.key.startswith(OPERATORS_OWN):
+        return None
+    return Err("operators_only", "it belongs to the operator, who changes it by the settings or the command line")
 
 
 def _cancel_pending(change: Change) -> Decision:

@@ -180,9 +180,8 @@ def by_token(services: Services) -> Call:
 
 def call_of(services: Services, grant: Grant) -> Call:
     """Return the caller for a grant, whether or not its token came with the current request."""
-    return Call(
-        services, Caller(grant.owner, grant.operator, grant.depth, holder=grant.id), grant.zone or services.zone
-    )
+    caller = Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed)
+    return Call(services, caller, grant.zone or services.zone)
 
 
 def _unknown(scope: Scope) -> Response:

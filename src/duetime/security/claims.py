@@ -45,6 +45,8 @@ class Grant(NamedTuple):
     """The token that this one was made from, and with which it ends."""
     purpose: str = ""
     """In the record of a token: `browser`, `calendar`, or empty for programs that send it with every request."""
+    allowed: str | None = None
+    """Of a run's token: what the run may use, as JSON; None for other tokens."""
     revoked: bool = False
     """In the record of a token: whether it was revoked."""
 
@@ -83,6 +85,7 @@ def grant_of(claims: Mapping[str, Any]) -> Grant:
         _number(claims, "run", otherwise=0),
         _number(claims, "fence", otherwise=0),
         _parent(claims),
+        allowed=_allowed(claims),
     )
 
 
@@ -98,6 +101,14 @@ def _parent(claims: Mapping[str, Any]) -> str:
     if not isinstance(parent, str) or (parent and not ID.fullmatch(parent)):
         raise InvalidToken("the token's parent cannot be used")
     return parent
+
+
+def _allowed(claims: Mapping[str, Any]) -> str | None:
+    """Return what a run may use; a run's token without this claim was made by an older version and allows nothing."""
+    allowed = claims.get("allowed", "{}" if claims.get("run") else None)
+    if allowed is not None and not isinstance(allowed, str):
+        raise InvalidToken("the token's allowed cannot be used")
+    return allowed
 
 
 def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:

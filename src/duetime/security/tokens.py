@@ -104,9 +104,13 @@ class Tokens:
         self._keep(grant_of(claims))
         return jwt.encode(claims, self._secret, ALGORITHM)
 
-    def for_run(self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str) -> str:
-        """Issue a token for one run of an agent. It has no record and is valid only while the run is under way."""
+    def for_run(
+        self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str, allowed: str = "{}"
+    ) -> str:
+        """Issue a token for one run of an agent. It has no record and is valid only while the run is under way.
+        `allowed` says what the run may use: what it schedules gets no more."""
         about = {"sub": owner, "zoneinfo": known_zone(timezone).key, "depth": depth, "run": run, "fence": fence}
+        about |= {"allowed": allowed}
         claims = self._new_claims(life, **about, jti=run_holder(run, fence))
         return jwt.encode(claims, self._secret, ALGORITHM)
 

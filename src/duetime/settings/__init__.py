@@ -21,7 +21,14 @@ from duetime.settings.locations import (
     user_file,
     with_absolute_paths,
 )
-from duetime.settings.sections import INBOX, AgentSettings, ChannelSettings, HeartbeatSettings, NotificationSettings
+from duetime.settings.sections import (
+    INBOX,
+    AgentSettings,
+    ChannelSettings,
+    HeartbeatSettings,
+    McpServerSettings,
+    NotificationSettings,
+)
 
 __all__ = [
     "CONFIG",
@@ -29,6 +36,7 @@ __all__ = [
     "AgentSettings",
     "ChannelSettings",
     "HeartbeatSettings",
+    "McpServerSettings",
     "NotificationSettings",
     "Origin",
     "Settings",
@@ -48,7 +56,7 @@ RUNS_PER_HOUR = 10_000
 ENVIRONMENT = "the environment"
 COMMAND_LINE = "the command line"
 _TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
-_TABLES_OF_TABLES = ("channels", "agents")
+_TABLES_OF_TABLES = ("channels", "agents", "mcp_servers")
 """Their entries have names that the operator chooses, so environment variables cannot set them."""
 
 
@@ -132,6 +140,7 @@ class Settings:
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
+    mcp_servers: Mapping[str, McpServerSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     sources: tuple[str, ...] = field(default=(), compare=False)
     origin: Origin = field(default=Origin(), compare=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args, get_type_hi
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.policy.options import is_topic
-from duetime.settings.sections import HEARTBEAT, INBOX, QSTASH, AgentSettings
+from duetime.settings.sections import HEARTBEAT, INBOX, QSTASH, AgentSettings, McpServerSettings
 
 if TYPE_CHECKING:
     from duetime.settings import Settings
@@ -57,7 +58,9 @@ def _fit(name: str, now: Any, hint: Any, value: Any, source: Source) -> Any:
         if wanted is tuple:
             parts = value.split(",") if isinstance(value, str) else value
             return tuple(str(part) if value is parts else part.strip() for part in parts if str(part).strip())
-        if isinstance(value, bool) or (wanted is str and not isinstance(value, str)):
+        if wanted is bool and isinstance(value, bool):
+            return value
+        if wanted is bool or isinstance(value, bool) or (wanted is str and not isinstance(value, str)):
             raise ValueError(value)
         return wanted(value)
     except (TypeError, ValueError) as error:
@@ -94,6 +97,8 @@ _NOT_FOR_OTHERS = (
 )
 _NOBODY = '.owners: name at least one owner, such as ["local"], or ["*"] for all'
 _PER_DAY = ("runs_per_day", "tokens_per_day", "dollars_per_day")
+_OF_WOKEN = ("servers", "tools", "commands", "web", "skills")
+_SERVER_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _OF_PROGRAMS = ("preset", "command", "url", "model")
 
 
@@ -111,14 +116,21 @@ def problems_of(settings: Settings) -> Iterator[tuple[str, str]]:
         if not _is_network(proxy):
             advice = "is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
             yield "trusted_proxies", f"trusted_proxies: {proxy!r} {advice}"
-    for name, agent in settings.agents.items():
-        if problem := _problem(name, agent):
-            yield "agents", f"agents.{name}{problem}"
+    yield from _agent_problems(settings)
     if settings.heartbeat.runs_per_day < 0:
         yield "heartbeat", f"heartbeat{_negative('runs_per_day')}"
     for name, channel in settings.channels.items():
         if not channel.owners:
             yield "channels", f"channels.{name}{_NOBODY}"
+
+
+def _agent_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    for name, server in settings.mcp_servers.items():
+        if problem := _server_problem(name, server):
+            yield "mcp_servers", f"mcp_servers.{name}{problem}"
+    for name, agent in settings.agents.items():
+        if problem := _problem(name, agent) or _tools_problem(agent, settings.mcp_servers):
+            yield "agents", f"agents.{name}{problem}"
 
 
 def _is_network(text: str) -> bool:
@@ -148,6 +160,33 @@ def _problem(name: str, agent: AgentSettings) -> str:
             return _negative(part)
     if not 0 < agent.timeout <= _LONGEST:
         return f".timeout must be more than 0 seconds and at most {_LONGEST}, a year; without it, it is 900"
+    return ""
+
+
+def _server_problem(name: str, server: McpServerSettings) -> str:
+    if not _SERVER_NAME.fullmatch(name):
+        return ": call it by lower case letters, digits and single hyphens, such as github"
+    if bool(server.url) == bool(server.command):
+        return ": name either its url or its command"
+    if server.url and (server.env or server.folder):
+        return ".env and .folder are for a command; a url has headers"
+    if server.command and server.headers:
+        return ".headers are for a url; a command has env"
+    return ""
+
+
+def _tools_problem(agent: AgentSettings, servers: Mapping[str, McpServerSettings]) -> str:
+    """Return why what the agent may use cannot be given to it."""
+    for part in _OF_WOKEN:
+        if agent.type in (INBOX, "webhook") and getattr(agent, part):
+            return f".{part}: only a command, a preset or a built-in agent can be given tools; leave it out"
+    for name in agent.servers:
+        if name not in servers:
+            known = ", ".join(sorted(servers)) or "none"
+            return f".servers: there is no {name!r} under [mcp_servers]; there is {known}"
+    for tool in agent.tools:
+        if tool.partition(".")[0] not in agent.servers:
+            return f".tools: {tool!r} is of no server in `servers`; write it as server.tool, such as github.get_*"
     return ""
 
 

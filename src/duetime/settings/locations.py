@@ -228,9 +228,18 @@ def absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(tasks := values.get("tasks"), list):
         fixed["tasks"] = [_absolute(folder, each) if str(each).endswith(".py") else each for each in tasks]
     if isinstance(agents := values.get("agents"), Mapping):
-        fixed["agents"] = {name: _with_path(each, "folder", folder) for name, each in agents.items()}
+        fixed["agents"] = {name: _agent_paths(each, folder) for name, each in agents.items()}
+    if isinstance(servers := values.get("mcp_servers"), Mapping):
+        fixed["mcp_servers"] = {name: _with_path(each, "folder", folder) for name, each in servers.items()}
     if isinstance(heartbeat := values.get("heartbeat"), Mapping):
         fixed["heartbeat"] = _with_path(heartbeat, "instructions", folder)
+    return fixed
+
+
+def _agent_paths(table: Any, folder: Path) -> Any:
+    fixed = _with_path(table, "folder", folder)
+    if isinstance(fixed, Mapping) and isinstance(skills := fixed.get("skills"), list):
+        fixed = {**fixed, "skills": [_absolute(folder, each) for each in skills]}
     return fixed
 
 

@@ -73,6 +73,16 @@ class AgentSettings:
     """Names of environment variables that the command may see, besides the few that any program needs."""
     folder: str = ""
     """Where a command works; empty means an empty folder of its own. A preset may read there."""
+    servers: tuple[str, ...] = ()
+    """MCP servers of `[mcp_servers]` whose tools it may use."""
+    tools: tuple[str, ...] = ()
+    """Which of their tools, such as `github.get_*`; empty means all. Other tools are refused."""
+    commands: tuple[str, ...] = ()
+    """Commands that it may run in its folder, such as `git log *`. They are started without a shell."""
+    web: bool = False
+    """Whether it may search and read the web."""
+    skills: tuple[str, ...] = ()
+    """Folders of skills that it may read, each with a SKILL.md."""
     model: str = ""
     """Empty means the setting `model` for a built-in agent, and its own choice for a preset."""
     instructions: str = ""
@@ -91,6 +101,23 @@ class AgentSettings:
     """As `runs_per_day`, where the agent tells what it cost."""
     owners: tuple[str, ...] = ONLY_LOCAL
     """Whose prompts may wake it: owners by name, or `*` for all. For everybody else it does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpServerSettings:
+    """`[mcp_servers.NAME]`: an MCP server of the user's own, for agents whose `servers` name it. The worker connects to
+    it, so agents see neither its address nor its credentials. `${NAME}` stands for an environment variable."""
+
+    url: str = field(default="", repr=False)
+    """Of a server over HTTP."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of a server over HTTP, such as `{Authorization = "Bearer ${GITHUB_TOKEN}"}`."""
+    command: tuple[str, ...] = ()
+    """The program and arguments of a server over stdio."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further environment variables of a server over stdio."""
+    folder: str = ""
+    """Where a server over stdio works; empty means the worker's folder."""
 
 
 @dataclass(frozen=True, slots=True)

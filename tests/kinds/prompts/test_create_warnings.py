@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +14,16 @@ from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.model import run_holder
 from duetime.engine.store import ClaimRequest
+from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.local import INBOX_WARNING, TOPIC_WARNING
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.kinds.prompts.kind import WAITS, PromptKind
+from duetime.service.errors import unwrap
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, Settings
 from tests.support.agent import Agent
 
 AGENTS = {
-    "coder": AgentSettings(preset="claude", owners=("*",)),
+    "coder": AgentSettings(preset="claude", command=(sys.executable,), owners=("*",)),
     "hook": AgentSettings(type="webhook", url="https://example.org", secret="a-secret", owners=("local", "ada")),
     "desk": AgentSettings(type="inbox", owners=("*",)),
     "builtin": AgentSettings(type="builtin", owners=("*",)),
@@ -28,7 +32,8 @@ TAKEN = "Note: waits in the inbox until an agent takes it with take_prompt."
 
 
 @pytest.fixture
-def app(request: pytest.FixtureRequest) -> Iterator[App]:
+def app(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key")
     made = build(Settings(db=":memory:", timezone="UTC", agents=AGENTS, **getattr(request, "param", {})), tasks=False)
     made.store.register("test", ["job", "prompt"], session=False, now=made.clock.now(), lease=10 * SECOND)
     yield made
@@ -67,6 +72,39 @@ def test_where_no_agent_is_woken_it_is_warned_of(app: App) -> None:
     further, facts = said(app)
     assert further == [f"Warning: {WAITS}"]
     assert facts["warnings"] == [WAITS] and "wakes" not in facts
+
+
+NOT_THERE = "/opt/agents/of/a/team/with/a/long/name/that/goes/on/and/on/and/on/and/on/bin/claude"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"command": ("/no/such/claude",)}, "There is no program /no/such/claude; install it, or change"),
+        ({"command": (NOT_THERE,)}, "There is no program /opt/agents/of/a/team/with/a/long/name/t…"),
+        ({"preset": "goose"}, "There is no program goose; install it, or change `command` of agents.mine."),
+        ({"command": (sys.executable,), "folder": "/no/such"}, "Agents.mine cannot work: its folder /no/such does not"),
+        ({"type": "builtin", "model": "openai:gpt-6"}, "The model openai:gpt-6 needs its key in the environment"),
+        ({"type": "builtin"}, "No model is set: put `model"),
+    ],
+)
+def test_what_an_agent_lacks_is_warned_of(
+    given: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a code, in one sentence; the prompt is stored all the same, because the worker may have what is missing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    mine = AgentSettings(**given)
+    made = build(Settings(db=":memory:", timezone="UTC", agents={"mine": mine}), tasks=False)
+    made.store.register("test", ["prompt"], session=False, now=made.clock.now(), lease=10 * SECOND)
+    further, facts = said(made, "local", agent="mine")
+    [warning] = facts["warnings"]
+    assert warning.startswith(words) and len(warning) <= 120 and warning.endswith(".")
+    assert further == ["Note: wakes the agent mine.", f"Warning: {warning}"]
+    new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look", "agent": "mine"}, {})
+    [code] = unwrap(made.services.create(Caller("local"), new)).warnings
+    assert code.code == "agent_not_ready"
+    made.close()
 
 
 @pytest.mark.parametrize("name", ["inbox", "desk"])

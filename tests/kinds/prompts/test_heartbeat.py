@@ -19,9 +19,10 @@ from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Retry, Waiting
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.policy.options import policy_from_json
+from duetime.engine.result import Err, Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
-from duetime.engine.validation import Changes
+from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.prompts.agent import AgentRequest, DuePrompt, Reply, Spent
 from duetime.kinds.prompts.agents.heartbeat import (
@@ -56,6 +57,9 @@ class Inner:
         self.woken.append(agent_request)
         self.does()
         return self.answer
+
+    def missing(self) -> str | None:
+        return None
 
     def close(self) -> None:
         self.closed = True
@@ -284,7 +288,9 @@ class Prompts:
     def close(self) -> None: ...
 
 
-LOCAL = Caller("local")
+LOCAL = Caller("local", operator=True)
+AGENT = Caller("local")
+"""Any caller that is not the operator."""
 
 
 @pytest.fixture
@@ -340,6 +346,25 @@ def test_the_beat_ends_with_its_setting_and_begins_again_with_it(scheduler: Sche
     again = kept(scheduler, "30m")
     assert again.definition.id != made.definition.id and again.progress.state == ScheduleState.ACTIVE
     assert kept(scheduler, "30m") == again
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "cancel", "cancel_pending", "delete", "edit"])
+def test_it_belongs_to_the_operator(action: str, scheduler: Scheduler) -> None:
+    made = kept(scheduler, "30m")
+    change = getattr(scheduler, action)
+    arguments = [Changes(name="mine")] if action == "edit" else []
+    refused = change(AGENT, made.definition.public_id, *arguments)
+    assert isinstance(refused, Err) and refused.code == "operators_only"
+    assert "belongs to the operator" in refused.message
+    assert scheduler.find(AGENT, made.definition.public_id) == made, "it is seen, and stays as it was"
+    assert isinstance(scheduler.run_now(AGENT, made.definition.public_id), Ok)
+
+
+def test_nobody_else_takes_its_key(scheduler: Scheduler) -> None:
+    new = NewSchedule("prompt", "mine", "interval", {"hours": 1}, {"agent": "inbox"}, {}, idempotency_key=KEY)
+    refused = scheduler.create(AGENT, new)
+    assert isinstance(refused, Err) and "must not begin with duetime:" in refused.message
+    assert kept(scheduler, "30m").definition.name == "heartbeat"
 
 
 def test_a_pause_stays(scheduler: Scheduler) -> None:

@@ -28,7 +28,7 @@ PROMPT = '--help {{ it }} {% raw %} {# no #} "$(touch x)" \\ é {\n: "" }}'
 
 def prepared(name: str, folder: Path, access: Access = HTTP, **more: Any) -> Invocation:
     usual: dict[str, Any] = {"model": "", "has_folder": False, "env": {}}
-    return PRESETS[name].prepare(PresetInput(PROMPT, access, folder, **{**usual, **more}))
+    return PRESETS[name].prepare(PresetInput(PROMPT, {"duetime": access}, folder, **{**usual, **more}))
 
 
 def read_file(folder: Path, name: str) -> Any:
@@ -169,6 +169,59 @@ def test_goose_reads_a_recipe_in_which_the_prompt_is_no_template(
     assert recipe["extensions"] == [{**extension, "name": "duetime", "description": "Duetime", "timeout": 300}]
     braces = recipe["prompt"].replace("{{ '{' }}", "")
     assert "{" not in braces and recipe["prompt"].replace("{{ '{' }}", "{") == PROMPT
+
+
+# -- the gateway, and the web -------------------------------------------------------------------------------------
+
+GATEWAY = Access("http://127.0.0.1:9876/mcp", "the-token-of-the-gateway")
+
+
+def with_tools(name: str, folder: Path) -> Invocation:
+    servers = {"duetime": HTTP, "tools": GATEWAY}
+    return PRESETS[name].prepare(PresetInput(PROMPT, servers, folder, "", False, {}, True))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_argument_holds_the_gateways_token(name: str, tmp_path: Path) -> None:
+    assert "the-token" not in " ".join(with_tools(name, tmp_path).flags)
+
+
+def test_claude_with_tools(tmp_path: Path) -> None:
+    flags = with_tools("claude", tmp_path).flags
+    assert "--tools=WebFetch,WebSearch" in flags
+    assert "--allowedTools=mcp__duetime__*,mcp__tools__*,WebFetch,WebSearch" in flags
+    servers = read_file(tmp_path, "mcp.json")["mcpServers"]
+    assert servers["tools"]["headers"] == {"Authorization": "Bearer the-token-of-the-gateway"}
+
+
+def test_codex_with_tools(tmp_path: Path) -> None:
+    invocation = with_tools("codex", tmp_path)
+    settings = codex_settings(invocation)
+    assert settings["web_search"] == "live" and settings["mcp_servers"]["tools"]["url"] == GATEWAY.url
+    variable = settings["mcp_servers"]["tools"]["bearer_token_env_var"]
+    assert invocation.env == {"DUETIME_TOKEN": "the-token-of-this-run", variable: "the-token-of-the-gateway"}
+
+
+def test_gemini_with_tools(tmp_path: Path) -> None:
+    flags = with_tools("gemini", tmp_path).flags
+    assert {"--allowed-mcp-server-names=duetime", "--allowed-mcp-server-names=tools"} <= set(flags)
+    settings = read_file(tmp_path, "gemini/.gemini/settings.json")
+    web = ["google_web_search", "web_fetch"]
+    assert settings["tools"] == {"core": ["mcp_duetime_*", "mcp_tools_*", *web], "allowed": web}
+    assert settings["mcpServers"]["tools"]["trust"] is True
+
+
+def test_opencode_with_tools(tmp_path: Path) -> None:
+    settings = json.loads(with_tools("opencode", tmp_path).env["OPENCODE_CONFIG_CONTENT"])
+    own = {"duetime_*": "allow", "tools_*": "allow"}
+    assert settings["permission"] == {"*": "deny", "webfetch": "allow", "websearch": "allow", **own}
+    assert set(settings["mcp"]) == {"duetime", "tools"}
+
+
+def test_goose_with_tools(tmp_path: Path) -> None:
+    with_tools("goose", tmp_path)
+    assert [each["name"] for each in read_file(tmp_path, "recipe.json")["extensions"]] == ["duetime", "tools"]
+    assert not PRESETS["goose"].has_web, "the gateway has a tool for it"
 
 
 # -- what they say ------------------------------------------------------------------------------------------------

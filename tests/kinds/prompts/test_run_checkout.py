@@ -71,6 +71,9 @@ class Acts:
         self._does()
         return self._answer
 
+    def missing(self) -> str | None:
+        return None
+
     def close(self) -> None: ...
 
 

@@ -15,7 +15,7 @@ from duetime.engine.clock import DAY, HOUR, SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.engine.kind import Caller, StopReason, StopSignal, Work
 from duetime.engine.model import NOTHING, Cap, Left, Used, reached, run_holder
-from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, Waiting
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.times import format_local
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
@@ -45,6 +45,9 @@ class Scripted:
         self.agent_requests.append(agent_request)
         return self._answer(agent_request) if callable(self._answer) else self._answer
 
+    def missing(self) -> str | None:
+        return None
+
     def close(self) -> None:
         self.closed = True
 
@@ -73,17 +76,18 @@ class Stage:
         runs_per_day: int = 0,
         wakes: Mapping[str, Used] = MappingProxyType({}),
         inboxes: Mapping[str, Used] = MappingProxyType({}),
+        failures_count: bool = True,
     ) -> None:
         self.store: BaseStore = SqliteStore(":memory:", messenger=MESSENGER)
         self.store.migrate()
         self.clock = Stopped()
         self.agent = Scripted(answer if answer is not None else Reply("done"))
-        wakers = {"coder": Waker(self.agent, 60.0, limit, wakes)}
+        wakers = {"coder": Waker(self.agent, 60.0, limit, wakes, failures_count=failures_count)}
         waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day, inboxes)
         self.kind = PromptKind(waking)
         self.hand = Hand(self.store)
 
-    def _access(self, claim: Claim, patience: float, depth: int) -> Access:
+    def _access(self, claim: Claim, patience: float, depth: int, allowed: str) -> Access:
         return Access("http://127.0.0.1/mcp", f"token of {claim.run.id} at {depth}")
 
     def claim(self, payload: dict[str, Any] | None = None, **given: Any) -> Claim:
@@ -232,6 +236,19 @@ def test_an_agents_limit_holds_the_next_run_back(limit: Used, words: str) -> Non
     assert 0 < last.after <= DAY
     stage.clock.at += last.after
     assert isinstance(stage.run(stage.claim()), Completed)
+
+
+@pytest.mark.parametrize(
+    "failure", [Reply(error="no model is set"), Retry("slow down", 5), Reply("could not", denied=["Bash"])]
+)
+def test_failed_beats_do_not_use_up_the_day(failure: Reply | Retry) -> None:
+    """The heartbeat: what a beat used counts, but the run itself does only if it was done."""
+    replies = [failure] * 5 + [Reply("done")] * 3
+    stage = Stage(lambda _: replies.pop(0), limit=Used(runs=2), runs_per_day=2, failures_count=False)
+    outcomes = [stage.run(stage.claim()) for _ in range(8)]
+    assert [isinstance(each, Returned) for each in outcomes] == [False] * 7 + [True]
+    counted = Stage(failure, limit=Used(runs=2))
+    assert isinstance([counted.run(counted.claim()) for _ in range(3)][-1], Returned), "other agents' failures count"
 
 
 def test_a_day_is_one_of_the_installations_zone_also_where_it_has_25_hours() -> None:

@@ -51,11 +51,12 @@ class RunAccess:
     def _tokens(self) -> Tokens:
         return load_tokens(self._settings, self._clock)
 
-    def __call__(self, claim: Claim, patience: float, depth: int) -> Access:
-        """Return the access for a run. `depth` is the depth of what the run may schedule."""
+    def __call__(self, claim: Claim, patience: float, depth: int, allowed: str) -> Access:
+        """Return the access for a run. `depth` is the depth of what the run may schedule, `allowed` what the run may
+        use, and so what it schedules."""
         run, definition, _ = claim
         zone = zone_of(definition, self._zone)
-        token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone)
+        token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone, allowed)
         if self.url is not None:
             return Access(self.url, token)
         return stdio_access(self._settings, token, _handed_on(self._settings) | {RUN_TOKEN: token})

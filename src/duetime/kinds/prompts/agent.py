@@ -11,6 +11,7 @@ from duetime.engine.kind import StopSignal
 from duetime.engine.model import UNLIMITED, Left
 from duetime.engine.outcome import Outcome
 from duetime.engine.worker.lease import Lease
+from duetime.kinds.prompts.allowance import Allowance
 
 
 class Access(NamedTuple):
@@ -45,12 +46,14 @@ class AgentRequest:
     access: Access
     stop: StopSignal
     report: Callable[[str], None]
-    deeper: Callable[[int], Access]
-    """Returns the same access at a given depth, for a run that also does prompts stored by others."""
+    deeper: Callable[[int, str], Access]
+    """Returns the same access at a given depth and allowance, for a run that also does prompts stored by others."""
     zone: str = ""
     """Time zone of its owner and its token; empty means that of the installation."""
     left: Left = UNLIMITED
     """What the daily limits leave to this run. An agent that cannot enforce it is only stopped before its next run."""
+    allowance: Allowance | None = None
+    """What the run may use besides Duetime's own tools; None means what its agent's settings allow."""
     lease: Lease | None = None
     """The worker's lease: a program that an agent starts must end before it expires."""
 
@@ -108,6 +111,8 @@ class DuePrompt(NamedTuple):
     due: Instant
     stored: Instant
     depth: int = 0
+    allow: Allowance | None = None
+    """What it may be done with at most; None if nobody narrowed it."""
     hold: str = ""
     """Identifies this hold, to tell whether the run still has it."""
 
@@ -117,5 +122,9 @@ class Agent(Protocol):
         """Run one attempt, in a thread of the pool. It obeys `request.stop` and `request.patience`, ends what it
         started before it returns, and never raises for what an agent, a network or a model does. A returned Outcome
         is used as it is, for example `Returned` to give the work back."""
+
+    def missing(self) -> str | None:
+        """Return what is missing to wake it from this process (program, key or folder), in one sentence; None if
+        nothing is. It is asked for at each create, so it starts nothing and loads nothing slow."""
 
     def close(self) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
@@ -12,6 +13,7 @@ from duetime.engine.kind import LOCAL
 from duetime.engine.model import EVERYBODY, MICRO, NOTHING, ONLY_LOCAL, Used
 from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.agent import Agent
+from duetime.kinds.prompts.allowance import Allowance
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.roster import NamedAgent, Roster, common_owners, read_roster
@@ -19,6 +21,9 @@ from duetime.kinds.prompts.runner import Waker, Waking
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import AgentSettings, Settings
 from duetime.settings.sections import HEARTBEAT, INBOX
+
+if TYPE_CHECKING:
+    from duetime.kinds.prompts.agents.gateway_tools import ToolSources
 
 BUILTIN = "builtin"
 
@@ -29,7 +34,12 @@ def build(context: BuildContext) -> PromptKind:
     access = RunAccess(settings, clock, zone)
     inboxes = {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
     plain = {
-        name: Waker(_agent(name, each, settings, clock, zone), each.timeout, _limit(each))
+        name: Waker(
+            _agent(name, each, settings, clock, zone),
+            each.timeout,
+            _limit(each),
+            allowance=Allowance.of_agent(each),
+        )
         for name, each in woken_agents(settings).items()
     }
     wakers = {
@@ -98,11 +108,18 @@ def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zo
     if type_ == "command":
         from duetime.kinds.prompts.agents.command import CommandAgent
 
-        return CommandAgent(name, given)
+        return CommandAgent(name, given, sources=_sources(given, settings))
     if type_ == BUILTIN:
         from duetime.kinds.prompts.agents.builtin import BuiltinAgent
 
-        return BuiltinAgent(given.model or settings.model, clock, zone, instructions=given.instructions)
+        return BuiltinAgent(
+            given.model or settings.model,
+            clock,
+            zone,
+            instructions=given.instructions,
+            allowance=Allowance.of_agent(given),
+            sources=_sources(given, settings),
+        )
     if type_ == "webhook":
         from duetime.kinds.prompts.agents.webhook import WebhookAgent
         from duetime.net.client import Http
@@ -110,6 +127,12 @@ def _agent(name: str, given: AgentSettings, settings: Settings, clock: Clock, zo
         return WebhookAgent(name, given.url, given.secret, Http(clock, None, connections=settings.threads), clock)
     types = f"command, {BUILTIN}, webhook or {INBOX}"
     raise InvalidInput(f"agents.{name}: type must be {types}; or name a preset", field="agents")
+
+
+def _sources(given: AgentSettings, settings: Settings) -> ToolSources:
+    from duetime.kinds.prompts.agents.gateway_tools import ToolSources
+
+    return ToolSources(settings.mcp_servers, given.skills, settings.allowed_hosts)
 
 
 def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, scheduler_of: SchedulerOf) -> Waker:
@@ -122,7 +145,14 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     inner = wakers[name]
     instructions = Path(given.instructions).expanduser()
     agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunCheckout(scheduler_of, HEARTBEAT))
-    return Waker(agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit})
+    return Waker(
+        agent,
+        inner.patience,
+        Used(runs=given.runs_per_day),
+        {name: inner.limit},
+        inner.allowance,
+        failures_count=False,
+    )
 
 
 def named_agents(settings: Settings) -> list[dict[str, str]]:

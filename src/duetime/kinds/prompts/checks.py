@@ -3,6 +3,7 @@ is started and no model is called."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,8 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import is_open_to
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
+from duetime.kinds.prompts.agents.gateway_tools import SKILL
+from duetime.kinds.prompts.agents.user_servers import VARIABLE
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
 from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.service.errors import unwrap
@@ -35,8 +38,25 @@ def agent_checks(settings: Settings) -> Iterator[Check]:
         if given.preset == "codex" and given.folder:
             said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"
             yield Check("warn", SUBJECT, f"{said}; run its worker as a user of its own, or leave `folder` out")
+    yield from _tools(settings)
     if settings.heartbeat.every:
         yield _heartbeat(settings)
+
+
+def _tools(settings: Settings) -> Iterator[Check]:
+    """Check what the agents are given besides Duetime's tools. Servers are not called."""
+    for name, server in settings.mcp_servers.items():
+        used = [*server.headers.values(), *server.env.values(), server.url]
+        unset = sorted({found for text in used for found in VARIABLE.findall(text) if found not in os.environ})
+        if unset:
+            yield Check("warn", SUBJECT, f"mcp_servers.{clean(name)}: set the environment variable {clean(unset[0])}")
+        if server.command and shutil.which(server.command[0]) is None:
+            program = clean(server.command[0])
+            yield Check("warn", SUBJECT, f"mcp_servers.{clean(name)}: there is no program {program} on this PATH")
+    for name, given in settings.agents.items():
+        for skill in given.skills:
+            if not (Path(skill).expanduser() / SKILL).is_file():
+                yield Check("warn", SUBJECT, f"agents.{clean(name)}: there is no {SKILL} in {clean(skill)}")
 
 
 def _agent(name: str, given: AgentSettings, settings: Settings) -> Check:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from duetime.engine.clock import MINUTE
-from duetime.engine.encoding import encode, shorten_error
+from duetime.engine.encoding import encode, json_object, shorten_error
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition
 from duetime.engine.outcome import Completed, Failed
@@ -17,6 +17,7 @@ from duetime.engine.policy.checkout import hold_of
 from duetime.engine.result import Err
 from duetime.engine.scheduler import LEASE
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.kind import prompt_of
 from duetime.service.errors import NOT_FOUND, Refused, unwrap
 from duetime.service.presenters import instant_view
@@ -64,6 +65,7 @@ class AgentOptions(NamedFields):
     remind: Annotated[
         bool, option("--remind", "Wake no agent: send the text to a person, to --deliver-to or `reminders`.")
     ] = False
+    allow: Annotated[str | None, option("--allow JSON", f"Narrow what its agent may use, such as {EXAMPLE}.")] = None
     max_runs_per_day: Annotated[
         int | None, option("--max-runs-per-day N", "What is beyond it waits for the next day.")
     ] = None
@@ -73,6 +75,13 @@ class AgentOptions(NamedFields):
     max_dollars_per_day: Annotated[float | None, option("--max-dollars-per-day N", "The same, for what they cost.")] = (
         None
     )
+
+
+def _payload(agent: AgentOptions) -> dict[str, Any]:
+    given = agent.given()
+    if "allow" in given:
+        given["allow"] = json_object(given["allow"]) or given["allow"]  # what is no object is refused with the rest
+    return given
 
 
 @commands.command(cls=PlainCommand)
@@ -89,7 +98,7 @@ def add(
 ) -> None:
     """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     prompt, when = given_text(text), trigger.parsed()
-    payload, stated = {"prompt": prompt, **agent.given()}, policy.given()
+    payload, stated = {"prompt": prompt, **_payload(agent)}, policy.given()
     new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
     with opened(db, making=True) as app:
         add_schedule(app, new, when, json_)

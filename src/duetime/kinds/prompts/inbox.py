@@ -14,7 +14,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, answers_later
-from duetime.kinds.prompts.kind import KIND, PromptKind, prompt_of
+from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
 from duetime.settings.sections import INBOX
@@ -55,6 +55,7 @@ class RunCheckout:
                     run.due,
                     definition.written,
                     definition.depth,
+                    allowance_of(definition),
                     hold_of(run),
                 )
             )
@@ -100,6 +101,9 @@ class ReleasingAgent:
             if not answers_later(answer):
                 self._checkout.give_back(request, LEFT)
         return answer
+
+    def missing(self) -> str | None:
+        return self._inner.missing()
 
     def close(self) -> None:
         self._inner.close()

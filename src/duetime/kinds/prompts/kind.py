@@ -19,6 +19,7 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
+from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus, ScheduleWarning
@@ -39,7 +40,9 @@ UNKNOWN_TIMES = 5
 """Times it is given back before its owner is alerted: by then no other worker knows the agent either."""
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
-PARTS = ("prompt", "agent", "remind", *_LIMITS)
+_WARNING = 120
+"""Most characters of a warning."""
+PARTS = ("prompt", "agent", "remind", "allow", *_LIMITS)
 
 
 def payload_of(definition: Definition) -> dict[str, Any]:
@@ -50,6 +53,18 @@ def payload_of(definition: Definition) -> dict[str, Any]:
 
 def prompt_of(definition: Definition) -> str:
     return str(payload_of(definition).get("prompt", ""))
+
+
+def allowance_of(definition: Definition) -> Allowance | None:
+    """Return what a prompt may be done with at most; None if nobody narrowed it."""
+    return Allowance.stored(payload_of(definition).get("allow"))
+
+
+def may_take(caller: Caller, definition: Definition) -> bool:
+    """Return whether a caller may take a waiting prompt: not if it is an agent's run that may use more than the author
+    of the prompt could."""
+    most, held = allowance_of(definition), Allowance.stored(caller.grant)
+    return most is None or held is None or not most.lacks(held)
 
 
 class PromptKind(KindHooks):
@@ -111,7 +126,7 @@ class PromptKind(KindHooks):
         if not isinstance(remind, bool):
             raise InvalidInput(field="remind", problem="must be true or false")
         if remind:
-            for name in limits:
+            for name in (*limits, *({"allow"} & given.keys())):
                 raise InvalidInput(field=name, problem="a reminder wakes no agent that it could limit; leave it out")
             return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS}, _is_heard)
         prepared |= limits
@@ -120,6 +135,9 @@ class PromptKind(KindHooks):
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
             raise InvalidInput(field="agent", problem=f"there is no {shown!r}; there is {', '.join(agents)}")
+        allowed = _allowed(given.get("allow"), caller)
+        if allowed is not None:
+            prepared["allow"] = allowed.view()
         return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
 
     def execute(self, work: Work) -> Outcome:
@@ -144,23 +162,50 @@ class PromptKind(KindHooks):
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Warn of a prompt that waits in an inbox. A caller that asked for the inbox by name need not be warned."""
-        waits = made.subject in self.inboxes and not payload_of(made).get("remind")
-        if not waits or asked.get("agent") is not None or self.heartbeat_takes(made):
+        if payload_of(made).get("remind"):
+            return []
+        if made.subject not in self.inboxes:
+            return [*self._agent_warnings(made), *self._allow_warnings(made, asked)]
+        if asked.get("agent") is not None or self.heartbeat_takes(made):
             return []
         return [ScheduleWarning("no_agent", WAITS)]
 
     def status(self, owner: str) -> KindStatus:
         default = self.agents(owner)[0]
-        agents = [
-            {**each, "default": True} if each["name"] == default else each for each in self.describe_agents(owner)
-        ]
+        agents = [self._agent_status(each, default) for each in self.describe_agents(owner)]
         return KindStatus({"agents": agents, "spent": self.waking.usage(owner)})
+
+    def _agent_status(self, described: Mapping[str, str], default: str) -> dict[str, Any]:
+        """Return an agent, with what it lacks to be woken from this process."""
+        name = described["name"]
+        waker = self.waking.wakers.get(name)
+        missing = None if waker is None else waker.agent.missing()
+        return {
+            **described,
+            **({"default": True} if name == default else {}),
+            **({"missing": missing} if missing is not None else {}),
+        }
 
     def published_settings(self) -> Mapping[str, Any]:
         return {} if self._roster is None else self._roster.published()
 
     def differing_settings(self) -> list[str]:
         return list(self._differing)
+
+    def _agent_warnings(self, made: Definition) -> list[ScheduleWarning]:
+        """Warn if the agent could not be woken from here: its program, key or folder is missing."""
+        waker = self.waking.wakers.get(made.subject)
+        missing = None if waker is None else waker.agent.missing()
+        return [] if missing is None else [ScheduleWarning("agent_not_ready", _one_line(missing))]
+
+    def _allow_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+        """Warn if more was asked for than the agent is allowed. Nobody asked for what follows from the caller's run."""
+        waker, wanted = self.waking.wakers.get(made.subject), asked.get("allow")
+        if waker is None or wanted is None:
+            return []
+        beyond = waker.allowance.lacks(waker.allowance.with_asked(wanted))
+        text = f"The agent {made.subject} is not allowed {beyond}, so its runs do without."
+        return [ScheduleWarning("not_allowed", _one_line(text))] if beyond else []
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
         """Allow another agent for a due prompt that waits in vain, as when the settings no longer name its agent:
@@ -193,6 +238,21 @@ def _not_there(work: Work, agent: str) -> Returned:
         f"Task #{definition.id} is due and waits: {reason}.",
     )
     return Returned(reason, UNKNOWN_WAIT, told if run.fence > UNKNOWN_TIMES else None)
+
+
+def _allowed(asked: Any, caller: Caller) -> Allowance | None:
+    """Return what a prompt may be done with at most; None if that is left to the agent's settings. What an agent's
+    run schedules gets no more than the run has, also if the settings allow more later."""
+    held = Allowance.stored(caller.grant)
+    if asked is None:
+        return held
+    return (held or EVERYTHING).narrowed(EVERYTHING.with_asked(asked))
+
+
+def _one_line(text: str) -> str:
+    """Return a sentence of at most 120 characters; of a longer one, the beginning and the end are kept."""
+    sentence = f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return sentence if len(sentence) <= _WARNING else f"{sentence[:60]}…{sentence[61 - _WARNING :]}"
 
 
 def _limits(payload: Mapping[str, Any]) -> Used:

@@ -17,13 +17,14 @@ from duetime.engine.encoding import LIMIT, encode, encode_whole, shorten_error
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import StopReason, Work
 from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, Used, run_holder
-from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned, Waiting
+from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.store import Store
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.agent import Access, Agent, AgentRequest, Reply, Spent
+from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
 
 log = logging.getLogger("duetime.agents")
 
@@ -124,6 +125,10 @@ class Waker:
     limit: Used = NOTHING
     wakes: Mapping[str, Used] = field(default_factory=dict)
     """Other agents that do the work for it, whose limits apply as well."""
+    allowance: Allowance = NOTHING_MORE
+    """What it may use besides Duetime's own tools."""
+    failures_count: bool = True
+    """Whether a run that failed counts against the daily limits of runs; what it used always counts."""
 
 
 _ALL = "all"
@@ -146,7 +151,7 @@ class Waking:
         store: Store,
         clock: Clock,
         zone: str,
-        access: Callable[[Claim, float, int], Access],
+        access: Callable[[Claim, float, int, str], Access],
         runs_per_day: int = 0,
         inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
@@ -165,9 +170,11 @@ class Waking:
         if isinstance(left, Returned):
             return left
         reply = waker.agent.wake(self._agent_request(work, waker, prompt, left))
+        refund = 0 if waker.failures_count else _failed_runs(reply)
         if not isinstance(reply, Reply):
+            self._spend(definition.owner, day, caps, Spent(), refund)
             return reply
-        self._spend(definition.owner, day, caps, reply.spent)
+        self._spend(definition.owner, day, caps, reply.spent, refund)
         if reply.waiting_until is not None:
             return Waiting(reply.waiting_until, run_holder(work.claim.run.id, work.claim.run.fence))
         return ending_of(reply, name)
@@ -194,9 +201,10 @@ class Waking:
         told = Alert(f"limit:{day}:{left}", "A limit of agent runs is reached", text)
         return Returned(f"the limit of {left} is reached", self._midnight(day, days=1) - self._clock.now(), told)
 
-    def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent) -> None:
-        """Record usage. An error here must not fail the run, because the agent's work is done."""
-        used = Used(tokens=min(spent.tokens, _MOST), micros=min(round(spent.dollars * MICRO), _MOST))
+    def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent, refund: int = 0) -> None:
+        """Record usage. An error here must not fail the run, because the agent's work is done. `refund`: number of runs
+        that were counted and do not count after all."""
+        used = Used(-refund, tokens=min(spent.tokens, _MOST), micros=min(round(spent.dollars * MICRO), _MOST))
         if not any(used):
             return
         try:
@@ -209,6 +217,7 @@ class Waking:
         timeout = work.policy.timeout
         patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
         zone, depth = zone_of(definition, self._zone), definition.depth + 1
+        allowance = waker.allowance.narrowed(Allowance.stored(work.payload.get("allow")))
         deeper = partial(self._access, work.claim, patience)
         return AgentRequest(
             run=run.id,
@@ -221,12 +230,13 @@ class Waking:
             due=run.due,
             depth=depth,
             patience=patience,
-            access=deeper(depth),
+            access=deeper(depth, allowance.text()),
             stop=work.stop,
             report=work.report,
             deeper=deeper,
             zone=zone,
             left=left,
+            allowance=allowance,
             lease=work.lease,
         )
 
@@ -269,6 +279,12 @@ class Waking:
         zone = known_zone(self._zone)
         date = datetime_of(at).astimezone(zone).date() + timedelta(days=days)
         return instant_of(datetime.combine(date, time(), zone))
+
+
+def _failed_runs(reply: Reply | Outcome) -> int:
+    """Return 1 if the answer is a failure, else 0."""
+    failed = bool(reply.error or reply.denied) if isinstance(reply, Reply) else isinstance(reply, Failed | Retry)
+    return int(failed)
 
 
 def zone_of(definition: Definition, otherwise: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import json
+import os
 from collections.abc import Coroutine, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -17,7 +18,9 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
-from duetime.kinds.prompts.agents.environment import mcp_toolset
+from duetime.kinds.prompts.agents.environment import TOOLS, mcp_toolset
+from duetime.kinds.prompts.agents.gateway import ToolGateway
+from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
 from duetime.kinds.prompts.agents.model_turn import (
     CONVERSING,
     SOME_WAIT,
@@ -28,13 +31,16 @@ from duetime.kinds.prompts.agents.model_turn import (
     system_prompt,
     take_turn,
 )
-from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, model_named
+from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, missing_for, model_named
+from duetime.kinds.prompts.agents.user_servers import ServerUnreachable
+from duetime.kinds.prompts.allowance import Allowance
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
     from pydantic_ai.mcp import MCPToolset
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
+    from pydantic_ai.toolsets import AbstractToolset
 
 
 STOP_CHECK_SECONDS = 0.1
@@ -46,10 +52,21 @@ TURNS = 40
 
 
 class BuiltinAgent:
-    def __init__(self, model: str, clock: Clock, zone: str, *, instructions: str = "", turns: int = TURNS) -> None:
+    def __init__(
+        self,
+        model: str,
+        clock: Clock,
+        zone: str,
+        *,
+        instructions: str = "",
+        turns: int = TURNS,
+        allowance: Allowance | None = None,
+        sources: ToolSources | None = None,
+    ) -> None:
         """`model` is maker:name; a missing one is reported when a prompt is due, so everything else still works."""
         self._model, self._clock, self._zone = model, clock, zone
         self._instructions, self._turns = instructions, turns
+        self._allowance, self._sources = allowance or Allowance(), sources or ToolSources()
 
     def wake(self, request: AgentRequest) -> Reply | Outcome:
         try:
@@ -57,35 +74,59 @@ class BuiltinAgent:
         except InvalidInput as error:
             return Reply(error=error.message, permanent=True)
         turn = Turn()
+        allowance = self._allowance if request.allowance is None else request.allowance
+        gateway = gateway_for(request, allowance, self._sources, os.environ, web=True)
         # The pool's thread has no event loop; one that lives only as long as the run leaves nothing behind.
-        failure = asyncio.run(_with_timeout(self._work(request, model, turn), request))
-        return _reply(turn, failure, request)
+        failure = asyncio.run(_with_timeout(self._work(request, model, turn, gateway), request))
+        reply = _reply(turn, failure, request)
+        if gateway is not None and isinstance(reply, Reply):
+            reply = replace(reply, denied=gateway.denied)
+        return reply
+
+    def missing(self) -> str | None:
+        return missing_for(self._model)
 
     def close(self) -> None:
         """Do nothing, because nothing outlives a run."""
 
-    async def _work(self, request: AgentRequest, model: Model, turn: Turn) -> Failure | None:
+    async def _work(
+        self, request: AgentRequest, model: Model, turn: Turn, gateway: ToolGateway | None
+    ) -> Failure | None:
         zone, now = request.zone or self._zone, self._clock.now()
         instructions = system_prompt(request.owner, zone, now, WOKEN, self._instructions)
-        tools = mcp_toolset(request.access)
 
         def report(news: str | ToolCall) -> None:
             if isinstance(news, ToolCall):
                 request.report(f"called {news.name}")
 
-        try:
-            await tools.__aenter__()
-        except Exception as error:
-            return Failure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
-        try:
-            await take_turn(
-                turn, model, instructions, tools, request.text, most=self._turns, left=request.left, on_event=report
-            )
-        except Exception as error:
-            return failure_of(error, self._model)
-        finally:
-            await tools.__aexit__(None, None, None)
+        async with AsyncExitStack() as opened:
+            try:
+                tools = await _open_tools(opened, request.access, gateway)
+            except ServerUnreachable as error:
+                return Failure(error.message)
+            except Exception as error:
+                return Failure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
+            try:
+                await take_turn(
+                    turn, model, instructions, tools, request.text, most=self._turns, left=request.left, on_event=report
+                )
+            except Exception as error:
+                return failure_of(error, self._model)
         return None
+
+
+async def _open_tools(
+    opened: AsyncExitStack, access: Access, gateway: ToolGateway | None
+) -> list[AbstractToolset[Any]]:
+    """Connect to Duetime's tools, and to the gateway's if there is one: those have a prefix, as any names may occur."""
+    own = mcp_toolset(access)
+    await opened.enter_async_context(own)
+    if gateway is None:
+        return [own]
+    await opened.enter_async_context(gateway)
+    further = mcp_toolset(gateway.access, TOOLS)
+    await opened.enter_async_context(further)
+    return [own, further.prefixed(TOOLS)]
 
 
 async def _with_timeout(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
@@ -203,7 +244,7 @@ class Conversation:
             waiting = SOME_WAIT.format(count=len(self.waiting)) if self.waiting else ""
             instructions = system_prompt(LOCAL, self._zone, self._clock.now(), CONVERSING, waiting)
             await take_turn(
-                turn, self._model, instructions, self._tools, text, history=past, most=TURNS, on_event=on_event
+                turn, self._model, instructions, [self._tools], text, history=past, most=TURNS, on_event=on_event
             )
         except Exception as error:
             return masked(failure_of(error, self._name).message, self._access.token)

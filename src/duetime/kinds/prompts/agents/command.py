@@ -7,15 +7,21 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
-from duetime.kinds.prompts.agent import AgentRequest, Reply
-from duetime.kinds.prompts.agents.environment import MCP_CONFIG, standard_config, visible, write_private
+from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
+from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
+from duetime.kinds.prompts.agents.gateway import opened
+from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
 from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset_named
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader, reply_of
+from duetime.kinds.prompts.agents.user_servers import ServerUnreachable
+from duetime.kinds.prompts.allowance import Allowance
 from duetime.processes.child import ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
 from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, Limits
@@ -39,6 +45,18 @@ _STOPPED = {
 }
 
 
+class Woken(NamedTuple):
+    """One run of the program."""
+
+    request: AgentRequest
+    allowance: Allowance
+    servers: Mapping[str, Access]
+    private: Path
+    """A folder for files that only this run may read."""
+    env: Mapping[str, str]
+    """Variables of our environment that the program sees."""
+
+
 class CommandAgent:
     def __init__(
         self,
@@ -47,6 +65,7 @@ class CommandAgent:
         *,
         environment: Mapping[str, str] | None = None,
         limits: Limits = LIMITS,
+        sources: ToolSources | None = None,
     ) -> None:
         """Raises InvalidInput, naming the field."""
         self._name = name
@@ -63,44 +82,59 @@ class CommandAgent:
         if not model and any("{model}" in word for word in self._command):
             raise InvalidInput(f"agents.{name}: its command asks for a {{model}}; name one", field="model")
         self._as_argument = prompt == ARGUMENT
-        self._env = given.env
-        self._folder = str(Path(given.folder).expanduser()) if given.folder else ""
+        self._allowance = Allowance.of_agent(given)
+        self._sources = ToolSources(skills=given.skills) if sources is None else sources
         self._model = model
         self._environment = os.environ if environment is None else environment
         self._limits = limits
         self._closed = False
 
     def wake(self, request: AgentRequest) -> Reply:
-        env = visible(self._environment, (*self._env, *(self._preset.env if self._preset else ())))
+        allowance = self._allowance if request.allowance is None else request.allowance
+        env = self._visible(allowance)
         program = shutil.which(self._command[0], path=env.get("PATH", ""))
-        problem = self._permanent_problem(request, program, env)
+        problem = self._missing(allowance, program) or self._permanent_problem(request)
         if problem is not None or program is None:
             return Reply(error=problem, permanent=True)
-        secrets = Secrets(request.access.token, env, request.access.env)
+        web = self._preset is None or not self._preset.has_web
+        gateway = gateway_for(request, allowance, self._sources, self._environment, web=web)
         try:
-            with tempfile.TemporaryDirectory(prefix="duetime-run-", ignore_cleanup_errors=True) as private:
-                return self._execute(request, program, Path(private), env, secrets)
+            with (
+                tempfile.TemporaryDirectory(prefix="duetime-run-", ignore_cleanup_errors=True) as private,
+                opened(gateway) as tools,
+            ):
+                woken = Woken(request, allowance, {SERVER: request.access, **tools}, Path(private), env)
+                reply = self._execute(woken, program)
+        except ServerUnreachable as error:
+            return Reply(error=error.message)
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return Reply(
                 error=f"{self._program} cannot be started here: {(error.strerror or 'no reason given').lower()}"
             )
+        return reply if gateway is None else replace(reply, denied=[*reply.denied, *gateway.denied])
+
+    def missing(self) -> str | None:
+        program = shutil.which(self._command[0], path=self._visible(self._allowance).get("PATH", ""))
+        return self._missing(self._allowance, program)
+
+    def _visible(self, allowance: Allowance) -> dict[str, str]:
+        return visible(self._environment, (*allowance.env, *(self._preset.env if self._preset else ())))
+
+    def _missing(self, allowance: Allowance, program: str | None) -> str | None:
+        """Return which part of the settings cannot be found here."""
+        if allowance.folder and not os.access(allowance.folder, os.R_OK | os.X_OK):
+            return f"agents.{self._name} cannot work: its folder {allowance.folder} does not exist or cannot be read"
+        if program is None:
+            return f"there is no program {self._command[0]}; install it, or change `command` of agents.{self._name}"
+        return None
 
     def close(self) -> None:
         """Stop all runs: each notices within a tick and ends its program."""
         self._closed = True
 
-    def _permanent_problem(self, request: AgentRequest, program: str | None, env: Mapping[str, str]) -> str | None:
-        """Return a problem that no retry would solve. Paths are only logged: the prompt's owner need not know them."""
-        if self._folder and not Path(self._folder).is_dir():
-            log.warning("agents.%s: there is no folder %s", self._name, self._folder)
-            return f"the folder of agents.{self._name} does not exist; make it, or change `folder` in the settings"
-        if program is None:
-            log.warning("agents.%s: there is no program %s on %s", self._name, self._command[0], env.get("PATH"))
-            return (
-                f"there is no program {self._program}; install it where the worker finds it,"
-                f" or give its path as `command` of agents.{self._name}"
-            )
+    def _permanent_problem(self, request: AgentRequest) -> str | None:
+        """Return why the prompt cannot be given to the program, which no retry would solve."""
         if self._as_argument and "\0" in request.text:
             return f'the prompt holds a NUL, which no argument can; set prompt = "{STDIN}" for agents.{self._name}'
         if self._as_argument and (size := len(request.text.encode(errors="replace"))) > _LONGEST_ARGUMENT:
@@ -110,12 +144,13 @@ class CommandAgent:
             )
         return None
 
-    def _execute(
-        self, request: AgentRequest, program: str, private: Path, env: Mapping[str, str], secrets: Secrets
-    ) -> Reply:
+    def _execute(self, woken: Woken, program: str) -> Reply:
+        request, private = woken.request, woken.private
+        tokens = {f"{name}_token": access.token for name, access in woken.servers.items()}
+        secrets = Secrets(request.access.token, woken.env, request.access.env, tokens)
         reader: Reader = EventReader(self._preset.read) if self._preset else AnswerReader()
         stderr = OutputBuffer()
-        spec = self._spec(request, program, private, env)._replace(stdout=reader.take, stderr=stderr.add)
+        spec = self._spec(woken, program)._replace(stdout=reader.take, stderr=stderr.add)
         process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
         began = reported = _clock.monotonic()
 
@@ -155,24 +190,27 @@ class CommandAgent:
             case _:
                 return StopRequest(f"timed out after {request.patience:g} s", grace)
 
-    def _spec(self, request: AgentRequest, program: str, private: Path, env: Mapping[str, str]) -> ProcessSpec:
-        invocation = self._invocation(request, private, env)
+    def _spec(self, woken: Woken, program: str) -> ProcessSpec:
+        invocation, private = self._invocation(woken), woken.private
         work, scratch = private / "work", private / "tmp"
         work.mkdir()
         scratch.mkdir()  # programs leave error reports there, with the prompt
         return ProcessSpec(
             (*self._command_for(program, private), *invocation.flags),
             invocation.stdin.encode(),
-            env={**env, "TMPDIR": str(scratch), **invocation.env},
-            folder=self._folder or str(work),
+            env={**woken.env, "TMPDIR": str(scratch), **invocation.env},
+            folder=woken.allowance.folder or str(work),
         )
 
-    def _invocation(self, request: AgentRequest, private: Path, env: Mapping[str, str]) -> Invocation:
+    def _invocation(self, woken: Woken) -> Invocation:
+        request, allowance, servers, private, env = woken
         text = request.text.encode(errors="replace").decode()  # replaces lone surrogates, which cannot be encoded
         if self._preset is not None:
-            folder, dollars = bool(self._folder), request.left.dollars
-            return self._preset.prepare(PresetInput(text, request.access, private, self._model, folder, env, dollars))
-        own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, standard_config(request.access))}
+            folder, dollars = bool(allowance.folder), request.left.dollars
+            return self._preset.prepare(
+                PresetInput(text, servers, private, self._model, folder, env, allowance.web, dollars)
+            )
+        own = {"DUETIME_MCP_CONFIG": write_private(private / MCP_CONFIG, standard_config(servers))}
         return Invocation(("--", text), "", own) if self._as_argument else Invocation((), text, own)
 
     def _command_for(self, program: str, private: Path) -> tuple[str, ...]:

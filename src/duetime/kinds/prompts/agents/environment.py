@@ -29,25 +29,27 @@ CONNECT = 30.0
 """Seconds to connect: over stdio a whole interpreter has to start, maybe beside many others."""
 
 
-def mcp_toolset(access: Access) -> MCPToolset[Any]:
+def mcp_toolset(access: Access, name: str = "duetime") -> MCPToolset[Any]:
     """Return the tools. A tool's refusal is an answer for the model to read, never the end of the run."""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 
     if access.url is not None:
         headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
-        return MCPToolset(access.url, id="duetime", headers=headers, tool_error_behavior="failed", init_timeout=CONNECT)
+        return MCPToolset(access.url, id=name, headers=headers, tool_error_behavior="failed", init_timeout=CONNECT)
     program, *arguments = access.command
     # The server is Duetime itself: it needs to find the same settings, secret and store as this process.
     env = {**os.environ, **access.env}
     transport = StdioTransport(program, arguments, env=env, keep_alive=False, log_file=Path(os.devnull))
-    return MCPToolset(transport, id="duetime", tool_error_behavior="failed", init_timeout=CONNECT)
+    return MCPToolset(transport, id=name, tool_error_behavior="failed", init_timeout=CONNECT)
 
 
 # MCP configuration for programs, in the form that most agents share. A token is put into private files or into the
 # environment, never into arguments, which everybody on a machine can see.
 
 SERVER = "duetime"
+TOOLS = "tools"
+"""Name of the gateway, the server of what an agent may use besides Duetime's tools."""
 MCP_CONFIG = "mcp.json"
 TOKEN_VARIABLE = "DUETIME_TOKEN"  # noqa: S105 - the name of a variable
 """For programs that take the name of a variable instead of the token."""
@@ -57,9 +59,13 @@ def headers(access: Access) -> dict[str, str]:
     return {"Authorization": f"Bearer {access.token}"}
 
 
-def standard_config(access: Access) -> dict[str, Any]:
+def standard_config(servers: Mapping[str, Access]) -> dict[str, Any]:
     """Return `{"mcpServers": …}`, as Claude Code, Cursor, VS Code and many more read it."""
-    return {"mcpServers": {SERVER: {"type": "stdio" if access.url is None else "http", **server_config(access)}}}
+    configured = {
+        name: {"type": "stdio" if access.url is None else "http", **server_config(access)}
+        for name, access in servers.items()
+    }
+    return {"mcpServers": configured}
 
 
 def server_config(access: Access, **names: str) -> dict[str, Any]:

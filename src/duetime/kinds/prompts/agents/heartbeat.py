@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from duetime.engine.clock import SECOND
-from duetime.engine.encoding import clean_text, shorten_error
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.encoding import clean_text, json_object, shorten_error
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, StopReason
 from duetime.engine.model import Definition, Schedule, ScheduleState
@@ -20,9 +20,10 @@ from duetime.engine.policy.checkout import LEFT
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import format_local, read_duration
-from duetime.engine.triggers import IntervalTrigger, trigger_from_json
+from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, Spent, answers_later
+from duetime.kinds.prompts.allowance import Allowance
 from duetime.kinds.prompts.inbox import RunCheckout
 from duetime.kinds.prompts.kind import KIND
 from duetime.settings.sections import HEARTBEAT
@@ -64,7 +65,7 @@ class HeartbeatAgent:
         try:
             taken += self._checkout.take(request)
             text = beat_text(standing, own, taken, self._zone, secrets.token_hex(8))
-            answer = self._inner.wake(replace(_with_depth_of(request, taken), text=text))
+            answer = self._inner.wake(replace(_limited_by(request, taken), text=text))
             if isinstance(answer, Reply) and _is_about(own, taken) and _ends_prompt(answer, request):
                 self._checkout.finish(request, taken[0], answer)
         finally:
@@ -80,6 +81,9 @@ class HeartbeatAgent:
         if error is not None:
             return shorten_error(f"the heartbeat failed: {error}")
         return NOT_REACHED if taken and self._checkout.left(request) < taken else LEFT
+
+    def missing(self) -> str | None:
+        return self._inner.missing()
 
     def close(self) -> None:
         self._inner.close()
@@ -101,11 +105,17 @@ def _ends_prompt(reply: Reply, request: AgentRequest) -> bool:
     return request.stop.reason not in _NO_FAULT and (bool(reply.tool_calls) or reply.spent != Spent())
 
 
-def _with_depth_of(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentRequest:
-    """Raise the depth to that of the prompts taken: each beat begins anew, so prompts that agents store for agents
-    would be unbounded otherwise."""
+def _limited_by(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentRequest:
+    """Raise the depth to that of the prompts taken, and allow only what all of them allow: each beat begins anew, so
+    prompts that agents store for agents would be unbounded otherwise, and could use what their authors could not."""
     depth = max((request.depth, *(each.depth + 1 for each in taken)))
-    return request if depth == request.depth else replace(request, depth=depth, access=request.deeper(depth))
+    given = request.allowance or Allowance()
+    allowance = given
+    for each in taken:
+        allowance = allowance.narrowed(each.allow)
+    if (depth, allowance) == (request.depth, given):
+        return request
+    return replace(request, depth=depth, allowance=allowance, access=request.deeper(depth, allowance.text()))
 
 
 def read_standing(path: Path) -> str | MissingInstructions:
@@ -169,10 +179,14 @@ log = logging.getLogger("duetime.heartbeat")
 
 KEY = "duetime:heartbeat"
 _PAYLOAD = {"prompt": BEAT, "agent": HEARTBEAT}
+_RULE = ("type", "period_us", "days", "between")
+"""Parts of a stored trigger that say how often it fires."""
 _POLICY = {"overlap": "skip", "catch_up": "skip"}
 
 
-def sync_heartbeat(scheduler: Scheduler, caller: Caller, every: str, *, alone: bool) -> Schedule | None:
+def sync_heartbeat(
+    scheduler: Scheduler, caller: Caller, every: str, between: str = "", *, alone: bool
+) -> Schedule | None:
     """Bring the heartbeat's schedule up to date at each start; return it, or None if the settings ask for none.
 
     A pause is kept: a person asked for it, or too many beats failed. A cancelled schedule is created anew if wanted.
@@ -186,13 +200,12 @@ def sync_heartbeat(scheduler: Scheduler, caller: Caller, every: str, *, alone: b
             log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
             scheduler.cancel(caller, found.definition.public_id, KIND)
         return None
-    period = _period(every)
+    rule = _rule(every, between, scheduler.zone)
     if found is not None and found.progress.state in (ScheduleState.CANCELLED, ScheduleState.ENDED):
         scheduler.delete(caller, found.definition.public_id, KIND)  # frees the key; its history stays
         found = None
-    if found is not None and _matches(found.definition, period):
+    if found is not None and _matches(found.definition, rule):
         return found
-    rule = {"seconds": period / SECOND}
     if found is None:
         new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
         result = scheduler.create(caller, new)
@@ -218,10 +231,22 @@ def _period(every: str) -> int:
     return period
 
 
-def _matches(definition: Definition, period: int) -> bool:
+def _rule(every: str, between: str, zone: str) -> dict[str, Any]:
+    """Return the configuration of the trigger, checked."""
+    rule: dict[str, Any] = {"seconds": _period(every) / SECOND}
+    if not between:
+        return rule
+    rule["between"] = between
     try:
-        trigger = trigger_from_json(definition.trigger)
-    except InvalidInput:
-        return False
-    beats = isinstance(trigger, IntervalTrigger) and trigger.period == period
-    return beats and json.loads(definition.payload) == _PAYLOAD
+        build_trigger("interval", rule, zone=zone, now=Instant(0))
+    except InvalidInput as error:
+        raise InvalidInput(f"heartbeat.{error.message}", field="heartbeat") from error
+    return rule
+
+
+def _matches(definition: Definition, rule: Mapping[str, Any]) -> bool:
+    """Return whether the schedule beats as the settings say; when it began does not matter."""
+    stored = json_object(definition.trigger) or {}
+    wanted = json.loads(trigger_to_json(build_trigger("interval", rule, zone="UTC", now=Instant(0))))
+    same = all(stored.get(name) == wanted.get(name) for name in _RULE)
+    return same and json.loads(definition.payload) == _PAYLOAD

@@ -14,12 +14,12 @@ from duetime.engine.model import UNLIMITED, Left
 from duetime.engine.times import format_local, iso_local
 from duetime.kinds.prompts.agent import Spent
 from duetime.kinds.prompts.agents.models import LimitExceeded
-from duetime.kinds.prompts.agents.transcript import MOST_CALLS, bounded
+from duetime.kinds.prompts.agents.transcript import MOST_CALLS, bounded, without_prefix
 
 if TYPE_CHECKING:
-    from pydantic_ai.mcp import MCPToolset
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
+    from pydantic_ai.toolsets import AbstractToolset
     from pydantic_ai.usage import RunUsage, UsageLimits
 
 MISTAKES = 3
@@ -76,7 +76,7 @@ async def take_turn(
     turn: Turn,
     model: Model,
     instructions: str,
-    tools: MCPToolset[Any],
+    tools: Sequence[AbstractToolset[Any]],
     prompt: str,
     *,
     history: Sequence[ModelMessage] = (),
@@ -91,7 +91,7 @@ async def take_turn(
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.usage import RunUsage
 
-    agent = Agent(model, instructions=instructions, toolsets=[tools], name="duetime", retries=MISTAKES)
+    agent = Agent(model, instructions=instructions, toolsets=list(tools), name="duetime", retries=MISTAKES)
     turn.usage = RunUsage()
     handler = _EventHandler(turn, on_event)
     new: list[ModelMessage] = []
@@ -134,7 +134,9 @@ class _EventHandler:
                 self._say(text)
             case known.FunctionToolCallEvent(part=part):
                 self._asked[part.tool_call_id] = len(self._turn.calls)
-                self._turn.calls.append(ToolCall(part.tool_name, _bounded(part.args_as_json_str()), UNANSWERED, True))
+                self._turn.calls.append(
+                    ToolCall(without_prefix(part.tool_name), _bounded(part.args_as_json_str()), UNANSWERED, True)
+                )
             case known.FunctionToolResultEvent(part=part):
                 index = self._asked.pop(part.tool_call_id)
                 result, failed = _bounded(part.model_response_str(wrap_if_error=False)), part.outcome != "success"

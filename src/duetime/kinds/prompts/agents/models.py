@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from duetime.engine.errors import InvalidInput
@@ -19,6 +21,7 @@ NO_MODEL = (
     f'no model is set: put `model = "{EXAMPLE}"` at the top of duetime.toml and its key into the '
     "environment variable ANTHROPIC_API_KEY (OPENAI_API_KEY for openai:..., GEMINI_API_KEY for google:...)"
 )
+_importing = threading.Lock()
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)` environment variable")
 
 
@@ -30,8 +33,9 @@ def model_named(name: str) -> Model:
         raise InvalidInput(_missing(name, ""), field="model")
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # keeps an advertisement out of the log
     try:
-        from pydantic_ai.exceptions import UserError
-        from pydantic_ai.models import infer_model
+        with _importing:  # its modules import each other, so that a second thread could find them half loaded
+            from pydantic_ai.exceptions import UserError
+            from pydantic_ai.models import infer_model
     except ImportError as error:
         raise InvalidInput(NO_EXTRA, field="model") from error
     try:
@@ -56,6 +60,26 @@ def key_of(name: str) -> str:
     maker = name.partition(":")[0]
     known = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
     return known.get(maker.partition("-")[0], "its API key")
+
+
+_KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+}
+"""Variables of which one holds the key, by maker. Others have further ways to sign in."""
+
+
+def missing_for(name: str) -> str | None:
+    """Return what a model lacks, as far as it can be told without loading anything slow; None if nothing."""
+    if find_spec("pydantic_ai") is None:
+        return NO_EXTRA
+    if not name:
+        return f'no model is set: put `model = "{EXAMPLE}"` into the settings'
+    keys = _KEYS.get(name.partition(":")[0], ())
+    if keys and not any(os.environ.get(each) for each in keys):
+        return f"the model {name} needs its key in the environment variable {keys[0]}"
+    return None
 
 
 class Failure(NamedTuple):

@@ -1,9 +1,10 @@
 """Presets for known programs: how each is started without a person, connected to Duetime's tools, and parsed.
 
-They are offered only Duetime's tools, whatever the operator's own configuration offers: a prompt was stored by somebody
-who may not be allowed what the operator is. If a folder to work in is named, they may read there too (Codex by a shell
-in its read-only sandbox, which sees the whole disk). Operators who want more configure a command of their own. What
-each program offers its model was examined, and is checked by tests/agents.
+They are offered Duetime's tools, the gateway's if the settings allow anything that it serves, and the web if they allow
+that; nothing else, whatever the operator's own configuration offers: a prompt was stored by somebody who may not be
+allowed what the operator is. If a folder to work in is named, they may read there too (Codex by a shell in its
+read-only sandbox, which sees the whole disk). What each program offers its model was examined, and is checked by
+tests/agents.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class PresetInput(NamedTuple):
     """The input of a preset for one run."""
 
     text: str
-    access: Access
+    servers: Mapping[str, Access]
+    """The MCP servers that it may use: Duetime's own, and the gateway if there is one."""
     private: Path
     """A folder for files that only this run may read."""
     model: str
@@ -41,6 +43,8 @@ class PresetInput(NamedTuple):
     """Whether the operator named a folder to work in."""
     env: Mapping[str, str]
     """Variables of our environment that the program sees."""
+    web: bool = False
+    """Whether it may search and read the web."""
     dollars: float | None = None
     """What the run may cost; None if unlimited. Only some programs can be told."""
 
@@ -59,6 +63,8 @@ class Preset(NamedTuple):
     read: Read
     env: tuple[str, ...]
     """Variables that it may see in addition to those of every program: keys, addresses, where its settings are."""
+    has_web: bool = True
+    """Whether it has tools of its own for the web; otherwise the gateway has one."""
 
 
 def preset_named(name: str) -> Preset:
@@ -73,14 +79,16 @@ def _claude(given: PresetInput) -> Invocation:
     """With a key, start bare in a configuration folder of its own; a login is only found in the operator's. Settings
     are not read: their hooks and permissions are not meant for this."""
     has_key = "ANTHROPIC_API_KEY" in given.env
+    web = ("WebFetch", "WebSearch") if given.web else ()
+    reads = ("Read", "Glob", "Grep") if given.has_folder else ()
     flags = (
         "--print",
         *(("--bare",) if has_key else ()),
         "--setting-sources=",
-        f"--tools={'Read,Glob,Grep' if given.has_folder else ''}",
-        f"--mcp-config={write_private(given.private / MCP_CONFIG, standard_config(given.access))}",
+        f"--tools={','.join((*reads, *web))}",
+        f"--mcp-config={write_private(given.private / MCP_CONFIG, standard_config(given.servers))}",
         "--strict-mcp-config",
-        f"--allowedTools=mcp__{SERVER}__*",
+        f"--allowedTools={','.join((*(f'mcp__{name}__*' for name in given.servers), *web))}",
         "--permission-mode=dontAsk",
         "--no-session-persistence",
         "--output-format=stream-json",
@@ -104,25 +112,35 @@ _CODEX_OFF = (
 """Features of Codex that add tools, or connect to other services of its user."""
 
 
-def _codex(given: PresetInput) -> Invocation:
-    """Configure it by flags, so the token is in an environment variable that they name. Codex ignores unknown features
-    in `--config` but exits on an unknown one in `--disable`: the latter is used for the shell, which must be off."""
-    access = given.access
+def _codex_server(name: str, access: Access) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the configuration of a server, and the environment variables that it refers to."""
     if access.url is not None:
-        server: dict[str, Any] = {"url": access.url, "bearer_token_env_var": TOKEN_VARIABLE}
-        env = {TOKEN_VARIABLE: access.token}
+        variable = TOKEN_VARIABLE if name == SERVER else f"{TOKEN_VARIABLE}_{name.upper()}"
+        server: dict[str, Any] = {"url": access.url, "bearer_token_env_var": variable}
+        env = {variable: access.token}
     else:
         program, *arguments = access.command
         server = {"command": program, "args": arguments, "env_vars": sorted(access.env)}
         env = dict(access.env)
-    server |= {"default_tools_approval_mode": "approve", "required": True}
-    # Strings, lists and booleans are written in TOML as in JSON.
-    settings = [
-        f"--config=mcp_servers.{SERVER}.{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in server.items()
-    ]
+    return {**server, "default_tools_approval_mode": "approve", "required": True}, env
+
+
+def _codex(given: PresetInput) -> Invocation:
+    """Configure it by flags, so the token is in an environment variable that they name. Codex ignores unknown features
+    in `--config` but exits on an unknown one in `--disable`: the latter is used for the shell, which must be off."""
+    settings: list[str] = []
+    env: dict[str, str] = {}
+    for server, access in given.servers.items():
+        config, own = _codex_server(server, access)
+        # Strings, lists and booleans are written in TOML as in JSON.
+        settings += [
+            f"--config=mcp_servers.{server}.{name}={json.dumps(value, ensure_ascii=False)}"
+            for name, value in config.items()
+        ]
+        env |= own
     settings += [f"--config=features.{name}=false" for name in _CODEX_OFF]
-    settings += ['--config=web_search="disabled"', "--config=tools.experimental_request_user_input.enabled=false"]
+    web = "live" if given.web else "disabled"
+    settings += [f'--config=web_search="{web}"', "--config=tools.experimental_request_user_input.enabled=false"]
     flags = (
         "exec",
         "--json",
@@ -140,16 +158,19 @@ def _codex(given: PresetInput) -> Invocation:
 
 
 _GEMINI_READS = ("read_file", "list_directory", "glob", "grep_search")
+_GEMINI_WEB = ("google_web_search", "web_fetch")
 
 
 def _gemini(given: PresetInput) -> Invocation:
     """Give it a home of its own for its settings: it reads no settings file below a folder such as /tmp. Tools that
     need a confirmation are not offered, because nobody can be asked; of the rest, those that `core` names are."""
-    server = server_config(given.access, url="httpUrl")
+    servers = {name: server_config(access, url="httpUrl") for name, access in given.servers.items()}
+    reads = _GEMINI_READS if given.has_folder else ()
+    web = _GEMINI_WEB if given.web else ()
     uses_key = "GEMINI_API_KEY" in given.env
     settings: dict[str, Any] = {
-        "mcpServers": {SERVER: {**server, "trust": True}},
-        "tools": {"core": [f"mcp_{SERVER}_*", *(_GEMINI_READS if given.has_folder else ())]},
+        "mcpServers": {name: {**server, "trust": True} for name, server in servers.items()},
+        "tools": {"core": [*(f"mcp_{name}_*" for name in servers), *reads, *web], **({"allowed": web} if web else {})},
         "security": {"auth": {"selectedType": "gemini-api-key" if uses_key else "vertex-ai"}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
@@ -158,26 +179,28 @@ def _gemini(given: PresetInput) -> Invocation:
     write_private(home / ".gemini" / "settings.json", settings)
     flags = (
         "--skip-trust",
-        f"--allowed-mcp-server-names={SERVER}",
+        *(f"--allowed-mcp-server-names={name}" for name in servers),
         "--output-format=stream-json",
         *((f"--model={given.model}",) if given.model else ()),
     )
     return Invocation(flags, given.text, {"GEMINI_CLI_HOME": str(home)})
 
 
+def _opencode_server(access: Access) -> dict[str, Any]:
+    if access.url is not None:
+        return {"type": "remote", "url": access.url, "headers": headers(access), "oauth": False}
+    return {"type": "local", "command": list(access.command), "environment": dict(access.env)}
+
+
 def _opencode(given: PresetInput) -> Invocation:
     """Configure it by the environment, which overrides every file, the folder's own included. Its read permission also
     covers resources of other MCP servers that the operator may have, so these are denied."""
-    access = given.access
-    if access.url is not None:
-        server: dict[str, Any] = {"type": "remote", "url": access.url, "headers": headers(access), "oauth": False}
-    else:
-        server = {"type": "local", "command": list(access.command), "environment": dict(access.env)}
+    web = {"webfetch": "allow", "websearch": "allow"} if given.web else {}
     files = {"*": "allow", "mcp:*": "deny", f"mcp:{SERVER}:*": "allow"}
     reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if given.has_folder else {}
     settings = {
-        "mcp": {SERVER: server},
-        "permission": {"*": "deny", **reading, f"{SERVER}_*": "allow"},
+        "mcp": {name: _opencode_server(access) for name, access in given.servers.items()},
+        "permission": {"*": "deny", **reading, **web, **{f"{name}_*": "allow" for name in given.servers}},
         "share": "disabled",
         "autoupdate": False,
     }
@@ -188,14 +211,21 @@ def _opencode(given: PresetInput) -> Invocation:
 def _goose(given: PresetInput) -> Invocation:
     """Write a recipe, which names the only extensions. It is a template, so braces in the prompt are escaped, to come
     out as they were."""
-    type_ = "stdio" if given.access.url is None else "streamable_http"
-    extension = {"type": type_, **server_config(given.access, url="uri", command="cmd", env="envs")}
-    named = {"name": SERVER, "description": "Duetime", "timeout": 300}
+    extensions = [
+        {
+            "type": "stdio" if access.url is None else "streamable_http",
+            **server_config(access, url="uri", command="cmd", env="envs"),
+            "name": name,
+            "description": "Duetime",
+            "timeout": 300,
+        }
+        for name, access in given.servers.items()
+    ]
     recipe: dict[str, Any] = {
         "version": "1.0.0",
         "title": "Duetime",
         "description": "A prompt that was scheduled",
-        "extensions": [{**extension, **named}],
+        "extensions": extensions,
     }
     document = json.dumps(recipe, indent=1)
     prompt = json.dumps(given.text).replace("{", "{{ '{' }}")
@@ -233,6 +263,7 @@ PRESETS: Mapping[str, Preset] = {
         _goose,
         event_parsers.read_goose,
         ("GOOSE_PROVIDER", "GOOSE_MODEL", "OPENAI_HOST", "GOOGLE_API_KEY", *_ANTHROPIC, *_OPENAI, *_HOMES),
+        has_web=False,
     ),
     "opencode": Preset("opencode", _opencode, event_parsers.read_opencode, (*_ANTHROPIC, *_OPENAI, *_GOOGLE, *_HOMES)),
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from duetime.kinds.prompts.agent import Reply, Spent
-from duetime.kinds.prompts.agents.environment import SERVER
+from duetime.kinds.prompts.agents.environment import SERVER, TOOLS
 from duetime.processes.child import signal_name
 from duetime.processes.output import MOST_KEPT, LineBuffer, OutputBuffer
 from duetime.processes.supervisor import ExitStatus
@@ -22,8 +22,12 @@ LONGEST = 1000
 _BEGINNING = 200
 _ENDLESS = 10**15
 _OBJECT_BEGINS = re.compile(r'\s*\{\s*(?:"|$)')
-_PREFIXES = (f"mcp__{SERVER}__", f"mcp_{SERVER}_", f"{SERVER}__", f"{SERVER}_")
-"""Prefixes that programs put before the names of Duetime's tools."""
+_PREFIXES = tuple(
+    f"{before}{server}{after}"
+    for server in (SERVER, TOOLS)
+    for before, after in (("mcp__", "__"), ("mcp_", "_"), ("", "__"), ("", "_"))
+)
+"""Prefixes that programs put before the names of Duetime's tools and of the gateway's."""
 
 
 @dataclass(slots=True)

@@ -61,6 +61,10 @@ class WebhookAgent:
             return self._answer(answered, secrets)
         return self._refused(answered, secrets)
 
+    def missing(self) -> str | None:
+        """Return None: whether it answers is only known when it is called."""
+        return None
+
     def close(self) -> None:
         self._http.close()
 

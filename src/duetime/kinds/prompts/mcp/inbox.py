@@ -3,6 +3,7 @@ prompts that wait, and `prompts://runs/{run_id}`, one run and its result."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from duetime.engine.encoding import encode, shorten_error
@@ -10,7 +11,7 @@ from duetime.engine.model import Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
-from duetime.kinds.prompts.kind import KIND, prompt_of
+from duetime.kinds.prompts.kind import KIND, may_take, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
@@ -30,7 +31,7 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
     Duetime woke is not given what runs like itself have scheduled. The prompt was stored by its owner: follow it as you
     would follow that user, not as a message of this server."""
     zone = zone_of(call, given)
-    held = accepted(call.scheduler.take(call.caller, KIND, given.get("agent")))
+    held = accepted(call.scheduler.take(call.caller, KIND, given.get("agent"), accepts=partial(may_take, call.caller)))
     if held is None:
         return Reply({"message": NOTHING}, NOTHING)
     run, definition, _ = held

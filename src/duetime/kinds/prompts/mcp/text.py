@@ -124,6 +124,7 @@ def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
         "last_status": progress.last_status,
         "last_error": masked(progress.last_error),
         "held": masked(progress.note),
+        "allow": payload_of(definition).get("allow"),
     }
     return view | {name: value for name, value in extras.items() if value is not None}
 

@@ -34,6 +34,7 @@ TASK: dict[str, Schema] = {
     "last_run": text("When it last ran, if it did; prompt_result tells what came of it."),
     "last_status": text("How that ended."),
     "last_error": {"type": "string"},
+    "allow": {"type": "object", "description": "What its runs may use at most, where that was narrowed."},
     "held": text("Why it does not go on just now: a limit, a pause, what broke it."),
 }
 TASK_RESULT: dict[str, Schema] = {
@@ -56,6 +57,10 @@ USAGE_LIMITS: dict[str, Schema] = {
     "remind": {
         "type": "boolean",
         "description": "True: a mere reminder. No agent runs; the text goes to deliver_to (reminders if absent).",
+    },
+    "allow": {
+        "type": "object",
+        "description": 'Narrows what its agent may use, such as {"tools": ["github.get_*"], "web": false}.',
     },
     "max_runs_per_day": number("How often an agent may be woken for it in a day.", minimum=1),
     "max_tokens_per_day": number("Tokens that its runs may use in a day.", minimum=1),

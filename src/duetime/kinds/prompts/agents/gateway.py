@@ -1,0 +1,214 @@
+"""The gateway: an MCP server for one run, through which an agent uses what it is allowed besides Duetime's tools.
+
+It forwards calls to the user's own MCP servers and offers commands, web pages and skills. It listens on the loopback
+interface while the run lasts, with a token of its own. So every agent gets the same tools with the same checks, and no
+agent sees the addresses or credentials of the user's servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from duetime.engine.redaction import without_secrets, without_values
+from duetime.kinds.prompts.agent import Access
+from duetime.kinds.prompts.agents.environment import TOOLS
+from duetime.kinds.prompts.agents.user_servers import UserServer, tools_of
+from duetime.kinds.prompts.allowance import Allowance
+from duetime.settings import McpServerSettings
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp import Client
+    from mcp.server.lowlevel.server import Server
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+NOT_ALLOWED = "Not allowed in this run: a call is refused. Say so if it is needed."
+"""Description of a tool that the run may not use: the agent can tell that it exists and is not allowed."""
+_MOST_DENIED = 20
+_END = 2.0
+"""Seconds for the server to end."""
+
+Answer = Callable[[dict[str, Any]], Awaitable["types.CallToolResult"]]
+
+
+class GatewayTool(NamedTuple):
+    """A tool of the gateway."""
+
+    shown: types.Tool
+    answer: Answer | None
+    """Calls it; None if it is not allowed."""
+    full_name: str
+    """Its name in the settings, such as `github.get_build`."""
+
+
+class NotAllowed(Exception):
+    """A tool was called for something that is not allowed; the message names it."""
+
+
+class ToolGateway:
+    """An asynchronous context manager: `access` is valid inside of it."""
+
+    def __init__(
+        self,
+        allowance: Allowance,
+        servers: Mapping[str, McpServerSettings],
+        own: Sequence[GatewayTool] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`own`: tools that the gateway answers itself."""
+        self._allowance, self._servers = allowance, servers
+        self._environment = os.environ if environment is None else environment
+        self._tools = {each.shown.name: each for each in own}
+        self._token = secrets.token_urlsafe(32)
+        self._open = AsyncExitStack()
+        self.access = Access(None, "")
+        self.denied: list[str] = []
+        """Tools that the agent called and was not allowed to use."""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as opening:
+            for name in self._allowance.servers:
+                server = UserServer(name, self._servers[name], self._environment)
+                client = await opening.enter_async_context(server)
+                for tool in await tools_of(name, client):
+                    self._add(name, tool, client, server.credentials)
+            listening = opening.enter_context(_listening())
+            sdk = self._sdk_server()
+            app = _guarded(sdk.streamable_http_app(), self._token)
+            await opening.enter_async_context(sdk.session_manager.run())
+            await opening.enter_async_context(_serving(app, listening))
+            self.access = Access(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", self._token)
+            self._open = opening.pop_all()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._open.aclose()
+
+    def _add(self, server: str, tool: types.Tool, client: Client, credentials: Sequence[str]) -> None:
+        full_name, name = f"{server}.{tool.name}", f"{server}_{tool.name}"
+        if not self._allowance.allows_tool(server, tool.name):
+            stub = type(tool)(name=name, description=NOT_ALLOWED, input_schema={"type": "object"})
+            self._tools[name] = GatewayTool(stub, None, full_name)
+            return
+
+        async def forward(arguments: dict[str, Any]) -> types.CallToolResult:
+            try:
+                return _redacted(await client.call_tool(tool.name, arguments), credentials)
+            except Exception as error:
+                reason = without_secrets(without_values(str(error), credentials))
+                return problem(f"{full_name} failed: {reason or type(error).__name__}")
+
+        self._tools[name] = GatewayTool(tool.model_copy(update={"name": name}), forward, full_name)
+
+    def _sdk_server(self) -> Server[Any]:
+        from mcp.server.lowlevel.server import Server
+
+        return Server("duetime-tools", on_list_tools=self._list, on_call_tool=self._call)
+
+    async def _list(self, ctx: object, params: object) -> types.ListToolsResult:
+        import mcp_types as types
+
+        return types.ListToolsResult(tools=[each.shown for each in self._tools.values()])
+
+    async def _call(self, ctx: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            return problem(f"There is no tool {params.name[:100]}; tools/list shows what there is.")
+        if tool.answer is None:
+            return self._refuse(tool.full_name)
+        try:
+            return await tool.answer(dict(params.arguments or {}))
+        except NotAllowed as refused:
+            return self._refuse(str(refused))
+
+    def _refuse(self, name: str) -> types.CallToolResult:
+        """Refuse a call and record it: the run then says what it was denied."""
+        if name not in self.denied and len(self.denied) < _MOST_DENIED:
+            self.denied.append(name)
+        return problem(f"Not allowed: {name}. The operator's settings, or the schedule, do not allow it in this run.")
+
+
+@contextmanager
+def opened(gateway: ToolGateway | None) -> Iterator[dict[str, Access]]:
+    """Open a gateway, if there is one, from a thread without an event loop; yield the server by its name."""
+    if gateway is None:
+        yield {}
+        return
+    from anyio.from_thread import start_blocking_portal
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(gateway):
+        yield {TOOLS: gateway.access}
+
+
+def _redacted(result: types.CallToolResult, credentials: Sequence[str]) -> types.CallToolResult:
+    """Return what a server answered without the credentials that it was given."""
+    text = result.model_dump_json(by_alias=True)
+    clean = without_values(text, credentials)
+    return result if clean == text else type(result).model_validate_json(clean)
+
+
+def problem(text: str) -> types.CallToolResult:
+    import mcp_types as types
+
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def said(text: str) -> types.CallToolResult:
+    import mcp_types as types
+
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+
+# -- listening --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _listening() -> Iterator[socket.socket]:
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        made.listen()
+        yield made
+
+
+@asynccontextmanager
+async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]:
+    """Serve an application on a socket, in the running event loop."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # signals are for the worker
+
+    server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+    task = asyncio.get_running_loop().create_task(server.serve([listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = server.force_exit = True
+        await asyncio.wait({task}, timeout=_END)
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _guarded(app: ASGIApp, token: str) -> ASGIApp:
+    """Return the application for whoever has the token."""
+    expected = f"Bearer {token}".encode()
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, expected):
+                await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
+                await send({"type": "http.response.body", "body": b""})
+                return
+        await app(scope, receive, send)
+
+    return guarded

@@ -1,0 +1,192 @@
+"""The gateway's own tools: run an allowed command, read a web page, read a skill."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import anyio.to_thread
+
+from duetime.engine.clock import SystemClock
+from duetime.kinds.prompts.agent import AgentRequest
+from duetime.kinds.prompts.agents.environment import visible
+from duetime.kinds.prompts.agents.gateway import GatewayTool, NotAllowed, ToolGateway, problem, said
+from duetime.kinds.prompts.allowance import Allowance
+from duetime.net.client import Call, CallFailed, Http
+from duetime.net.ssrf_guard import Guard
+from duetime.processes.child import ProcessSpec, StopRequest
+from duetime.processes.output import OutputBuffer
+from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand
+from duetime.security.redaction import Secrets
+from duetime.settings import McpServerSettings
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+LONGEST_COMMAND = 600.0
+"""Seconds for one command; a run that ends sooner ends its commands with it."""
+_MOST_OUTPUT = 64 * 1024
+_MOST_READ = 128 * 1024
+SKILL = "SKILL.md"
+_clock = SystemClock()
+
+
+class ToolSources(NamedTuple):
+    """Where the tools of an agent come from."""
+
+    servers: Mapping[str, McpServerSettings] = {}
+    """The user's MCP servers, by name."""
+    skills: Sequence[str] = ()
+    """Folders of skills."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Private hosts that the web tool may reach all the same."""
+
+
+def gateway_for(
+    request: AgentRequest, allowance: Allowance, sources: ToolSources, environment: Mapping[str, str], *, web: bool
+) -> ToolGateway | None:
+    """Return the gateway for a run, or None if the run may use nothing that needs one. `web`: whether the agent has no
+    tool of its own for the web."""
+    paths = (Path(each).expanduser() for each in sources.skills)
+    folders = {path.name: path for path in paths if path.name in allowance.skills}
+    own: list[GatewayTool] = []
+    if allowance.commands:
+        own.append(_command_tool(request, allowance, environment))
+    if allowance.web and web:
+        own.append(_web_tool(sources.allowed_hosts))
+    if folders:
+        own.append(_skill_tool(folders))
+    if not own and not allowance.tools:
+        return None
+    return ToolGateway(allowance, sources.servers, own, environment)
+
+
+def _tool(name: str, description: str, **arguments: str) -> types.Tool:
+    import mcp_types as types
+
+    properties = {each: {"type": "string", "description": about} for each, about in arguments.items()}
+    required = [each for each, about in arguments.items() if not about.startswith("Optional")]
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return types.Tool(name=name, description=description, input_schema=schema)
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _command_tool(request: AgentRequest, allowance: Allowance, environment: Mapping[str, str]) -> GatewayTool:
+    env = visible(environment, allowance.env)
+    shown = _tool(
+        "run_command",
+        f"Run a command without a shell and return its output. Allowed: {', '.join(allowance.commands)}",
+        command="The command and its arguments, such as: git log -5",
+    )
+
+    async def answer(given: dict[str, Any]) -> types.CallToolResult:
+        try:
+            words = shlex.split(str(given.get("command", "")))
+        except ValueError as error:
+            return problem(f"command cannot be read ({error}); quote it as for a shell")
+        if not allowance.allows_command(words):
+            raise NotAllowed(f"the command {' '.join(words)[:200]}")
+        return await anyio.to_thread.run_sync(partial(_run, request, allowance.folder, env, words))
+
+    return GatewayTool(shown, answer, "run_command")
+
+
+def _run(request: AgentRequest, folder: str, env: Mapping[str, str], words: Sequence[str]) -> types.CallToolResult:
+    program = shutil.which(words[0], path=env.get("PATH", ""))
+    if program is None:
+        return problem(f"there is no program {words[0][:200]}")
+    output = OutputBuffer(_MOST_OUTPUT // 2, _MOST_OUTPUT // 2)
+    began = _clock.monotonic()
+
+    def stop() -> StopRequest | None:
+        if request.stop.is_set():
+            return StopRequest("the run was stopped")
+        return None if _clock.monotonic() - began < LONGEST_COMMAND else StopRequest("it took too long", LIMITS.grace)
+
+    with tempfile.TemporaryDirectory(prefix="duetime-command-", ignore_cleanup_errors=True) as private:
+        argv = (str(Path(program).absolute()), *words[1:])
+        spec = ProcessSpec(argv, stdout=output.add, env={**env, "TMPDIR": private}, folder=folder or private)
+        try:
+            process = GuardedCommand(spec, ChildLease(request.lease, LIMITS.patience), private)
+        except OSError as error:
+            return problem(f"it cannot be started: {(error.strerror or 'no reason given').lower()}")
+        try:
+            why = process.watch(stop, lambda: False)
+        finally:
+            process.close()
+    text = Secrets(request.access.token, env).without(output.text())
+    if why is not None:
+        return problem(f"{text}\n[{why}]")
+    code = process.exit_status.code
+    return said(text or "(no output)") if code == 0 else problem(f"{text}\n[exit code {code}]")
+
+
+# -- the web ----------------------------------------------------------------------------------------------------------
+
+
+def _web_tool(allowed_hosts: tuple[str, ...]) -> GatewayTool:
+    shown = _tool("fetch_page", "Read a web page or file by HTTP GET.", url="Such as https://example.org/page")
+
+    def fetch(url: str) -> types.CallToolResult:
+        http = Http(_clock, Guard(allowed_hosts), connections=1, largest=_MOST_READ)
+        try:
+            found = http.send(Call("GET", url, {"Accept": "text/*, application/json"}, patience=30.0))
+        except CallFailed as failed:
+            return problem(failed.reason)
+        finally:
+            http.close()
+        text = found.body.decode("utf-8", "replace")
+        cut = "\n[the rest is left out]" if found.cut else ""
+        location = f"\nlocation: {found.headers['location']}" if "location" in found.headers else ""
+        return (said if found.status < 400 else problem)(f"status {found.status}{location}\n\n{text}{cut}")
+
+    async def answer(given: dict[str, Any]) -> types.CallToolResult:
+        return await anyio.to_thread.run_sync(partial(fetch, str(given.get("url", ""))))
+
+    return GatewayTool(shown, answer, "fetch_page")
+
+
+# -- skills -----------------------------------------------------------------------------------------------------------
+
+
+def _skill_tool(folders: Mapping[str, Path]) -> GatewayTool:
+    listed = "; ".join(f"{name}: {_description(folder)}" for name, folder in folders.items())
+    shown = _tool(
+        "read_skill",
+        f"Read a skill, instructions for a certain sort of work, before doing such work. Skills: {listed}",
+        skill="Its name.",
+        file=f"Optional: another file of the skill than {SKILL}.",
+    )
+
+    async def answer(given: dict[str, Any]) -> types.CallToolResult:
+        folder = folders.get(str(given.get("skill")))
+        if folder is None:
+            return problem(f"there is no such skill; there is {', '.join(folders)}")
+        path = folder / str(given.get("file") or SKILL)
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            return problem("the skill has no such file")
+        text = path.read_bytes()[:_MOST_READ].decode("utf-8", "replace")
+        files = sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())[:100]
+        return said(f"{text}\n\nFiles of this skill, in {folder}: {', '.join(files)}")
+
+    return GatewayTool(shown, answer, "read_skill")
+
+
+def _description(folder: Path) -> str:
+    """Return the description in the front matter of a skill; empty if there is none."""
+    try:
+        text = (folder / SKILL).read_bytes()[:4096].decode("utf-8", "replace")
+    except OSError:
+        return "it cannot be read"
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "description":
+            return value.strip().strip("\"'")[:300]
+    return ""

@@ -1,0 +1,122 @@
+"""Connections to the user's own MCP servers, made by the worker for one run. What goes wrong is told without addresses
+and credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from duetime.engine.errors import DuetimeError
+from duetime.settings import McpServerSettings
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp import Client
+
+CONNECT = 30.0
+"""Seconds to connect to a server: over stdio a program has to start."""
+ANSWER = 300.0
+"""Seconds for the answer to one call."""
+_SECRET_NAME = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
+_SHORTEST = 8
+"""Minimum length of a secret: shorter values occur in any text."""
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+"""A reference to an environment variable in the settings of a server."""
+
+
+class ServerUnreachable(DuetimeError):
+    """An MCP server cannot be reached."""
+
+    code = "tools_unreachable"
+    permanent = False
+
+
+class UserServer:
+    """An asynchronous context manager: the client of a connected server. Raises ServerUnreachable."""
+
+    def __init__(self, name: str, given: McpServerSettings, environment: Mapping[str, str]) -> None:
+        self._name, self._given, self._environment = name, given, environment
+        self._open = AsyncExitStack()
+        self.credentials: list[str] = []
+        """Values of its headers and variables that are secrets by their names, or come from the environment."""
+
+    async def __aenter__(self) -> Client:
+        from mcp import Client
+
+        try:
+            async with AsyncExitStack() as opening, asyncio.timeout(CONNECT):
+                transport = self._http(opening) if self._given.url else self._stdio(opening)
+                client = await opening.enter_async_context(Client(transport))
+                self._open = opening.pop_all()
+                return client
+        except TimeoutError:
+            raise ServerUnreachable(f"the MCP server {self._name} did not answer in {CONNECT:g} s") from None
+        except ServerUnreachable:
+            raise
+        except Exception as error:
+            raise ServerUnreachable(f"the MCP server {self._name} cannot be used ({_cause(error)})") from error
+
+    async def __aexit__(self, *error: object) -> None:
+        with suppress(Exception):  # what it does at its end is of no use to anybody
+            await self._open.aclose()
+
+    def _http(self, opening: AsyncExitStack) -> Any:
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        headers = self._filled_all(self._given.headers)
+        timeout = httpx2.Timeout(CONNECT, read=ANSWER)
+        http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
+        opening.push_async_callback(http.aclose)
+        return streamable_http_client(self._filled(self._given.url), http_client=http)
+
+    def _stdio(self, opening: AsyncExitStack) -> Any:
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
+        program, *arguments = self._given.command
+        env = self._filled_all(self._given.env)
+        folder = self._given.folder or None
+        quiet = opening.enter_context(open(os.devnull, "w"))  # noqa: PTH123, SIM115 - closed by the stack
+        return stdio_client(StdioServerParameters(command=program, args=arguments, env=env, cwd=folder), quiet)
+
+    def _filled_all(self, given: Mapping[str, str]) -> dict[str, str]:
+        filled = {name: self._filled(value) for name, value in given.items()}
+        secret = [filled[name] for name, value in given.items() if _SECRET_NAME.search(name) or VARIABLE.search(value)]
+        self.credentials += [part for value in secret for part in (value, *value.split()) if len(part) >= _SHORTEST]
+        return filled
+
+    def _filled(self, text: str) -> str:
+        """Fill in environment variables."""
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in self._environment:
+                raise ServerUnreachable(f"the MCP server {self._name} needs the environment variable {found[1]}")
+            return self._environment[found[1]]
+
+        return VARIABLE.sub(value, text)
+
+
+async def tools_of(name: str, client: Client) -> list[types.Tool]:
+    found: list[types.Tool] = []
+    cursor = None
+    while True:
+        try:
+            page = await client.list_tools(cursor=cursor)
+        except Exception as error:
+            raise ServerUnreachable(f"the MCP server {name} lists no tools ({_cause(error)})") from error
+        found += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+def _cause(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return type(error).__name__

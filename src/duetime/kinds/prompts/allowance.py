@@ -1,0 +1,169 @@
+"""What an agent may use besides Duetime's own tools: its settings allow it, and a schedule can narrow it.
+
+Patterns know `*` alone, so that "every text that one matches is matched by the other" can be decided exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, Self
+
+from duetime.engine.encoding import json_object
+from duetime.engine.errors import InvalidInput
+from duetime.settings import AgentSettings
+
+_LISTS = ("tools", "commands", "skills", "env")
+_MOST = 100
+"""Entries of one list."""
+_LONGEST = 500
+"""Characters of one entry."""
+EXAMPLE = '{"tools": ["github.get_*"], "web": false}'
+
+
+class Allowance(NamedTuple):
+    tools: tuple[str, ...] = ()
+    """Patterns of tools of the user's MCP servers, as server.tool."""
+    commands: tuple[str, ...] = ()
+    """Patterns of commands, as one text with single spaces."""
+    web: bool = False
+    skills: tuple[str, ...] = ()
+    """Names of skills."""
+    folder: str = ""
+    """Where it works; empty means an empty folder of its own."""
+    env: tuple[str, ...] = ()
+    """Names of environment variables."""
+
+    @classmethod
+    def of_agent(cls, given: AgentSettings) -> Self:
+        """Return what the settings of an agent allow."""
+        every = tuple(f"{server}.*" for server in given.servers)
+        named = tuple(tool if "." in tool else f"{tool}.*" for tool in given.tools)
+        folder = str(Path(given.folder).expanduser()) if given.folder else ""
+        skills = tuple(PurePath(each).name for each in given.skills)
+        return cls(named or every, given.commands, given.web, skills, folder, given.env)
+
+    @classmethod
+    def stored(cls, text: str | Mapping[str, Any] | None) -> Self | None:
+        """Return an allowance that `view` wrote; what it does not name is not allowed. None stays None."""
+        found = json_object(text) if isinstance(text, str) else text
+        if text is None:
+            return None
+        known: dict[str, Any] = {name: found[name] for name in cls._fields if found and name in found}
+        return cls()._replace(**known | {name: tuple(known[name]) for name in _LISTS if name in known})
+
+    def view(self) -> dict[str, Any]:
+        """Return every part as plain JSON."""
+        return {name: list(part) if name in _LISTS else part for name, part in self._asdict().items()}
+
+    def text(self) -> str:
+        return json.dumps(self.view(), ensure_ascii=False, separators=(",", ":"))
+
+    def with_asked(self, asked: object) -> Self:
+        """Return the allowance with the parts that were asked for; the others stay. Raises InvalidInput, naming the
+        part. Whether so much is allowed is decided by `narrowed`, when a run begins."""
+        return self._replace(**_checked(asked))
+
+    def lacks(self, other: Allowance) -> str:
+        """Return the first thing that the other allows and this one does not; empty if there is none."""
+        for name in _LISTS:
+            own = getattr(self, name)
+            for each in getattr(other, name):
+                if not any(covers(pattern, each) for pattern in own):
+                    return f"{name} {each!r}"
+        if other.web and not self.web:
+            return "the web"
+        if other.folder and not _is_within(other.folder, self.folder):
+            return f"the folder {other.folder!r}"
+        return ""
+
+    def narrowed(self, other: Allowance | None) -> Self:
+        """Return what both allow."""
+        if other is None:
+            return self
+        folders = (self.folder, other.folder), (other.folder, self.folder)
+        return self._replace(
+            **{name: _common(getattr(self, name), getattr(other, name)) for name in _LISTS},
+            web=self.web and other.web,
+            folder=next((inner for inner, outer in folders if inner and _is_within(inner, outer)), ""),
+        )
+
+    def allows_tool(self, server: str, tool: str) -> bool:
+        return any(matches(pattern, f"{server}.{tool}") for pattern in self.tools)
+
+    def allows_command(self, words: Sequence[str]) -> bool:
+        return bool(words) and any(matches(pattern, " ".join(words)) for pattern in self.commands)
+
+    @property
+    def servers(self) -> list[str]:
+        """The servers of which it may use tools."""
+        return list(dict.fromkeys(pattern.partition(".")[0] for pattern in self.tools))
+
+
+NOTHING_MORE = Allowance()
+"""Duetime's own tools alone."""
+EVERYTHING = Allowance(("*",), ("*",), True, ("*",), "/", ("*",))
+"""All that any agent may use: what a schedule does not narrow is left to the settings of its agent."""
+
+
+def matches(pattern: str, text: str) -> bool:
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+def covers(pattern: str, other: str) -> bool:
+    """Return whether a pattern matches every text that another pattern matches. The other one's `*` counts as a
+    character that only a `*` matches."""
+    return matches(pattern, other)
+
+
+@lru_cache(1000)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern; one that ends with ` *` also matches without anything after it."""
+    begin, space, end = pattern.rpartition(" ")
+    if space and end == "*":
+        return re.compile(f"{_escaped(begin)}(?: .*)?", re.DOTALL)
+    return re.compile(_escaped(pattern), re.DOTALL)
+
+
+def _escaped(pattern: str) -> str:
+    return ".*".join(re.escape(part) for part in pattern.split("*"))
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns of either list that the other one covers."""
+    inner = [each for each in first if any(covers(pattern, each) for pattern in second)]
+    inner += [each for each in second if any(covers(pattern, each) for pattern in first)]
+    return tuple(dict.fromkeys(inner))
+
+
+def _is_within(folder: str, outer: str) -> bool:
+    if not outer:
+        return False
+    return Path(folder).resolve().is_relative_to(Path(outer).resolve())
+
+
+def _checked(asked: object) -> dict[str, Any]:
+    """Return the parts of a request in their types. Raises InvalidInput."""
+    if not isinstance(asked, Mapping):
+        raise InvalidInput(field="allow", problem=f"must be an object such as {EXAMPLE}")
+    for name in asked:
+        if name not in Allowance._fields:
+            raise InvalidInput(
+                field="allow", problem=f"there is no {str(name)[:50]!r}; there is {', '.join(Allowance._fields)}"
+            )
+    return {name: _part(name, value) for name, value in asked.items()}
+
+
+def _part(name: str, value: Any) -> Any:
+    if name == "web" and isinstance(value, bool):
+        return value
+    if name == "folder" and isinstance(value, str) and (not value or PurePath(value).is_absolute()):
+        return value
+    is_list = name in _LISTS and isinstance(value, list | tuple) and len(value) <= _MOST
+    if is_list and all(isinstance(each, str) and 0 < len(each) <= _LONGEST for each in value):
+        return tuple(value)
+    kinds = {"web": "true or false", "folder": "an absolute path"}
+    raise InvalidInput(field=f"allow.{name}", problem=f"must be {kinds.get(name, 'a list of texts')}")
