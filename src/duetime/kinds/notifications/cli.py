@@ -91,6 +91,12 @@ def _payload(message: str, topic: str | None, looks: Looks) -> dict[str, Any]:
     return {"message": given_text(message), **({} if topic is None else {"topic": topic}), **looks.fields()}
 
 
+def _check_topic(app: Application, topic: str | None) -> None:
+    if topic is None and not app.services.kind(NotificationKind).places.default_topic(OPERATOR.owner):
+        how = "`duetime config set notifications.topic TOPIC` sets a default"
+        raise InvalidInput(f"Missing option '--topic'; give one, or {how}")
+
+
 def _action(text: str) -> Any:
     try:
         return json.loads(text)
@@ -104,6 +110,7 @@ def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_:
     """Send a notification at once, and say whether it arrived. Exit code 1 when it did not."""
     payload = _payload(message, topic, looks)
     with opened(db, making=True) as app:
+        _check_topic(app, topic)
         service = app.services.kind(NotificationKind).service
         sent = unwrap(service.send(OPERATOR, new_notification(payload, AT_ONCE, {})))
         arrived = sent.channel is not None
@@ -145,6 +152,7 @@ def add(
     payload = _payload(message, topic, looks)
     chosen, when = policy.given(), trigger.parsed()
     with opened(db, making=True) as app:
+        _check_topic(app, topic)
         service = app.services.kind(NotificationKind).service
         when = when._replace(timezone=when.timezone or app.scheduler.zone)
         new = new_notification(payload, when, chosen, key)
